@@ -1,0 +1,1 @@
+"""Number formats: the dtypes precreg knows, their spacing and rounding."""

@@ -1,0 +1,1 @@
+"""What was accepted: the store, proposals, and their review."""

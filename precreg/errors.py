@@ -1,0 +1,85 @@
+"""Every error a user can meet: a stable slug, where it is, what was expected, and what to do.
+
+The table below is the single list of slugs; docs/errors.md explains each and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+ADVICE: dict[str, str] = {
+    "no-project": "run precreg inside a folder that has suites/, or name one with --project",
+    "yaml-syntax": "correct the YAML at the place named",
+    "yaml-tag": "remove the tag: a suite is data and never runs code",
+    "duplicate-key": "keep one of the two keys",
+    "unknown-key": "correct the spelling, or remove the key",
+    "bad-value": "give a value of the kind that is expected",
+    "missing-key": "add the key",
+    "unknown-dtype": "use a dtype that precreg knows",
+    "unknown-distribution": "use one of the distributions that precreg knows",
+    "unknown-metric": "use a metric that precreg measures",
+    "unknown-standard": "use one of the shipped standards (see docs/standards.md)",
+    "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
+    "unknown-reference": "name a matrix parameter, or a key of params, after the $",
+    "cyclic-reference": "break the circle between the named params",
+    "empty-matrix": "give every matrix parameter at least one value, or exclude fewer combinations",
+    "duplicate-case": "give the cases parameters that tell them apart",
+    "duplicate-suite": "rename one of the two suites",
+    "outside-project": "name a path inside the project",
+    "missing-module": "create the module beside the suite, or correct its name",
+    "missing-function": "define the function in the module, or correct its name",
+    "missing-file": "create the file, or correct its name",
+    "bad-array-file": "write the file again with numpy.save or numpy.savez, without pickled objects",
+    "no-recorded-files": "record the files, or correct the pattern",
+    "unreadable-baseline": "restore the file from git, or repair it at the place named",
+    "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",
+    "future-schema": "upgrade precreg: the file was written by a newer version",
+    "unreadable-record": "make the record again with precreg run",
+    "unreadable-journal": "start the run again without --resume",
+    "nothing-to-resume": "start the run without --resume",
+    "code-changed": "start the run again without --resume: the code or the suites changed since it was interrupted",
+    "no-git": "run inside a git repository, or leave out the option that needs one",
+    "unknown-revision": "fetch the revision (in a shallow clone: git fetch --unshallow, or GIT_DEPTH: 0)",
+    "nothing-selected": "loosen the selection; precreg list shows what there is",
+    "unknown-case": "name a case as precreg list prints it",
+    "accept-in-ci": "accept baselines on your own machine, and commit them for review",
+    "no-proposal": "run the cases first: precreg run writes the proposals",
+    "missing-reason": "say why with --reason",
+    "locked": "wait for the other process, or remove the lock when none is running",
+    "not-writable": "make the folder writable, or choose another with the option named",
+    "bad-shard": "write --shard as i/n with 1 <= i <= n",
+    "mixed-records": "merge records of one project, one set of baselines and one selection",
+}
+
+
+class UserError(Exception):
+    """A mistake that a user can mend. Printed without a traceback; exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, slug: str, message: str, *, file: str | None = None, line: int | None = None) -> None:
+        """Slug is a key of ADVICE; message says what was expected and what came."""
+        if slug not in ADVICE:
+            raise KeyError(slug)
+        super().__init__(message)
+        self.slug, self.message, self.file, self.line = slug, message, file, line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way from a worker process to its parent."""
+        return (_rebuild, (self.slug, self.message, self.file, self.line))
+
+    def __str__(self) -> str:
+        """Render as `FILE:LINE: error[SLUG]: MESSAGE` and, on the next line, what to do."""
+        place = "" if self.file is None else f"{self.file}:" + (f"{self.line}: " if self.line else " ")
+        return f"{place}error[{self.slug}]: {self.message}\n  what to do: {ADVICE[self.slug]}"
+
+
+def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> UserError:
+    return UserError(slug, message, file=file, line=line)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean "X"?` for the nearest known name, or nothing when none is near."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{found[0]}"?' if found else ""

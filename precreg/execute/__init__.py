@@ -1,0 +1,1 @@
+"""Running cases: in process, in worker processes, with a journal."""

@@ -1,0 +1,1 @@
+"""The run record, and everything made from it alone."""

@@ -1,0 +1,1 @@
+"""Who computes: the kinds of subject, found by entry point."""

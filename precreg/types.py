@@ -1,0 +1,343 @@
+"""The vocabulary: frozen values that travel suite -> case -> execution -> comparison -> verdict -> run record.
+
+Terms: `actual` is the result under test; `reference` is the same computation in higher precision; `golden` is a named
+implementation or stored output in the output dtype; `baseline` is what was accepted earlier. They are never synonyms.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Tier = Literal["unit", "integration", "model"]
+TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
+Role = Literal["reference", "golden"]
+Scalar = float | int | str
+"""A number in a record; values JSON has no number for (complex, longdouble, NaN, infinities) as their repr."""
+
+
+class Location(Struct, frozen=True):
+    """A place in a file: path relative to the project (POSIX slashes), line counted from 1."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Computation(Struct, frozen=True):
+    """Something that can be run: the kind of subject (an entry point) and what that kind is told."""
+
+    kind: str
+    spec: Any
+
+
+class Layer(Struct, frozen=True):
+    """One layer of the tolerance pyramid: settings by metric (or rtol, atol, standard), and where it was written.
+
+    `dtype` and `output` restrict the layer to outputs of that dtype or name; None admits all. `lines` gives the line
+    of each key, where it is known. `regression` holds, per metric, the growth that is allowed against the
+    baseline (0.1 is 10 %), or None where the metric is not judged.
+    """
+
+    name: str
+    source: Location
+    bounds: dict[str, float | str]
+    regression: dict[str, float | None] = field(default_factory=dict)
+    dtype: str | None = None
+    output: str | None = None
+    environment: str | None = None
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+class Bound(Struct, frozen=True):
+    """One limit on one metric, and the layer (file:line) that set it."""
+
+    metric: str
+    limit: float
+    layer: str
+    source: Location
+
+
+class Tolerance(Struct, frozen=True):
+    """The resolved pyramid for one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
+
+    `regression` maps a metric to its allowed growth against the baseline; metrics that are not named are not judged.
+    """
+
+    rtol: Bound
+    atol: Bound
+    bounds: tuple[Bound, ...]
+    regression: dict[str, float]
+    standard: str | None = None
+
+
+class Budget(Struct, frozen=True):
+    """What a case may cost: subject time as a ratio to the baseline's, judged on the same fingerprint alone."""
+
+    time_ratio: float | None = None
+
+
+class Case(Struct, frozen=True):
+    """One point of a suite's matrix: everything needed to run it, measure it, and find its baseline.
+
+    `id` is tier/suite/name. `definition` is the digest of what is computed (subject and reference names, params,
+    inputs), not of how it is judged. `baseline_id` and `baseline_definition` differ from them only where the suite
+    says `baseline_of`. `directory` is the suite's folder, relative to the project.
+    """
+
+    id: str
+    tier: Tier
+    suite: str
+    name: str
+    source: Location
+    definition: str
+    baseline_id: str
+    baseline_definition: str
+    directory: str
+    subject: Computation
+    oracle: Computation
+    role: Role
+    inputs: dict[str, dict[str, Any]]
+    params: dict[str, Any]
+    parameters: dict[str, Any]
+    layers: tuple[Layer, ...]
+    seeds: int = 1
+    repeats: int = 1
+    timeout_s: float = 300.0
+    exact: bool = False
+    category: str | None = None
+    requires: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    budget: Budget = Budget()
+    expect_failure: str | None = None
+    """Why the case is known to be bad; None where it is expected to pass."""
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is; docs/verdicts.md has the table."""
+
+    IDENTICAL = "identical"
+    WITHIN_TOLERANCE = "within_tolerance"
+    IMPROVED = "improved"
+    OUT_OF_TOLERANCE = "out_of_tolerance"
+    REGRESSED = "regressed"
+    NONDETERMINISTIC = "nondeterministic"
+    OVER_BUDGET = "over_budget"
+    NEW = "new"
+    STALE = "stale"
+    INPUTS_CHANGED = "inputs_changed"
+    MISSING_OUTPUT = "missing_output"
+    SHAPE_MISMATCH = "shape_mismatch"
+    DTYPE_MISMATCH = "dtype_mismatch"
+    EMPTY = "empty"
+    NON_FINITE_MISMATCH = "non_finite_mismatch"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    SUBJECT_ERROR = "subject_error"
+    REFERENCE_ERROR = "reference_error"
+    UNAVAILABLE = "unavailable"
+    UNEXPECTED_PASS = "unexpected_pass"
+    EXPECTED_FAILURE = "expected_failure"
+
+
+class Status(StrEnum):
+    """What becomes of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class Failure(Struct, frozen=True):
+    """Why an execution has no outputs: reason, one line, and the end of the traceback or of what was printed."""
+
+    reason: Reason
+    message: str
+    detail: str = ""
+
+
+class Execution(Struct, frozen=True):
+    """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
+
+    `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names the
+    outputs whose repeats differ in any bit. `failure` is set where there are no outputs.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    duration_s: float = 0.0
+    unsteady: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+class Positions(Struct, frozen=True):
+    """Elements worth naming, worst first: flat C-order index, actual, reference, each list of one length."""
+
+    index: list[int]
+    actual: list[Scalar]
+    reference: list[Scalar]
+
+
+class Histogram(Struct, frozen=True):
+    """Counts of |actual - reference| on a log axis, four bins an octave; zero errors are counted apart.
+
+    Bin k holds errors e with k == (float64 bits of e) >> 50, so bins are in order of size. `bins` is sorted.
+    """
+
+    zeros: int
+    bins: list[int]
+    counts: list[int]
+
+
+class Comparison(Struct, frozen=True):
+    """Measurements of one output at one seed, without judgement. docs/metrics.md gives every formula and unit.
+
+    `metrics` holds finite numbers only: a metric that is not defined on the data (no non-zero reference, no finite
+    pair, overflow) is absent, and a bound on an absent metric is broken. A shape that differs leaves metrics empty.
+    """
+
+    output: str
+    seed: int
+    dtype: str
+    shape: tuple[int, ...]
+    reference_dtype: str
+    reference_shape: tuple[int, ...]
+    metrics: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    worst: Positions | None = None
+    non_finite: Positions | None = None
+    histogram: Histogram | None = None
+    heat: list[float] | None = None
+    """Mean absolute error along the last axis, over all leading axes, in at most 64 equal groups."""
+
+
+class Outcome(Struct, frozen=True):
+    """What running and measuring one case gave. The journal holds these; verdicts are made from them again."""
+
+    case: str
+    definition: str
+    execution: Execution
+    comparisons: tuple[Comparison, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Outputs that the reference has and the subject did not give."""
+
+
+class Finding(Struct, frozen=True):
+    """One reason to fail, or to note: an output's metric with the numbers and the rule that binds."""
+
+    reason: Reason
+    message: str
+    output: str = ""
+    metric: str = ""
+    seed: int | None = None
+    current: float | None = None
+    baseline: float | None = None
+    ratio: float | None = None
+    limit: float | None = None
+    source: Location | None = None
+
+
+class Verdict(Struct, frozen=True):
+    """The judgement of one case: status, the reason that decides, and every finding with its numbers, worst first."""
+
+    status: Status
+    reason: Reason
+    message: str
+    findings: tuple[Finding, ...] = ()
+    underlying: Reason | None = None
+    """For expected_failure and unexpected_pass: the reason without the declaration."""
+
+
+class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
+    """One output as accepted: dtype, shape, and lists with one entry per seed."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    digests: list[str]
+    metrics: dict[str, list[float | None]]
+
+
+class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One accepted case. `inputs` has one digest per seed; `fingerprint` is the id of the environment it ran in."""
+
+    definition: str
+    inputs: list[str]
+    reason: str
+    author: str
+    date: str
+    commit: str
+    fingerprint: str
+    duration_s: float
+    outputs: dict[str, BaselineOutput]
+    sketch: dict[str, Histogram] = field(default_factory=dict)
+
+
+class Baseline(Struct, frozen=True):
+    """An entry and the file it was found in, with the environment level (exact, family or generic) that matched."""
+
+    entry: BaselineEntry
+    environment: str
+    file: str
+
+
+class Environment(Struct, frozen=True):
+    """Where a run took place: label with its fallback chain, and a fingerprint that explains differing bits."""
+
+    label: str
+    chain: tuple[str, ...]
+    fingerprint: str
+    facts: dict[str, str]
+
+
+class GitState(Struct, frozen=True):
+    """The commit that was run; None where there is no repository."""
+
+    commit: str
+    branch: str
+    dirty: bool
+    author: str
+
+
+class CaseResult(Struct, frozen=True):
+    """One case of a run record: what it is, what was measured, the baseline's means, and the verdict."""
+
+    id: str
+    tier: Tier
+    suite: str
+    name: str
+    source: Location
+    role: Role
+    definition: str
+    parameters: dict[str, Any]
+    tags: tuple[str, ...]
+    outcome: Outcome
+    verdict: Verdict
+    tolerances: dict[str, Tolerance] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    baseline_id: str = ""
+
+
+class RunRecord(Struct, frozen=True):
+    """A whole run. Every report is made from this alone, and shards merge into one."""
+
+    schema: str
+    precreg: str
+    project: str
+    started: str
+    duration_s: float
+    environment: Environment
+    git: GitState | None
+    selection: dict[str, Any]
+    ci: bool
+    results: tuple[CaseResult, ...]
+    orphans: tuple[str, ...] = ()
+    exit_code: int = 0
+
+
+RECORD_SCHEMA = "precreg-record/1"
+BASELINE_SCHEMA = "precreg-baseline/1"

@@ -1,0 +1,1 @@
+"""The rules: pure functions of comparison, tolerance and baseline."""
