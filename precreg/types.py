@@ -145,10 +145,11 @@ class Reason(StrEnum):
 
 
 class Status(StrEnum):
-    """What becomes of a case."""
+    """What becomes of a case. Proposed: it could not be judged for want of a baseline, and a proposal waits."""
 
     PASSED = "passed"
     FAILED = "failed"
+    PROPOSED = "proposed"
     ERROR = "error"
     SKIPPED = "skipped"
 
