@@ -1,0 +1,25 @@
+"""The spacing of a number format at given values: the unit in the last place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arith.formats import Format
+
+
+def ulp(values: NDArray[Any], format: Format) -> NDArray[Any]:
+    """Return the distance between neighbours of `format` in the binade of |values|.
+
+    `values` is float64 or longdouble of any shape, at least as wide as `format`; so is the result. From zero to the
+    smallest normal number the spacing is the smallest subnormal; beyond the largest binade, at infinities too, it
+    is the largest binade's. NaN gives NaN. This is Goldberg's ulp (Muller et al., Handbook of Floating-Point
+    Arithmetic, 2018, section 2.3.2).
+    """
+    one = values.dtype.type(1)
+    smallest, largest = np.ldexp(one, format.min_exponent), np.ldexp(one, format.max_exponent)
+    significands, exponents = np.frexp(np.clip(np.abs(values), smallest, largest))
+    spacing: NDArray[Any] = np.ldexp(np.sign(significands), exponents - format.precision)
+    return spacing
