@@ -1,0 +1,214 @@
+"""One case's verdict: a pure function of what was measured, the tolerance, and the baseline.
+
+The first question that finds something decides: was there a result, is it accurate enough, is there a baseline for
+it, did it get worse. A verdict depends on its own case alone, so it is the same in any selection, shard or resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from precreg.types import (
+    Baseline,
+    BaselineEntry,
+    Case,
+    Comparison,
+    Environment,
+    Finding,
+    Outcome,
+    Reason,
+    Status,
+    Tolerance,
+    Verdict,
+)
+from precreg.verdict.bounds import broken_bounds
+from precreg.verdict.regression import growth_findings, improved
+from precreg.verdict.structure import structural_findings
+
+
+class Policy(Struct, frozen=True):
+    """What a place asks for: in CI a case without a baseline fails; with `require` an unavailable one is an error."""
+
+    ci: bool = False
+    require: bool = False
+
+
+STATUS: dict[Reason, Status] = {
+    Reason.IDENTICAL: Status.PASSED,
+    Reason.WITHIN_TOLERANCE: Status.PASSED,
+    Reason.IMPROVED: Status.PASSED,
+    Reason.EXPECTED_FAILURE: Status.PASSED,
+    Reason.NEW: Status.PROPOSED,
+    Reason.STALE: Status.PROPOSED,
+    Reason.INPUTS_CHANGED: Status.PROPOSED,
+    Reason.CRASHED: Status.ERROR,
+    Reason.TIMED_OUT: Status.ERROR,
+    Reason.SUBJECT_ERROR: Status.ERROR,
+    Reason.REFERENCE_ERROR: Status.ERROR,
+    Reason.UNAVAILABLE: Status.SKIPPED,
+}
+"""Every other reason has failed."""
+
+_SEVERITY = list(Reason)
+
+
+def judge(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    baseline: Baseline | None,
+    environment: Environment,
+    policy: Policy,
+) -> Verdict:
+    """Judge one case; tolerances has one entry per compared output."""
+    plain = _verdict(_findings(case, outcome, tolerances, baseline, environment), policy)
+    return plain if case.expect_failure is None else _inverted(plain, case.expect_failure)
+
+
+def _findings(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    baseline: Baseline | None,
+    environment: Environment,
+) -> list[Finding]:
+    failure = outcome.execution.failure
+    if failure is not None:
+        return [Finding(failure.reason, failure.message)]
+    defined_alike = baseline is not None and baseline.entry.definition == case.baseline_definition
+    entry = baseline.entry if baseline is not None and defined_alike else None
+    found = (
+        [*structural_findings(outcome, case.role, entry)]
+        or [*_nondeterminism(outcome)]
+        or [*_out_of_tolerance(outcome, tolerances)]
+        or [*_without_baseline(case, outcome, baseline, environment)]
+    )
+    if found or entry is None:
+        return found
+    return [*_worse(case, outcome, tolerances, entry, environment)] or [*_not_worse(outcome, tolerances, entry)]
+
+
+def _nondeterminism(outcome: Outcome) -> Iterator[Finding]:
+    for name in outcome.execution.unsteady:
+        yield Finding(Reason.NONDETERMINISTIC, f"repeats on the same inputs gave different bits in {name!r}", name)
+
+
+def _out_of_tolerance(outcome: Outcome, tolerances: Mapping[str, Tolerance]) -> Iterator[Finding]:
+    for comparison in outcome.comparisons:
+        yield from broken_bounds(comparison, tolerances[comparison.output])
+
+
+def _without_baseline(
+    case: Case, outcome: Outcome, baseline: Baseline | None, environment: Environment
+) -> Iterator[Finding]:
+    if baseline is None:
+        yield Finding(Reason.NEW, f"no baseline in {', '.join(environment.chain)}")
+        return
+    if baseline.entry.definition != case.baseline_definition:
+        message = f"the case is defined otherwise than when {baseline.file} was accepted"
+        yield Finding(Reason.STALE, f"{message} (subject, reference, params or inputs)")
+        return
+    drawn = list(outcome.execution.inputs)
+    seeds = min(len(drawn), len(baseline.entry.inputs))
+    if drawn[:seeds] != baseline.entry.inputs[:seeds]:
+        yield Finding(
+            Reason.INPUTS_CHANGED, f"the same definition gave other inputs than when {baseline.file} was accepted"
+        )
+        return
+    for name in outcome.execution.outputs:
+        if name not in baseline.entry.outputs:
+            yield Finding(Reason.NEW, f"output {name!r} has no baseline in {baseline.file}", name)
+
+
+def _worse(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    entry: BaselineEntry,
+    environment: Environment,
+) -> Iterator[Finding]:
+    if case.exact and not _same_bits(outcome, entry):
+        yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's")
+    for name, comparisons in _by_output(outcome).items():
+        yield from growth_findings(comparisons, entry.outputs[name], tolerances[name], case.role)
+    yield from _over_budget(case, outcome, entry, environment)
+
+
+def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment: Environment) -> Iterator[Finding]:
+    limit = case.budget.time_ratio
+    if limit is None or entry.fingerprint != environment.fingerprint or entry.duration_s <= 0:
+        return
+    current, baseline = outcome.execution.duration_s, entry.duration_s
+    if current > limit * baseline:
+        message = f"the subject took {current:.3g} s, {current / baseline:.3g} times the baseline's {baseline:.3g} s"
+        yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, current, baseline, current / baseline, limit)
+
+
+def _not_worse(outcome: Outcome, tolerances: Mapping[str, Tolerance], entry: BaselineEntry) -> Iterator[Finding]:
+    if _same_bits(outcome, entry):
+        yield Finding(Reason.IDENTICAL, "every output has the baseline's bits")
+        return
+    better = [
+        improved(comparisons, entry.outputs[name], tolerances[name])
+        for name, comparisons in _by_output(outcome).items()
+    ]
+    found = [finding for finding in better if finding is not None]
+    yield from found or [Finding(Reason.WITHIN_TOLERANCE, "bits changed, and no metric is worse")]
+
+
+def _same_bits(outcome: Outcome, entry: BaselineEntry) -> bool:
+    return all(
+        _common(digests, entry.outputs[name].digests)
+        for name, digests in outcome.execution.outputs.items()
+        if name in entry.outputs
+    )
+
+
+def _common(current: tuple[str, ...], accepted: list[str]) -> bool:
+    seeds = min(len(current), len(accepted))
+    return list(current[:seeds]) == accepted[:seeds]
+
+
+def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
+    grouped: dict[str, list[Comparison]] = {}
+    for comparison in outcome.comparisons:
+        grouped.setdefault(comparison.output, []).append(comparison)
+    return grouped
+
+
+def _verdict(findings: list[Finding], policy: Policy) -> Verdict:
+    first = min(findings, key=_order)
+    status = STATUS.get(first.reason, Status.FAILED)
+    if status is Status.PROPOSED and policy.ci:
+        status = Status.FAILED
+    if first.reason is Reason.UNAVAILABLE and policy.require:
+        status = Status.ERROR
+    return Verdict(status, first.reason, _sentence(first), tuple(sorted(findings, key=_order)))
+
+
+def _order(finding: Finding) -> tuple[int, bool, float]:
+    """Worst first: by reason, then those without a ratio (from exact, undefined), then by the largest ratio."""
+    return _SEVERITY.index(finding.reason), finding.ratio is not None, -(finding.ratio or 0.0)
+
+
+def _sentence(finding: Finding) -> str:
+    message = f"{finding.output}: {finding.message}" if finding.output else finding.message
+    within = finding.reason is Reason.REGRESSED
+    return f"{message}, though within tolerance" if within else message
+
+
+def _inverted(plain: Verdict, why: str) -> Verdict:
+    if plain.status is Status.FAILED and plain.reason not in (Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED):
+        message = f"failed as declared ({why}): {plain.reason}: {plain.message}"
+        return replace(
+            plain, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=plain.reason
+        )
+    if plain.status is Status.PASSED:
+        message = f"declared known-bad ({why}), yet it passed: {plain.message}; remove expect: fail"
+        return replace(
+            plain, status=Status.FAILED, reason=Reason.UNEXPECTED_PASS, message=message, underlying=plain.reason
+        )
+    return plain

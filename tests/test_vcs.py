@@ -1,0 +1,85 @@
+import subprocess
+
+import pytest
+
+from precreg import vcs
+from precreg.errors import UserError
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "config", "user.name", "Ada")
+    git(tmp_path, "config", "user.email", "ada@example.org")
+    (tmp_path / "project" / "suites").mkdir(parents=True)
+    (tmp_path / "project" / "suites" / "a.yaml").write_text("a")
+    (tmp_path / "outside.txt").write_text("o")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    return tmp_path
+
+
+def test_state_names_commit_branch_author_and_cleanliness(repository):
+    state = vcs.state(repository / "project")
+    assert state.commit == git(repository, "rev-parse", "HEAD")
+    assert (state.branch, state.dirty, state.author) == ("main", False, "Ada <ada@example.org>")
+
+
+def test_state_sees_a_dirty_tree_and_a_detached_head(repository):
+    (repository / "new.txt").write_text("n")
+    git(repository, "checkout", "-q", "--detach")
+    state = vcs.state(repository)
+    assert (state.branch, state.dirty) == ("", True)
+
+
+def test_no_repository_and_no_commit_give_no_state(tmp_path):
+    assert vcs.state(tmp_path) is None
+    assert vcs.author(tmp_path) == ""
+    git(tmp_path, "init", "-q")
+    assert vcs.state(tmp_path) is None
+
+
+def test_changed_files_are_relative_to_the_project_and_stay_inside(repository):
+    project = repository / "project"
+    assert vcs.changed_files(project, "HEAD") == set()
+    (project / "suites" / "a.yaml").write_text("changed")
+    (project / "suites" / "ü b.yaml").write_text("untracked, not ASCII")
+    (repository / "outside.txt").write_text("changed")
+    assert vcs.changed_files(project, "HEAD") == {"suites/a.yaml", "suites/ü b.yaml"}
+
+
+def test_a_deleted_and_a_renamed_file_are_changed(repository):
+    git(repository, "mv", "project/suites/a.yaml", "project/suites/b.yaml")
+    assert vcs.changed_files(repository / "project", "HEAD") == {"suites/a.yaml", "suites/b.yaml"}
+
+
+@pytest.mark.parametrize("revision", ["nowhere", "--output=/tmp/x", ""])
+def test_an_unknown_revision_is_a_clear_error(repository, revision):
+    with pytest.raises(UserError) as caught:
+        vcs.changed_files(repository, revision)
+    assert caught.value.slug == "unknown-revision"
+    assert f"revision={revision!r}" in str(caught.value)
+
+
+def test_a_shallow_clone_says_so(repository):
+    git(repository, "commit", "-q", "--allow-empty", "-m", "second")
+    first = git(repository, "rev-parse", "HEAD~1")
+    git(repository, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
+    with pytest.raises(UserError, match="shallow"):
+        vcs.changed_files(repository / "clone", first)
+
+
+def test_no_git_is_a_clear_error(tmp_path, monkeypatch):
+    with pytest.raises(UserError) as caught:
+        vcs.changed_files(tmp_path, "HEAD")
+    assert caught.value.slug == "no-git"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="not") as caught:
+        vcs.changed_files(tmp_path, "HEAD")
+    assert caught.value.slug == "no-git"

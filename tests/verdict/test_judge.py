@@ -1,0 +1,200 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, Status
+from precreg.verdict.exit_code import exit_code
+from precreg.verdict.judge import Policy, judge
+from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
+
+ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR)
+
+
+def verdict(of=None, *, on=None, against=None, ci=False, require=False, tolerances=None):
+    chosen = tolerances or {"out": tolerance()}
+    found = baseline() if against is None else against or None
+    return judge(of or case(), on or outcome(), chosen, found, ENVIRONMENT, Policy(ci, require))
+
+
+def test_the_baselines_bits_are_identical():
+    given = verdict(on=outcome(digests=("a0", "a1")))
+    assert (given.status, given.reason) == (Status.PASSED, Reason.IDENTICAL)
+
+
+def test_other_bits_that_are_no_worse_are_within_tolerance():
+    assert verdict().reason is Reason.WITHIN_TOLERANCE
+
+
+@pytest.mark.parametrize("reason", ERRORS)
+def test_a_failure_of_execution_is_an_error_and_nothing_else_is_asked(reason):
+    failed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(reason, "boom")))
+    assert verdict(on=failed, against=False).status is Status.ERROR
+    assert verdict(on=failed).message == "boom"
+
+
+def test_unavailable_is_skipped_and_an_error_where_it_is_required():
+    failed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.UNAVAILABLE, "torch is not installed")))
+    assert verdict(on=failed).status is Status.SKIPPED
+    assert verdict(on=failed, require=True).status is Status.ERROR
+
+
+def test_nothing_compared_never_passes():
+    nothing = Outcome("unit/s/a", "1:d", Execution(inputs=("i0",)))
+    assert verdict(on=nothing).reason is Reason.MISSING_OUTPUT
+    missing = replace(outcome(), missing=("loss",))
+    assert verdict(on=missing).reason is Reason.MISSING_OUTPUT
+    assert "'loss'" in verdict(on=missing).message
+
+
+def test_an_empty_array_and_one_without_a_finite_pair_never_pass():
+    assert verdict(on=outcome(comparison(counts={"n": 0, "finite": 0}))).reason is Reason.EMPTY
+    assert verdict(on=outcome(comparison(counts={"finite": 0, "nan_matched": 100}))).reason is Reason.EMPTY
+
+
+@pytest.mark.parametrize("kind", ["nan_mismatched", "inf_mismatched"])
+def test_a_one_sided_nan_or_infinity_fails_and_names_the_place(kind):
+    one = replace(comparison(counts={kind: 1}), non_finite=Positions([7], ["nan"], [1.5]))
+    given = verdict(on=outcome(one))
+    assert given.reason is Reason.NON_FINITE_MISMATCH
+    assert "first at 7: actual nan, reference 1.5" in given.message
+
+
+def test_another_shape_or_dtype_than_reference_golden_or_baseline_fails():
+    reshaped = replace(comparison(), shape=(100,))
+    assert verdict(on=outcome(reshaped)).reason is Reason.SHAPE_MISMATCH
+    assert verdict(case(role="golden")).reason is Reason.DTYPE_MISMATCH
+    narrow = replace(comparison(), dtype="float16")
+    assert verdict(on=outcome(narrow)).reason is Reason.DTYPE_MISMATCH
+    both = replace(comparison(), shape=(5, 20), reference_shape=(5, 20))
+    assert verdict(on=outcome(both)).reason is Reason.SHAPE_MISMATCH
+
+
+def test_an_output_that_only_the_baseline_has_is_missing_and_one_that_only_the_run_has_is_new():
+    accepted = entry()
+    more = replace(accepted, outputs={**accepted.outputs, "m": accepted.outputs["out"]})
+    assert verdict(against=baseline(more)).reason is Reason.MISSING_OUTPUT
+    both = outcome(comparison(), comparison(output="m"))
+    both = replace(both, execution=replace(both.execution, outputs={"out": ("b0",), "m": ("c0",)}))
+    given = verdict(on=both, tolerances={"out": tolerance(), "m": tolerance()})
+    assert (given.reason, given.findings[0].output) == (Reason.NEW, "m")
+
+
+def test_repeats_that_differ_are_nondeterministic():
+    assert verdict(on=outcome(unsteady=("out",))).reason is Reason.NONDETERMINISTIC
+
+
+def test_a_broken_bound_at_any_seed_fails_with_its_provenance():
+    given = verdict(on=outcome(comparison(0), comparison(1, match_ratio=0.99)))
+    assert (given.status, given.reason) == (Status.FAILED, Reason.OUT_OF_TOLERANCE)
+    assert (given.findings[0].seed, given.findings[0].current, given.findings[0].limit) == (1, 0.99, 1.0)
+    assert "suites/unit/s.yaml:3" in given.message
+
+
+def test_a_bound_on_an_undefined_metric_is_broken():
+    given = verdict(tolerances={"out": tolerance(max_rel_error=1e-3)})
+    assert given.reason is Reason.OUT_OF_TOLERANCE
+    assert "is not defined" in given.message
+
+
+def test_tolerance_is_asked_before_the_baseline():
+    bad = outcome(comparison(match_ratio=0.5))
+    assert verdict(on=bad, against=False).reason is Reason.OUT_OF_TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("of", "on", "against", "reason"),
+    [
+        (case(), outcome(), False, Reason.NEW),
+        (case(baseline_definition="1:other"), outcome(), baseline(), Reason.STALE),
+        (case(), outcome(inputs=("i0", "changed")), baseline(), Reason.INPUTS_CHANGED),
+    ],
+)
+def test_without_a_baseline_a_case_is_proposed_here_and_fails_in_ci(of, on, against, reason):
+    here, there = verdict(of, on=on, against=against), verdict(of, on=on, against=against, ci=True)
+    assert (here.status, here.reason) == (Status.PROPOSED, reason)
+    assert (there.status, there.reason) == (Status.FAILED, reason)
+
+
+def test_a_regression_inside_the_tolerance_is_found():
+    given = verdict(on=outcome(comparison(mean_abs_error=4.9e-6)))
+    assert (given.status, given.reason) == (Status.FAILED, Reason.REGRESSED)
+    assert given.message == (
+        "out: mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06, allowed 1.1 times), "
+        "though within tolerance"
+    )
+
+
+def test_the_worst_ratio_comes_first():
+    given = verdict(on=outcome(comparison(mean_abs_error=2e-6, rms_error=9e-6)))
+    assert [finding.metric for finding in given.findings] == ["rms_error", "mean_abs_error"]
+
+
+def test_seeds_beyond_the_baselines_are_not_judged():
+    one_seed = baseline(entry(digests=("a0",)))
+    run = outcome(comparison(0), comparison(1, mean_abs_error=1.0), digests=("a0", "other"))
+    assert verdict(on=run, against=one_seed).reason is Reason.IDENTICAL
+
+
+def test_an_exact_case_regresses_with_its_bits():
+    assert verdict(case(exact=True)).reason is Reason.REGRESSED
+    assert verdict(case(exact=True), on=outcome(digests=("a0", "a1"))).reason is Reason.IDENTICAL
+
+
+def test_the_time_budget_is_judged_on_the_same_fingerprint_alone():
+    slow = outcome()
+    slow = replace(slow, execution=replace(slow.execution, duration_s=3.0))
+    of = case(budget=Budget(time_ratio=2.0))
+    assert verdict(of, on=slow).reason is Reason.OVER_BUDGET
+    elsewhere = baseline(replace(entry(), fingerprint="other"))
+    assert verdict(of, on=slow, against=elsewhere).reason is Reason.WITHIN_TOLERANCE
+
+
+def test_better_is_said_and_passes():
+    given = verdict(on=outcome(comparison(mean_abs_error=0.5e-6)))
+    assert (given.status, given.reason) == (Status.PASSED, Reason.IMPROVED)
+
+
+def test_a_known_bad_case_passes_by_failing_and_fails_by_passing():
+    bad = case(expect_failure="overflows int32")
+    given = verdict(bad, on=outcome(comparison(match_ratio=0.5)))
+    assert (given.status, given.reason) == (Status.PASSED, Reason.EXPECTED_FAILURE)
+    assert given.underlying is Reason.OUT_OF_TOLERANCE
+    fine = verdict(bad)
+    assert (fine.status, fine.reason, fine.underlying) == (
+        Status.FAILED,
+        Reason.UNEXPECTED_PASS,
+        Reason.WITHIN_TOLERANCE,
+    )
+    assert "overflows int32" in fine.message
+
+
+def test_a_known_bad_case_that_crashes_or_has_no_baseline_is_neither():
+    bad = case(expect_failure="why")
+    crashed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.CRASHED, "boom")))
+    assert verdict(bad, on=crashed).status is Status.ERROR
+    assert verdict(bad, against=False, ci=True).reason is Reason.NEW
+
+
+@given(st.permutations(range(6)))
+def test_a_verdict_does_not_know_its_neighbours(order):
+    runs = [
+        outcome(),
+        outcome(digests=("a0", "a1")),
+        outcome(comparison(mean_abs_error=1e-5)),
+        outcome(comparison(match_ratio=0.1)),
+        outcome(inputs=("x", "y")),
+        outcome(unsteady=("out",)),
+    ]
+    alone = [verdict(on=run) for run in runs]
+    together = {index: verdict(on=runs[index]) for index in order}
+    assert [together[index] for index in range(6)] == alone
+
+
+def test_exit_codes():
+    passed, failed, proposed = verdict(), verdict(on=outcome(comparison(match_ratio=0.0))), verdict(against=False)
+    error = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.CRASHED, "boom"))))
+    skipped = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.UNAVAILABLE, "no device"))))
+    assert exit_code([passed, skipped]) == 0
+    assert exit_code([passed, error]) == exit_code([passed, proposed]) == exit_code([]) == 2
+    assert exit_code([error, proposed, failed]) == 1

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precreg.types import Reason
+from precreg.verdict.regression import floor, growth_findings, improved
+from tests.verdict.made import comparison, entry, tolerance
+
+
+def regressed(current, accepted=None, role="reference"):
+    given = accepted or entry().outputs["out"]
+    return {finding.metric for finding in growth_findings(current, given, tolerance(), role)}
+
+
+def test_growth_is_of_the_mean_over_seeds():
+    lucky_and_unlucky = [comparison(0, mean_abs_error=0.5e-6), comparison(1, mean_abs_error=1.6e-6)]
+    assert regressed(lucky_and_unlucky) == set()
+    both = [comparison(0, mean_abs_error=1.2e-6), comparison(1, mean_abs_error=1.2e-6)]
+    assert regressed(both) == {"mean_abs_error"}
+
+
+def test_growth_within_the_rounding_floor_is_none():
+    """One hundredth of an ULP is what another libm does, however large the ratio to a tiny baseline."""
+    tiny = entry(mean_abs_error=1e-9, rms_error=1e-9, mean_ulp=1e-3).outputs["out"]
+    grown = [comparison(seed, mean_abs_error=1e-8, rms_error=1e-8, mean_ulp=1e-2) for seed in (0, 1)]
+    assert regressed(grown, tiny) == set()
+
+
+def test_lost_exactness_beyond_the_floor_is_found_without_a_ratio():
+    exact = entry(mean_abs_error=0.0, rms_error=0.0, mean_ulp=0.0, max_abs_error=0.0).outputs["out"]
+    found = list(growth_findings([comparison(), comparison(1)], exact, tolerance(), "reference"))
+    assert {finding.metric for finding in found} == {"mean_abs_error", "rms_error", "mean_ulp", "max_abs_error"}
+    assert all(finding.ratio is None and "was 0" in finding.message for finding in found)
+
+
+def test_maxima_are_coarse_guards():
+    assert regressed([comparison(seed, max_abs_error=1e-5) for seed in (0, 1)]) == set()
+    assert regressed([comparison(seed, max_abs_error=1.7e-5) for seed in (0, 1)]) == {"max_abs_error"}
+
+
+def test_scalars_are_left_to_bounds():
+    few = {"n": 1, "finite": 1}
+    assert regressed([comparison(0, few, mean_abs_error=1.0), comparison(1, few, mean_abs_error=1.0)]) == set()
+
+
+def test_a_golden_case_regresses_with_any_loss_of_match_ratio_and_with_nothing_else():
+    lost = [comparison(seed, match_ratio=0.999931, mean_abs_error=1.0) for seed in (0, 1)]
+    assert regressed(lost, role="golden") == {"match_ratio"}
+    assert regressed([comparison(mean_abs_error=1.0)], role="golden") == set()
+
+
+@pytest.mark.parametrize("metric", ["mean_abs_error", "rms_error", "mean_ulp"])
+@given(grown=st.floats(0, 10), base=st.floats(0, 10))
+def test_no_worse_is_never_a_regression_and_much_worse_always(metric, grown, base):
+    accepted = entry(**{metric: base}).outputs["out"]
+    current = [comparison(seed, **{metric: grown}) for seed in (0, 1)]
+    if grown <= base:
+        assert metric not in regressed(current, accepted)
+    if grown > 1.2 * base + 1:
+        assert metric in regressed(current, accepted)
+
+
+def test_the_floor_of_each_unit():
+    one = [comparison(ulp_scale=2.0**-24, mean_magnitude=0.5)]
+    assert floor(one, "mean_ulp") == 0.05
+    assert floor(one, "max_ulp") == 1.0
+    assert floor(one, "mean_abs_error") == 0.05 * 2.0**-24
+    assert floor(one, "max_abs_error") == 2.0**-24
+    assert floor(one, "mean_rel_error") == 0.05 * 2.0**-23
+    assert floor(one, "mse") == pytest.approx(0.05 * 2.0**-48)
+
+
+def test_improved_needs_more_than_the_threshold():
+    accepted = entry().outputs["out"]
+    assert improved([comparison(mean_abs_error=0.95e-6)], accepted, tolerance()) is None
+    found = improved([comparison(mean_abs_error=0.5e-6)], accepted, tolerance())
+    assert (found.reason, found.ratio) == (Reason.IMPROVED, 0.5)
