@@ -1,0 +1,59 @@
+"""The kind "python": a function `module:name` found beside the suite, called with inputs and params by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+from time import perf_counter_ns
+from types import ModuleType
+from typing import Any
+
+from precreg.errors import UserError, nearest
+from precreg.subject.call import Call
+from precreg.subject.module_space import ModuleSpace, enter
+from precreg.subject.outputs import Outputs, normalise
+
+
+def run(spec: str, call: Call) -> Outputs:
+    """Call the function `module:name` (the name may be dotted) and time it.
+
+    Raises UserError (missing-module, missing-function, bad-outputs), and whatever the function itself raises.
+    """
+    function = _function(spec, enter(call.directory, call.project))
+    started = perf_counter_ns()
+    returned = function(**call.inputs, **call.params)
+    duration_s = (perf_counter_ns() - started) / 1e9
+    return Outputs(normalise(returned), duration_s)
+
+
+def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+    if spec not in space.functions:
+        module_name, _, attribute = spec.partition(":")
+        space.functions[spec] = _attribute(_module(module_name, space), attribute)
+    return space.functions[spec]
+
+
+def _module(name: str, space: ModuleSpace) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        known = [module.name for module in iter_modules(space.path)]
+        message = f"expected a module on {', '.join(space.path)} but got module={name}{nearest(name, known)}"
+        raise UserError("missing-module", message) from error
+
+
+def _attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
+    found: Any = module
+    for name in dotted.split("."):
+        if not hasattr(found, name):
+            message = f"expected a function of {module.__name__} but got function={dotted}{nearest(name, dir(found))}"
+            raise UserError("missing-function", message, file=module.__file__)
+        found = getattr(found, name)
+    if not callable(found):
+        kind = type(found).__name__
+        raise UserError("missing-function", f"expected a function but got {module.__name__}:{dotted} of type {kind}")
+    function: Callable[..., Any] = found
+    return function

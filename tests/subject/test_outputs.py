@@ -1,0 +1,68 @@
+import ml_dtypes
+import numpy as np
+import pytest
+
+from precreg.errors import UserError
+from precreg.subject.outputs import normalise
+
+
+def described(returned):
+    return {name: (array.dtype.name, array.shape) for name, array in normalise(returned).items()}
+
+
+def test_one_array_is_out():
+    assert described(np.zeros((2, 3), np.float16)) == {"out": ("float16", (2, 3))}
+
+
+def test_a_dict_keeps_its_names_and_their_order():
+    returned = {"w": np.zeros(2, np.float32), "m": np.zeros(3, np.float64)}
+    assert list(normalise(returned)) == ["w", "m"]
+
+
+@pytest.mark.parametrize("sequence", [tuple, list])
+def test_a_sequence_counts_from_zero(sequence):
+    returned = sequence([np.zeros(2, np.int8), np.zeros(1, bool)])
+    assert described(returned) == {"0": ("int8", (2,)), "1": ("bool", (1,))}
+
+
+@pytest.mark.parametrize(
+    ("scalar", "dtype"),
+    [(1.5, "float64"), (3, "float64"), (True, "float64"), (1j, "complex128"), (np.float32(2), "float32")],
+)
+def test_a_scalar_is_an_array_without_axes(scalar, dtype):
+    assert described(scalar) == {"out": (dtype, ())}
+    assert normalise(scalar)["out"] == scalar
+
+
+def test_formats_beyond_numpy_are_numbers():
+    assert described(np.zeros(2, ml_dtypes.bfloat16)) == {"out": ("bfloat16", (2,))}
+
+
+def test_an_array_is_a_copy_in_c_order():
+    buffer = np.arange(6.0).reshape(2, 3).T
+    array = normalise(buffer)["out"]
+    buffer[:] = 7
+    assert array.flags.c_contiguous
+    assert array.tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "None for output out"),
+        ({"loss": None}, "None for output loss"),
+        ("text", "output out of dtype=<U4"),
+        (np.array(["a"]), "output out of dtype=<U1"),
+        (np.array([object()]), "output out of dtype=object"),
+        (np.zeros(2, "datetime64[s]"), "output out of dtype=datetime64"),
+        (np.zeros(2, [("x", "f4")]), "output out of dtype="),
+        (([[1, 2], [3]],), "inhomogeneous"),
+        ({1: np.zeros(1)}, "name=1"),
+        (object(), "output out of dtype=object"),
+    ],
+)
+def test_nonsense_is_refused(returned, message):
+    with pytest.raises(UserError, match="expected") as caught:
+        normalise(returned)
+    assert caught.value.slug == "bad-outputs"
+    assert message in caught.value.message

@@ -1,0 +1,103 @@
+import sys
+
+import numpy as np
+import pytest
+
+from precreg.errors import UserError
+from precreg.subject.python import run
+
+
+def value(spec, call):
+    return float(run(spec, call).arrays["out"])
+
+
+def test_inputs_and_params_come_by_keyword(write, call):
+    write("suites/unit/affine.py", "def f(*, x, scale, shift=0.0):\n    return x * scale + shift\n")
+    outputs = run("affine:f", call(inputs={"x": np.arange(3.0)}, params={"scale": 2.0}))
+    assert outputs.arrays["out"].tolist() == [0, 2, 4]
+
+
+def test_the_time_is_that_of_the_function_and_not_of_its_import(write, call):
+    write("suites/unit/slow.py", "import time\ntime.sleep(0.2)\ndef f():\n    time.sleep(0.02)\n    return 1.0\n")
+    assert 0.02 <= run("slow:f", call()).duration_s < 0.2
+
+
+def test_a_name_may_be_dotted_and_the_module_installed(call):
+    assert value("numpy:linalg.norm", call(inputs={"x": np.array([3.0, 4.0])})) == 5
+
+
+def test_the_folder_of_the_suite_comes_before_its_parents(write, call):
+    write("which.py", "def f():\n    return 1\n")
+    assert value("which:f", call()) == 1
+    write("suites/integration/which.py", "def f():\n    return 3\n")
+    assert value("which:f", call("integration")) == 3
+
+
+def test_two_folders_may_hold_packages_of_one_name(write, call):
+    for number, tier in enumerate(("unit", "integration")):
+        write(f"suites/{tier}/kernels/__init__.py", "")
+        write(f"suites/{tier}/kernels/constant.py", f"VALUE = {number}\n")
+        late = "def f():\n    from kernels.constant import VALUE\n    return VALUE\n"
+        write(f"suites/{tier}/kernels/late.py", late)
+    assert [value("kernels.late:f", call(tier)) for tier in ("unit", "integration", "unit")] == [0, 1, 0]
+
+
+def test_folders_without_init_are_packages_too(write, call):
+    for number, tier in enumerate(("unit", "integration")):
+        write(f"suites/{tier}/plain/kernel.py", f"def f():\n    return {number}\n")
+    assert [value("plain.kernel:f", call(tier)) for tier in ("unit", "integration", "unit")] == [0, 1, 0]
+
+
+def test_a_module_keeps_its_state_while_another_folder_is_entered(write, call):
+    write("suites/unit/counting.py", "COUNT = []\ndef f():\n    COUNT.append(1)\n    return len(COUNT)\n")
+    write("suites/integration/counting.py", "def f():\n    return 0\n")
+    assert [value("counting:f", call(tier)) for tier in ("unit", "integration", "unit")] == [1, 0, 2]
+
+
+def test_a_library_that_both_folders_find_is_loaded_once(write, call):
+    write("library_of_both.py", "LOADED = object()\n")
+    for tier in ("unit", "integration"):
+        write(f"suites/{tier}/uses.py", "import library_of_both\ndef f():\n    return id(library_of_both.LOADED)\n")
+    assert value("uses:f", call("unit")) == value("uses:f", call("integration"))
+
+
+def test_a_library_is_set_aside_where_a_folder_has_its_own(write, call):
+    write("suites/mine_or_common.py", "VALUE = 1\n")
+    write("suites/integration/mine_or_common.py", "VALUE = 2\n")
+    for tier in ("unit", "integration"):
+        write(f"suites/{tier}/asks.py", "def f():\n    import mine_or_common\n    return mine_or_common.VALUE\n")
+    assert [value("asks:f", call(tier)) for tier in ("unit", "integration", "unit")] == [1, 2, 1]
+
+
+def test_the_path_does_not_grow(write, call):
+    write("suites/unit/one.py", "def f():\n    return 1\n")
+    write("suites/integration/one.py", "def f():\n    return 2\n")
+    run("one:f", call("unit"))
+    length = len(sys.path)
+    for tier in ("integration", "unit", "unit"):
+        run("one:f", call(tier))
+    assert len(sys.path) == length
+
+
+@pytest.mark.parametrize(
+    ("spec", "slug", "message"),
+    [
+        ("sofmax:f", "missing-module", 'did you mean "softmax"?'),
+        ("softmax.inner:f", "missing-module", "module=softmax.inner"),
+        ("softmax:naiv", "missing-function", 'did you mean "naive"?'),
+        ("softmax:naive.inner", "missing-function", "function=naive.inner"),
+        ("softmax:EPSILON", "missing-function", "of type float"),
+    ],
+)
+def test_a_name_that_is_not_there(write, call, spec, slug, message):
+    write("suites/unit/softmax.py", "EPSILON = 1e-5\ndef naive():\n    return EPSILON\n")
+    with pytest.raises(UserError, match="expected a") as caught:
+        run(spec, call())
+    assert caught.value.slug == slug
+    assert message in caught.value.message
+
+
+def test_a_module_that_the_users_module_lacks_is_the_users_own_error(write, call):
+    write("suites/unit/needs.py", "import no_such_library\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        run("needs:f", call())
