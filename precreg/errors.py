@@ -50,6 +50,7 @@ ADVICE: dict[str, str] = {
     "no-workers": "run with --jobs 0, in this process, or mend what the message names",
     "locked": "wait for the other process, or remove the lock when none is running",
     "not-writable": "make the folder writable, or choose another with the option named",
+    "operating-system": "mend what the operating system names, such as a full disk or a missing permission",
     "bad-shard": "write --shard as i/n with 1 <= i <= n",
     "mixed-records": "merge records of one project, one set of baselines and one selection",
 }

@@ -1,0 +1,41 @@
+# Two commands on a machine that has Python 3.11 or newer, git and make: `make run` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test lint types unit browser clean
+
+run: .venv/.installed
+	$(BIN)/precreg run
+
+test: .venv/.installed-dev lint types unit browser
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	$(BIN)/mypy
+
+unit: .venv/.installed-dev
+	$(BIN)/pytest tests --ignore=tests/browser
+
+# A real browser opens the HTML report. Debian's packages are installed where there is none and apt is to be had.
+browser: .venv/.installed-dev
+	sh .ci/browser
+	$(BIN)/pytest tests/browser
+
+.venv/.python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precreg needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/.installed: .venv/.python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .precreg reports build precreg.egg-info

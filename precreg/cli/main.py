@@ -1,0 +1,81 @@
+"""The group of commands; each is imported when it is called, so that starting costs next to nothing."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from traceback import format_exc
+from typing import Any
+
+import click
+
+from precreg import __version__
+from precreg.errors import UserError, nearest
+
+COMMANDS: dict[str, str] = {
+    "run": "Run the cases, judge them against tolerances and baselines, and write reports.",
+    "list": "Show the cases.",
+    "explain": "Show where every setting of one case comes from.",
+    "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
+    "report": "Make the reports again from run records; several shards become one.",
+    "schema": "Print the JSON Schema of a suite file, for editors.",
+}
+
+
+class _Commands(click.Group):
+    """Names and help of all commands without importing one."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"precreg.cli.{name}").command
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = arguments[0]
+        if name not in COMMANDS:
+            context.fail(f"expected a command but got {name!r}{nearest(name, COMMANDS)}")
+        return super().resolve_command(context, arguments)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Exit with 1 for nothing but a finding: a user's mistake, a full disk and a bug of ours are 2."""
+        try:
+            return super().invoke(context)
+        except UserError as mistake:
+            click.echo(str(mistake), err=True)
+        except KeyboardInterrupt:
+            click.echo("interrupted; precreg run --resume goes on", err=True)
+            sys.exit(130)
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader has left, and Python would complain about it at exit
+        except OSError as problem:
+            click.echo(str(UserError("operating-system", str(problem))), err=True)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:
+            click.echo(
+                format_exc() + "error: this is a bug of precreg; please report it with the lines above", err=True
+            )
+        sys.exit(2)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="precreg %(version)s")
+@click.option("--project", type=click.Path(path_type=Path), help="A folder that has suites/; found from here upward.")
+@click.pass_context
+def precreg(context: click.Context, project: Path | None) -> None:
+    """Tell whether a change made numerical code less precise.
+
+    Exit codes: 0 nothing is worse; 1 something is proven worse; 2 something could not be judged.
+    """
+    context.obj = project

@@ -1,0 +1,68 @@
+"""The stages in order, on one screen: case -> execution -> comparison -> verdict. Nothing else composes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from precreg.baseline.store import Baselines
+from precreg.execute.run import Plan, outcomes
+from precreg.suite.pyramid import resolve
+from precreg.types import Case, CaseResult, Comparison, Environment, Outcome, Positions, Status
+from precreg.verdict.judge import Policy, judge
+
+KEPT_POSITIONS = 5
+"""Worst positions that the record keeps of a case that passed; one that did not keeps all."""
+
+
+def results(cases: Sequence[Case], plan: Plan, policy: Policy) -> Iterator[CaseResult]:
+    """Run, measure and judge cases; yield each result as it comes, in no promised order."""
+    baselines = Baselines(plan.project)
+    by_id = {case.id: case for case in cases}
+    for outcome in outcomes(cases, plan):
+        yield judged(by_id[outcome.case], outcome, baselines, plan.environment, policy)
+
+
+def judged(case: Case, outcome: Outcome, baselines: Baselines, environment: Environment, policy: Policy) -> CaseResult:
+    """Put one outcome beside its tolerances and its baseline, and judge it."""
+    tolerances = {
+        comparison.output: resolve(case.layers, comparison.output, comparison.dtype, environment.chain)
+        for comparison in outcome.comparisons
+    }
+    baseline = baselines.lookup(case.baseline_id, environment.chain)
+    verdict = judge(case, outcome, tolerances, baseline, environment, policy)
+    return CaseResult(
+        id=case.id,
+        tier=case.tier,
+        suite=case.suite,
+        name=case.name,
+        source=case.source,
+        role=case.role,
+        definition=case.definition,
+        parameters=case.parameters,
+        tags=case.tags,
+        outcome=outcome if verdict.status is not Status.PASSED else _shortened(outcome),
+        verdict=verdict,
+        tolerances=tolerances,
+        baseline=baseline,
+        baseline_id=case.baseline_id,
+    )
+
+
+def orphans(project: Path, cases: Iterable[Case], environment: Environment) -> tuple[str, ...]:
+    """Return the baselines that no case looks up any more; meaningless after a selection or in a shard."""
+    return Baselines(project).orphans({case.baseline_id for case in cases}, environment.chain)
+
+
+def _shortened(outcome: Outcome) -> Outcome:
+    return replace(outcome, comparisons=tuple(map(_with_few_positions, outcome.comparisons)))
+
+
+def _with_few_positions(comparison: Comparison) -> Comparison:
+    worst = comparison.worst
+    if worst is None or len(worst.index) <= KEPT_POSITIONS:
+        return comparison
+    few = Positions(worst.index[:KEPT_POSITIONS], worst.actual[:KEPT_POSITIONS], worst.reference[:KEPT_POSITIONS])
+    return replace(comparison, worst=few)
