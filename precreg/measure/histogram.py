@@ -1,0 +1,71 @@
+"""Histograms of errors on a log axis: four bins an octave, added by adding their counts.
+
+Module level stays free of numpy: reports and baselines merge and read histograms without it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from precreg.types import Histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BIN_SHIFT = 50
+"""Of the 52 mantissa bits of a float64, a bin keeps the upper two."""
+
+LAST_BIN = 0x7FF0_0000_0000_0000 // 2**BIN_SHIFT - 1
+"""The bin of the largest finite float64. A longdouble error beyond it is counted there too."""
+
+
+def count_errors(ordered: NDArray[Any]) -> Histogram:
+    """Count errors given in ascending order: |a-r| >= 0, float64 or longdouble."""
+    import numpy as np
+
+    zeros = int(np.searchsorted(ordered, 0, side="right"))
+    if zeros == ordered.size:
+        return Histogram(zeros, [], [])
+    keys = np.minimum(ordered[zeros:].astype(np.float64).view(np.int64) >> BIN_SHIFT, LAST_BIN)
+    first = keys[0]
+    counts = np.bincount(keys - first)
+    filled = np.flatnonzero(counts)
+    return Histogram(zeros, (filled + first).tolist(), counts[filled].tolist())
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram:
+    """Return the histogram of all their errors together, in whatever order they come."""
+    zeros, counts = 0, Counter[int]()
+    for histogram in histograms:
+        zeros += histogram.zeros
+        counts.update(dict(zip(histogram.bins, histogram.counts, strict=True)))
+    bins = sorted(counts)
+    return Histogram(zeros, bins, [counts[bin] for bin in bins])
+
+
+def quantile(histogram: Histogram, share: float) -> float | None:
+    """Return the error that `share` (0 to 1) of the errors do not exceed, or None where nothing was counted.
+
+    The nearest rank's bin decides; its middle is returned, which is within an eighth of every error in it (subnormal
+    errors apart). Raises ValueError for a share above 1.
+    """
+    total = histogram.zeros + sum(histogram.counts)
+    if total == 0:
+        return None
+    rank = max(1, ceil(share * total)) - histogram.zeros
+    if rank <= 0:
+        return 0.0
+    for bin, count in zip(histogram.bins, histogram.counts, strict=True):
+        rank -= count
+        if rank <= 0:
+            return bin_middle(bin)
+    raise ValueError(f"expected a share of at most 1 but got share={share}")
+
+
+def bin_middle(bin: int) -> float:
+    """Return the error in the middle of a bin."""
+    return float(struct.unpack("<d", struct.pack("<q", (2 * bin + 1) << (BIN_SHIFT - 1)))[0])

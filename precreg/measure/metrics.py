@@ -1,0 +1,124 @@
+"""The table of metrics: names, units, formulas, direction, sources. docs/metrics.md is made from it.
+
+Remake the page with `python -m precreg.measure.metrics > docs/metrics.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Direction = Literal["lower", "higher"]
+
+
+class Metric(NamedTuple):
+    """One figure of a Comparison: a is the actual value, r the reference.
+
+    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", or "1" (a ratio).
+    """
+
+    name: str
+    unit: str
+    formula: str
+    better: Direction
+    source: str
+
+
+HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
+ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
+MSPROBE = "Ascend msprobe"
+OPBASE = "cann/opbase experimental_standard.md"
+COMMON = "common statistics"
+OURS = "precreg"
+
+_TABLE = (
+    Metric("max_abs_error", "value", "max |a-r|", "lower", HIGHAM),
+    Metric("mean_abs_error", "value", "mean |a-r|", "lower", COMMON),
+    Metric("rms_error", "value", "sqrt(mean (a-r)^2)", "lower", COMMON),
+    Metric("mse", "value^2", "mean (a-r)^2", "lower", COMMON),
+    Metric("bias", "value", "mean (a-r), signed; a bound holds its size", "lower", COMMON),
+    Metric("p50_abs_error", "value", "50th percentile of |a-r|", "lower", COMMON),
+    Metric("p90_abs_error", "value", "90th percentile of |a-r|", "lower", COMMON),
+    Metric("p99_abs_error", "value", "99th percentile of |a-r|", "lower", COMMON),
+    Metric("p99.9_abs_error", "value", "99.9th percentile of |a-r|", "lower", COMMON),
+    Metric("max_rel_error", "1", "max RE over r != 0", "lower", HIGHAM),
+    Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", COMMON),
+    Metric("p50_rel_error", "1", "50th percentile of RE over |r| > 1e-12", "lower", COMMON),
+    Metric("p90_rel_error", "1", "90th percentile of RE over |r| > 1e-12", "lower", COMMON),
+    Metric("p95_rel_error", "1", "95th percentile of RE over |r| > 1e-12", "lower", COMMON),
+    Metric("p99_rel_error", "1", "99th percentile of RE over |r| > 1e-12", "lower", COMMON),
+    Metric("share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower", MSPROBE + ", double thousandth"),
+    Metric("share_rel_above_1e-4", "1", "share of RE > 1e-4 over r != 0", "lower", MSPROBE + ", double ten-thousandth"),
+    Metric("mere", "1", "mean |a-r| / (|r| + 1e-7)", "lower", OPBASE),
+    Metric("mare", "1", "max |a-r| / (|r| + 1e-7)", "lower", OPBASE),
+    Metric("max_ulp", "ULP", "max U", "lower", ULP),
+    Metric("mean_ulp", "ULP", "mean U", "lower", MSPROBE + ", ULP standard"),
+    Metric("mean_log2_ulp", "log2 ULP", "mean log2(U + 1/4); -2 where every element is exact", "lower", OURS),
+    Metric("share_above_1_ulp", "1", "share of U > 1", "lower", MSPROBE + ", ULP standard"),
+    Metric("share_above_32_ulp", "1", "share of U > 32", "lower", MSPROBE + ", ULP standard"),
+    Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", OURS),
+    Metric("mean_magnitude", "value", "mean |r|", "lower", COMMON),
+    Metric("match_ratio", "1", "share of all n that match", "higher", "torch.testing.assert_close, numpy.isclose"),
+    Metric("equal_share", "1", "share of all n that are bit-identical", "higher", MSPROBE + ", binary consistency"),
+    Metric("differing_bits_share", "1", "1 - equal_share", "lower", MSPROBE + ", binary consistency"),
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
+"""Every metric a bound may name, in the order of the page."""
+
+COUNTS: dict[str, str] = {
+    "n": "elements",
+    "finite": "pairs with both sides finite: the pairs that errors are taken over",
+    "nan_matched": "pairs with NaN on both sides",
+    "nan_mismatched": "pairs with NaN on one side",
+    "inf_matched": "pairs with an infinity of the same sign on both sides",
+    "inf_mismatched": "pairs without NaN that have an infinity on one side, or infinities of different sign",
+    "zero_references": "finite pairs with r == 0",
+    "actual_subnormals": "finite pairs with 0 < |a| < the smallest normal number of the output dtype",
+    "reference_subnormals": "finite pairs with 0 < |r| < the smallest normal number of the output dtype",
+    "exact_matches": "finite pairs with a == r",
+    "above": "finite pairs with a > r",
+    "below": "finite pairs with a < r",
+}
+"""Every count of a Comparison, and what it counts."""
+
+_INTRODUCTION = """\
+# Metrics
+
+Made from `precreg/measure/metrics.py` by `python -m precreg.measure.metrics`; a test holds the two together.
+
+a is the actual value, r the reference. Errors are taken over the *finite pairs*: those where a is finite, and so is
+r once it is rounded to the output dtype. A reference of 7e4 against a float16 infinity is correct rounding: a matched
+infinity. A metric that is not defined on the data, or is infinite, is absent; a bound on an absent metric is broken.
+
+- Differences are taken in a wider type: float64 for dtypes of at most 32 bits, long double for wider ones (float64
+  where the platform has no more: its differences are correctly rounded), integers for pairs of integers. Booleans are
+  0 and 1.
+- RE = |a-r| / |r|. References of zero have none, and are counted apart.
+- U = |a-r| / ulp(r), with the ulp of the output dtype at r: the distance of the two numbers around r, the smallest
+  subnormal at and near zero, and 1 for integers. It is a fraction where r is wider than the output dtype.
+- A percentile is the nearest rank: the smallest error that at least that share of the errors does not exceed.
+- An element matches if |a-r| <= atol + rtol*|r|. A NaN matches a NaN, an infinity one of the same sign.
+- An element is bit-identical if a is r rounded to the output dtype (half to even), the sign of zero included. A NaN
+  equals any NaN: its sign and payload are the platform's choice.
+- Complex numbers: |a-r| and |r| are absolute values of complex numbers, and the ulp is that of the real
+  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|. A number with a
+  NaN component is NaN, else one with an infinite component is infinite; infinities match if the same components
+  are infinite with the same signs.
+"""
+
+
+def markdown() -> str:
+    """Return docs/metrics.md."""
+    lines = [_INTRODUCTION, "| metric | unit | formula | better | source |", "|---|---|---|---|---|"]
+    lines += [_row(f"`{m.name}`", m.unit, m.formula, m.better, m.source) for m in METRICS.values()]
+    lines += ["", "## Counts", "", "| count | of what |", "|---|---|"]
+    lines += [_row(f"`{name}`", meaning) for name, meaning in COUNTS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
