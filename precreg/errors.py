@@ -35,6 +35,7 @@ ADVICE: dict[str, str] = {
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",
+    "unreadable-proposals": "remove the file, and run its cases again: precreg run writes proposals anew",
     "future-schema": "upgrade precreg: the file was written by a newer version",
     "unreadable-record": "make the record again with precreg run",
     "unreadable-journal": "start the run again without --resume",

@@ -1,0 +1,87 @@
+"""What is kept of one case when it is accepted: digests, metrics seed by seed, and a sketch of the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import isfinite
+
+import msgspec
+
+from precreg.measure.histogram import merge
+from precreg.types import BaselineEntry, BaselineOutput, Comparison, Histogram, Outcome
+
+METRICS = (
+    "max_abs_error",
+    "mean_abs_error",
+    "rms_error",
+    "bias",
+    "max_rel_error",
+    "mean_rel_error",
+    "max_ulp",
+    "mean_ulp",
+    "mean_log2_ulp",
+    "match_ratio",
+    "equal_share",
+    "ulp_scale",
+)
+"""The metrics that a baseline keeps, in the order of its file."""
+
+SKETCH_BYTES = 8 * 1024 - 32
+"""The longest sketch, so that its line, with indentation and key, has at most 8 KiB."""
+
+_COARSEST = 2**14
+"""Bins are numbered below this, so that wider ones change nothing."""
+
+
+def entry_from(
+    outcome: Outcome, fingerprint: str, *, reason: str = "", author: str = "", date: str = "", commit: str = ""
+) -> BaselineEntry:
+    """Return what a baseline keeps of an outcome; reason, author and date stay empty until someone accepts it."""
+    ordered = sorted(outcome.comparisons, key=lambda comparison: (comparison.output, comparison.seed))
+    outputs = {name: list(seeds) for name, seeds in groupby(ordered, lambda comparison: comparison.output)}
+    return BaselineEntry(
+        definition=outcome.definition,
+        inputs=list(outcome.execution.inputs),
+        reason=reason,
+        author=author,
+        date=date,
+        commit=commit,
+        fingerprint=fingerprint,
+        duration_s=outcome.execution.duration_s,
+        outputs={name: _output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
+        sketch=sketch(outputs),
+    )
+
+
+def sketch(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, Histogram]:
+    """Return each output's errors over all seeds, neighbouring bins joined until the line is short enough.
+
+    A case with so many outputs that one bin for each is too much has no sketch.
+    """
+    merged = {
+        name: merge(comparison.histogram for comparison in seeds if comparison.histogram is not None)
+        for name, seeds in outputs.items()
+    }
+    width = 1
+    while len(msgspec.json.encode(merged)) > SKETCH_BYTES:
+        if width == _COARSEST:
+            return {}
+        width *= 2
+        merged = {name: _coarser(histogram, width) for name, histogram in merged.items()}
+    return merged
+
+
+def _output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:
+    metrics = {metric: [_number(comparison.metrics.get(metric)) for comparison in seeds] for metric in METRICS}
+    return BaselineOutput(seeds[0].dtype, seeds[0].shape, list(digests), metrics)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not isfinite(value) else float(value)
+
+
+def _coarser(histogram: Histogram, width: int) -> Histogram:
+    """Join bins into groups of `width`, each under the number of its lowest."""
+    pairs = zip(histogram.bins, histogram.counts, strict=True)
+    return merge([Histogram(histogram.zeros, [], []), *(Histogram(0, [bin // width * width], [n]) for bin, n in pairs)])

@@ -1,0 +1,128 @@
+"""What a run found and nobody has accepted yet: .precreg/proposals/<tier>/<suite>.json. A run writes nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from precreg.baseline.entry import entry_from
+from precreg.baseline.store import baseline_file, entry_of, read_bytes, suite_of
+from precreg.baseline.text import parse, render
+from precreg.baseline.write import WORKING_FOLDER, delete_file, locked, write_file
+from precreg.errors import UserError
+from precreg.types import BaselineEntry, CaseResult, Environment, GitState, Reason, Status
+
+SCHEMA = "precreg-proposals/1"
+FOLDER = f"{WORKING_FOLDER}/proposals"
+DEFAULT_ENVIRONMENT = "generic"
+
+PROPOSED = frozenset(
+    {
+        Reason.NEW,
+        Reason.STALE,
+        Reason.INPUTS_CHANGED,
+        Reason.IMPROVED,
+        Reason.REGRESSED,
+        Reason.WITHIN_TOLERANCE,
+    }
+)
+"""Verdicts after which a case could be accepted as it is now: measured, within tolerance, and other than before."""
+
+
+class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found."""
+
+    verdict: Reason
+    environment: str
+    judged_against: str | None
+    entry: BaselineEntry
+
+
+def propose(
+    project: Path,
+    results: Iterable[CaseResult],
+    environment: Environment,
+    git: GitState | None,
+    level: str | None = None,
+) -> list[str]:
+    """Bring the pending proposals up to date with a run, and return the ids that it proposes.
+
+    A result replaces what waited for its case, with nothing where there is nothing to accept; a case that could not
+    be judged, or was not run, keeps its proposal. `level` names the environment to store entries in; without it
+    that is where the old baseline was found, or the generic one.
+
+    Raises:
+        UserError: locked, not-writable, outside-project, unreadable-proposals or future-schema.
+    """
+    commit = "" if git is None else git.commit + ("-dirty" if git.dirty else "")
+    answers = {
+        result.id: _proposal(result, environment, commit, level)
+        for result in results
+        if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
+    }
+    with locked(project):
+        replace_proposals(project, answers)
+    return sorted(id for id, proposal in answers.items() if proposal is not None)
+
+
+def pending(project: Path) -> dict[str, Proposal]:
+    """Return every proposal by case id, sorted. Raises UserError (unreadable-proposals, future-schema)."""
+    found: dict[str, Proposal] = {}
+    for path in sorted((project / FOLDER).glob("*/[!.]*.json")):
+        suite = f"{path.parent.name}/{path.stem}"
+        found |= {f"{suite}/{name}": proposal for name, proposal in _read_suite(project, suite).items()}
+    return found
+
+
+def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> None:
+    """Set the proposals of some cases, by id; None removes. The caller holds the lock."""
+    for suite in sorted({suite_of(id) for id in answers}):
+        before = _read_suite(project, suite)
+        after: dict[str, Proposal | None] = {**before}
+        after |= {id.removeprefix(f"{suite}/"): answer for id, answer in answers.items() if suite_of(id) == suite}
+        cases = {name: proposal for name, proposal in after.items() if proposal is not None}
+        if cases == before:
+            continue
+        if cases:
+            write_file(project, _file(suite), render(_header(suite), cases))
+        else:
+            delete_file(project, _file(suite))
+
+
+def _proposal(result: CaseResult, environment: Environment, commit: str, level: str | None) -> Proposal | None:
+    borrowed = result.baseline_id not in ("", result.id)
+    if borrowed or result.verdict.reason not in PROPOSED:
+        return None
+    found = None if result.baseline is None else result.baseline.environment
+    target = level or found or DEFAULT_ENVIRONMENT
+    baseline_file(target, suite_of(result.id))
+    entry = entry_from(result.outcome, environment.fingerprint, commit=commit)
+    return Proposal(result.verdict.reason, target, found, entry)
+
+
+def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
+    file = _file(suite)
+    try:
+        data = read_bytes(project, file)
+        return {} if data is None else parse(data, file, _header(suite), _proposal_of)
+    except UserError as problem:
+        if problem.slug == "future-schema":
+            raise
+        raise UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line) from problem
+
+
+def _proposal_of(value: Any) -> Proposal:
+    proposal = msgspec.convert(value, Proposal)
+    entry_of(value["entry"])
+    return proposal
+
+
+def _header(suite: str) -> dict[str, str]:
+    return {"schema": SCHEMA, "suite": suite}
+
+
+def _file(suite: str) -> str:
+    return f"{FOLDER}/{suite}.json"

@@ -1,0 +1,208 @@
+"""Promoting what runs propose: a person compares it with what was accepted, and accepts or rejects it for a reason.
+
+Nothing here happens by itself, and nothing that writes baselines happens in CI. Every step writes the new place of an
+entry before it clears the old one: killed in between, the entry stands in both, and the same command finishes the work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from precreg.baseline.proposal import Proposal, pending, replace_proposals
+from precreg.baseline.store import Baselines, Place, entries
+from precreg.baseline.write import locked, put, remove
+from precreg.errors import UserError, nearest
+from precreg.measure.metrics import METRICS
+from precreg.types import BaselineEntry, BaselineOutput, Reason
+
+Kind = Literal["better", "worse", "same", "new", "gone"]
+
+
+class MetricChange(NamedTuple):
+    """One metric's mean over the seeds that both have, before and after; None where it is undefined or absent."""
+
+    output: str
+    metric: str
+    old: float | None
+    new: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Return new / old; None where that has no meaning."""
+        return self.new / self.old if self.old and self.new is not None else None
+
+    @property
+    def kind(self) -> Kind:
+        """Tell which way it went; a bias is the better the nearer it is to zero."""
+        if self.old is None or self.new is None:
+            return "same" if self.old == self.new else "new" if self.old is None else "gone"
+        old, new = (abs(self.old), abs(self.new)) if self.metric == "bias" else (self.old, self.new)
+        if old == new:
+            return "same"
+        return "better" if (new < old) == (METRICS[self.metric].better == "lower") else "worse"
+
+
+class Change(NamedTuple):
+    """What accepting one proposal would do: the entry it was judged against, if any, and the one to be stored."""
+
+    place: Place
+    verdict: Reason
+    old: BaselineEntry | None
+    new: BaselineEntry
+    metrics: tuple[MetricChange, ...]
+
+
+class Pruned(NamedTuple):
+    """Entries removed because no case is called so, and those moved to the new name of their case."""
+
+    removed: tuple[Place, ...]
+    renamed: dict[Place, Place]
+
+
+def in_ci(environ: Mapping[str, str]) -> bool:
+    """Tell whether the variable CI says that this is an automatic run."""
+    return environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def diff(project: Path, patterns: Sequence[str] = ()) -> list[Change]:
+    """Return what accepting the proposals that match would change; without patterns, all of them.
+
+    Raises:
+        UserError: no-proposal, for a pattern that matches none.
+    """
+    proposals, baselines = pending(project), Baselines(project)
+    chosen = select(proposals, patterns) if patterns else list(proposals)
+    return [_change(baselines, id, proposals[id]) for id in chosen]
+
+
+def accept(
+    project: Path,
+    patterns: Sequence[str],
+    *,
+    reason: str,
+    author: str,
+    date: str,
+    environment: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> dict[Place, BaselineEntry]:
+    """Store the proposals that match as baselines, and return them.
+
+    `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
+
+    Raises:
+        UserError: accept-in-ci, missing-reason, no-proposal, locked, not-writable, or a file that cannot be read;
+            before anything is written, but for a disk that fails half-way, when the same command finishes later.
+    """
+    _refuse_in_ci(environ)
+    if not reason.strip():
+        raise UserError("missing-reason", f"expected why the new figures are right but got reason={reason!r}")
+    with locked(project):
+        proposals = pending(project)
+        chosen = select(proposals, patterns)
+        accepted = {
+            Place(environment or proposals[id].environment, id): replace(
+                proposals[id].entry, reason=reason.strip(), author=author, date=date
+            )
+            for id in chosen
+        }
+        put(project, accepted)
+        replace_proposals(project, dict.fromkeys(chosen))
+    return accepted
+
+
+def reject(project: Path, patterns: Sequence[str]) -> list[str]:
+    """Drop the proposals that match, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
+    with locked(project):
+        chosen = select(pending(project), patterns)
+        replace_proposals(project, dict.fromkeys(chosen))
+    return chosen
+
+
+def prune(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str] = os.environ) -> Pruned:
+    """Remove the entries of cases that are gone, in every environment; a case that was renamed keeps its entry.
+
+    `known` has the definition digest of every case of the project, by the id its baseline is looked up by.
+
+    Raises:
+        UserError: accept-in-ci, locked, not-writable, or a file that cannot be read.
+    """
+    _refuse_in_ci(environ)
+    with locked(project):
+        accepted = entries(project)
+        orphans = {place: entry for place, entry in accepted.items() if place.id not in known}
+        renamed = _renames(orphans, accepted, known)
+        put(project, {place: orphans[former] for former, place in renamed.items()})
+        remove(project, orphans)
+    return Pruned(tuple(place for place in orphans if place not in renamed), renamed)
+
+
+def select(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
+    """Return the ids that equal or match any pattern (fnmatch), each once and in their order.
+
+    Raises:
+        UserError: no-proposal, for a pattern that matches none, and for no pattern at all.
+    """
+    if not patterns:
+        raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
+    for pattern in patterns:
+        if not any(_matches(id, pattern) for id in ids):
+            message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
+            raise UserError("no-proposal", message)
+    return [id for id in ids if any(_matches(id, pattern) for pattern in patterns)]
+
+
+def _matches(id: str, pattern: str) -> bool:
+    return id == pattern or fnmatchcase(id, pattern)
+
+
+def _refuse_in_ci(environ: Mapping[str, str]) -> None:
+    if in_ci(environ):
+        message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
+        raise UserError("accept-in-ci", message)
+
+
+def _change(baselines: Baselines, id: str, proposal: Proposal) -> Change:
+    levels = (proposal.environment, proposal.judged_against or proposal.environment)
+    found = baselines.lookup(id, levels)
+    old = None if found is None else found.entry
+    metrics = tuple(_metric_changes(old, proposal.entry))
+    return Change(Place(proposal.environment, id), proposal.verdict, old, proposal.entry, metrics)
+
+
+def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[MetricChange]:
+    before = {} if old is None else old.outputs
+    for name in {**before, **new.outputs}:
+        seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
+        for metric in METRICS:
+            change = MetricChange(
+                name, metric, _mean(before.get(name), metric, seeds), _mean(new.outputs.get(name), metric, seeds)
+            )
+            if (change.old, change.new) != (None, None):
+                yield change
+
+
+def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | None:
+    values = [] if output is None else output.metrics.get(metric, [])[:seeds]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def _renames(
+    orphans: Mapping[Place, BaselineEntry], accepted: Collection[Place], known: Mapping[str, str]
+) -> dict[Place, Place]:
+    """Pair each orphan with a case of its definition that has no entry in its environment, the first by name."""
+    renamed: dict[Place, Place] = {}
+    for former, entry in orphans.items():
+        namesakes = (Place(former.environment, id) for id in sorted(known) if known[id] == entry.definition)
+        free = (place for place in namesakes if place not in accepted and place not in renamed.values())
+        place = next(free, None)
+        if place is not None:
+            renamed[former] = place
+    return renamed

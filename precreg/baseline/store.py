@@ -1,0 +1,155 @@
+"""Reading what was accepted: one file per environment and suite, looked up through a chain of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from precreg.baseline.text import parse
+from precreg.errors import UserError
+from precreg.types import BASELINE_SCHEMA, Baseline, BaselineEntry
+
+FOLDER = "baselines"
+
+
+class Place(NamedTuple):
+    """Where an entry stands: one case (tier/suite/name) in one environment."""
+
+    environment: str
+    id: str
+
+    @property
+    def suite(self) -> str:
+        """Return tier/suite."""
+        return suite_of(self.id)
+
+    @property
+    def name(self) -> str:
+        """Return the case's name within its suite."""
+        return self.id.split("/", 2)[2]
+
+    @property
+    def file(self) -> str:
+        """Return the file, relative to the project."""
+        return baseline_file(self.environment, self.suite)
+
+    def __str__(self) -> str:
+        return f"{self.id} in {self.file}"
+
+
+def suite_of(id: str) -> str:
+    """Return the tier/suite of a case id."""
+    return "/".join(id.split("/", 2)[:2])
+
+
+def baseline_file(environment: str, suite: str) -> str:
+    """Return the file of one suite (tier/suite) in one environment, relative to the project.
+
+    Raises:
+        UserError: outside-project, where a part would lead elsewhere.
+    """
+    for part in (environment, *suite.split("/")):
+        if part.startswith(".") or not part or set(part) & set("/\\\0"):
+            raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
+    return f"{FOLDER}/{environment}/{suite}.json"
+
+
+def header(environment: str, suite: str) -> dict[str, str]:
+    """Return what a baseline file says of itself."""
+    return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
+
+
+def read_suite(project: Path, environment: str, suite: str) -> dict[str, BaselineEntry]:
+    """Return the entries of one file by case name; none where there is no file.
+
+    Raises:
+        UserError: unreadable-baseline, conflicted-baseline or future-schema.
+    """
+    file = baseline_file(environment, suite)
+    data = read_bytes(project, file)
+    return {} if data is None else parse(data, file, header(environment, suite), entry_of)
+
+
+def read_bytes(project: Path, file: str) -> bytes | None:
+    """Return a file's bytes, or None where there is no such file. Raises UserError (unreadable-baseline)."""
+    try:
+        return (project / file).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        message = f"expected a file that can be read, but: {problem.strerror}"
+        raise UserError("unreadable-baseline", message, file=file) from problem
+
+
+def entry_of(value: Any) -> BaselineEntry:
+    """Make an entry of plain JSON values. Raises msgspec.ValidationError, also for lists of unequal length."""
+    entry = msgspec.convert(value, BaselineEntry)
+    for path, length in _lengths_per_seed(entry):
+        if length != len(entry.inputs):
+            message = f"Expected one value for each of {len(entry.inputs)} seeds, got {length} - at `$.{path}`"
+            raise msgspec.ValidationError(message)
+    for output, histogram in entry.sketch.items():
+        if len(histogram.bins) != len(histogram.counts):
+            raise msgspec.ValidationError(f"Expected as many counts as bins - at `$.sketch.{output}`")
+    return entry
+
+
+def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
+    for name, output in entry.outputs.items():
+        yield f"outputs.{name}.digests", len(output.digests)
+        for metric, values in output.metrics.items():
+            yield f"outputs.{name}.metrics.{metric}", len(values)
+
+
+def entries(project: Path) -> dict[Place, BaselineEntry]:
+    """Return everything that was accepted, in every environment, sorted by place."""
+    folders = sorted(path for path in (project / FOLDER).glob("*/") if not path.name.startswith("."))
+    return {place: entry for folder in folders for place, entry in _in_environment(project, folder.name).items()}
+
+
+def _in_environment(project: Path, environment: str) -> dict[Place, BaselineEntry]:
+    found: dict[Place, BaselineEntry] = {}
+    for path in sorted((project / FOLDER / environment).glob("*/[!.]*.json")):
+        suite = f"{path.parent.name}/{path.stem}"
+        for name, entry in read_suite(project, environment, suite).items():
+            found[Place(environment, f"{suite}/{name}")] = entry
+    return found
+
+
+class Baselines:
+    """The baselines of a project as one run sees them: each file is read once, when it is first asked for."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._suites: dict[tuple[str, str], dict[str, BaselineEntry]] = {}
+
+    def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
+        """Return the entry of the first environment of the chain that has the case."""
+        for environment in chain:
+            place = Place(environment, baseline_id)
+            entry = self._suite(environment, place.suite).get(place.name)
+            if entry is not None:
+                return Baseline(entry, environment, place.file)
+        return None
+
+    def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> tuple[str, ...]:
+        """Return, as text, the entries in the chain's environments that none of the ids looks up."""
+        return tuple(map(str, self._orphans(ids, chain)))
+
+    def renamed_from(self, definition: str, ids: Collection[str], chain: tuple[str, ...]) -> Place | None:
+        """Return the orphan that was defined like a new case, which then is that case under its former name."""
+        orphans = self._orphans(ids, chain)
+        return next((place for place, entry in orphans.items() if entry.definition == definition), None)
+
+    def _orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[Place, BaselineEntry]:
+        accepted = (item for environment in chain for item in _in_environment(self._project, environment).items())
+        return {place: entry for place, entry in accepted if place.id not in ids}
+
+    def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
+        key = (environment, suite)
+        if key not in self._suites:
+            self._suites[key] = read_suite(self._project, environment, suite)
+        return self._suites[key]

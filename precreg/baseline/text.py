@@ -1,0 +1,150 @@
+"""The file format of baselines and proposals: JSON that a person reviews, and git merges, line by line.
+
+A header, then the cases sorted by name; one field a line, lists on one line, a sketch as one compact line, and floats
+in the shortest form that reads back to the same bits. Rendering what was parsed gives the same bytes again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from precreg.errors import UserError
+from precreg.types import Histogram
+
+T = TypeVar("T")
+
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
+
+
+def render(header: Mapping[str, str], cases: Mapping[str, msgspec.Struct]) -> str:
+    """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
+    return _text({**header, "cases": dict(sorted(cases.items()))}, "\n") + "\n"
+
+
+def parse(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], T]) -> dict[str, T]:
+    """Return the cases of one file by name, in the order of the file.
+
+    `shown` names the file in errors, `header` is what the file must say of itself (schema first), and `decode` makes
+    one case of plain JSON values or raises msgspec.ValidationError.
+
+    Raises:
+        UserError: conflicted-baseline, future-schema or unreadable-baseline, with the line where one is to blame.
+    """
+    text = _decoded(data, shown)
+    document = _document(text, shown)
+    _check_header(document, shown, header)
+    return dict(_cases(document["cases"], text, shown, decode))
+
+
+def _text(value: Any, newline: str) -> str:
+    if isinstance(value, msgspec.Struct):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if all(isinstance(member, Histogram) for member in value.values()):
+        return msgspec.json.encode(value).decode()
+    inner = newline + "  "
+    lines = (f"{inner}{_quoted(key)}: {_text(member, inner)}" for key, member in value.items())
+    return "{" + ",".join(lines) + newline + "}"
+
+
+def _quoted(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+class _RefusedError(ValueError):
+    """JSON that Python would take and precreg does not; `pattern` finds the place in the text."""
+
+    def __init__(self, message: str, pattern: str) -> None:
+        super().__init__(message)
+        self.pattern = pattern
+
+
+def _decoded(data: bytes, shown: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise UserError("unreadable-baseline", "expected UTF-8 text", file=shown, line=line) from problem
+
+
+def _document(text: str, shown: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_without_duplicates, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as problem:
+        conflict = _CONFLICT.search(text)
+        if conflict is None:
+            message, line = _explained(problem, text)
+            raise UserError("unreadable-baseline", f"expected JSON but {message}", file=shown, line=line) from problem
+        line = _line(text, conflict.start())
+        message = f"expected JSON but got a conflict marker of a merge: {conflict[1]}"
+        raise UserError("conflicted-baseline", message, file=shown, line=line) from problem
+
+
+def _explained(problem: Exception, text: str) -> tuple[str, int | None]:
+    if isinstance(problem, json.JSONDecodeError):
+        return f"reading stops here: {problem.msg}", problem.lineno
+    if isinstance(problem, _RefusedError):
+        return f"got {problem}", _last_line(text, problem.pattern)
+    return f"got {problem}", None
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in members if keys.count(key) > 1)
+        raise _RefusedError(f"{twice!r} twice, perhaps from a merge", _key_pattern(twice))
+    return members
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if number - number != 0:
+        raise _RefusedError(f"a number that is not finite: {literal}", re.escape(literal))
+    return number
+
+
+def _check_header(document: Any, shown: str, header: Mapping[str, str]) -> None:
+    if not isinstance(document, dict) or not isinstance(document.get("cases"), dict):
+        raise UserError("unreadable-baseline", 'expected an object with "cases" in it', file=shown)
+    family, _, version = header["schema"].rpartition("/")
+    written = re.fullmatch(rf"{family}/([0-9]{{1,9}})", str(document.get("schema")))
+    if written is not None and int(written[1]) > int(version):
+        message = f"expected schema {header['schema']} or older but got schema={document['schema']}"
+        raise UserError("future-schema", message, file=shown)
+    for key in {**header, **document}:
+        if key != "cases" and document.get(key) != header.get(key):
+            message = f"expected {key} to be {header.get(key)!r}, as its place says, but got {document.get(key)!r}"
+            raise UserError("unreadable-baseline", message, file=shown)
+
+
+def _cases(cases: dict[str, Any], text: str, shown: str, decode: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
+    for name, value in cases.items():
+        try:
+            yield name, decode(value)
+        except msgspec.ValidationError as problem:
+            _refuse_case(name, problem, text, shown)
+
+
+def _refuse_case(name: str, problem: msgspec.ValidationError, text: str, shown: str) -> NoReturn:
+    line = _last_line(text, _key_pattern(name))
+    raise UserError("unreadable-baseline", f"case {name!r}: {problem}", file=shown, line=line) from problem
+
+
+def _key_pattern(key: str) -> str:
+    return rf"^\s*{re.escape(_quoted(key))}\s*:"
+
+
+def _last_line(text: str, pattern: str) -> int | None:
+    found = [match.end() for match in re.finditer(pattern, text, re.MULTILINE)]
+    return _line(text, found[-1]) if found else None
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
