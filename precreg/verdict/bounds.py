@@ -17,10 +17,13 @@ def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Find
 
 
 def holds(bound: Bound, value: float) -> bool:
-    """Tell whether a value keeps a bound: at most the limit, or at least where higher is better. NaN never does."""
+    """Tell whether a value keeps a bound: at most the limit, or at least where higher is better.
+
+    A bias is held by its size. NaN never keeps a bound.
+    """
     if METRICS[bound.metric].better == "higher":
         return value >= bound.limit
-    return value <= bound.limit
+    return (abs(value) if bound.metric == "bias" else value) <= bound.limit
 
 
 def _finding(comparison: Comparison, tolerance: Tolerance, bound: Bound, current: float | None) -> Finding:

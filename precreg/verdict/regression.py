@@ -8,8 +8,10 @@ of match ratio. Where fewer than MIN_ELEMENTS elements were measured a mean says
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import log2
 from statistics import fmean
 
+from precreg.measure.metrics import METRICS
 from precreg.types import BaselineOutput, Comparison, Finding, Reason, Role, Tolerance
 
 MIN_ELEMENTS = 16
@@ -21,10 +23,7 @@ FLOOR_ULP = 0.05
 FLOOR_MAX_ULP = 1.0
 """The same for maxima, which are extreme values."""
 
-_ULP_METRICS = frozenset({"mean_ulp", "max_ulp", "mean_log2_ulp"})
-_RELATIVE_METRICS = frozenset(
-    {"mean_rel_error", "max_rel_error", "mere", "mare"} | {f"p{share}_rel_error" for share in (50, 90, 95, 99)}
-)
+_MAXIMA = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
 
 
 def growth_findings(
@@ -45,9 +44,24 @@ def growth_findings(
         current, baseline = means(pairs, accepted, metric)
         if current is None or baseline is None:
             continue
-        growth = current - baseline
-        if growth > threshold * baseline and growth > floor(pairs, metric):
+        growth = worsening(metric, current, baseline)
+        if growth > _allowed(metric, baseline, threshold) and growth > floor(pairs, metric):
             yield _regressed(pairs[0].output, metric, current, baseline, threshold)
+
+
+def worsening(metric: str, current: float, baseline: float) -> float:
+    """Return by how much a metric became worse, in its own unit; negative where it became better.
+
+    A bias is as bad as it is large, whatever its sign.
+    """
+    if metric == "bias":
+        return abs(current) - abs(baseline)
+    return baseline - current if METRICS[metric].better == "higher" else current - baseline
+
+
+def _allowed(metric: str, baseline: float, threshold: float) -> float:
+    """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
+    return log2(1 + threshold) if METRICS[metric].unit == "log2 ULP" else threshold * abs(baseline)
 
 
 def improved(comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance) -> Finding | None:
@@ -75,14 +89,15 @@ def means(
 
 def floor(comparisons: Sequence[Comparison], metric: str) -> float:
     """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    share = FLOOR_MAX_ULP if metric.startswith("max") or metric == "mare" else FLOOR_ULP
-    if metric in _ULP_METRICS:
-        return share
+    ulps = FLOOR_MAX_ULP if metric in _MAXIMA else FLOOR_ULP
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
-    if metric in _RELATIVE_METRICS:
-        magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-        return share * scale / magnitude if magnitude else 0.0
-    return share * scale * (scale if metric == "mse" else 1.0)
+    magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
+    unit = METRICS[metric].unit
+    sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
+    if unit in sizes:
+        return ulps * sizes[unit]
+    of_a_ratio = "rel_error" in metric or metric in ("mere", "mare")
+    return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
 
 
 def enough(comparisons: Sequence[Comparison]) -> bool:

@@ -97,6 +97,12 @@ def test_a_bound_on_an_undefined_metric_is_broken():
     assert "is not defined" in given.message
 
 
+def test_a_bound_on_the_bias_holds_its_size():
+    biased = outcome(comparison(bias=-2e-6), comparison(1, bias=2e-6))
+    assert verdict(on=biased, tolerances={"out": tolerance(bias=1e-6)}).reason is Reason.OUT_OF_TOLERANCE
+    assert verdict(on=biased, tolerances={"out": tolerance(bias=3e-6)}).reason is Reason.WITHIN_TOLERANCE
+
+
 def test_tolerance_is_asked_before_the_baseline():
     bad = outcome(comparison(match_ratio=0.5))
     assert verdict(on=bad, against=False).reason is Reason.OUT_OF_TOLERANCE

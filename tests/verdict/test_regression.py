@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.types import Reason
+from precreg.types import Reason, Tolerance
 from precreg.verdict.regression import floor, growth_findings, improved
 from tests.verdict.made import comparison, entry, tolerance
 
@@ -68,6 +68,32 @@ def test_the_floor_of_each_unit():
     assert floor(one, "max_abs_error") == 2.0**-24
     assert floor(one, "mean_rel_error") == 0.05 * 2.0**-23
     assert floor(one, "mse") == pytest.approx(0.05 * 2.0**-48)
+    assert floor(one, "share_above_1_ulp") == 0.0
+
+
+def chosen(metric, current, base, threshold=0.1):
+    one = tolerance()
+    only = Tolerance(one.rtol, one.atol, one.bounds, {metric: threshold})
+    accepted = entry(**{metric: base}).outputs["out"]
+    return list(
+        growth_findings([comparison(seed, **{metric: current}) for seed in (0, 1)], accepted, only, "reference")
+    )
+
+
+def test_a_bias_is_as_bad_as_it_is_large():
+    assert chosen("bias", -3e-6, 1e-6)
+    assert not chosen("bias", 1e-6, -3e-6)
+
+
+def test_a_ratio_is_lost_downward():
+    assert chosen("equal_share", 0.5, 0.9)
+    assert not chosen("equal_share", 0.9, 0.5)
+
+
+def test_a_threshold_on_a_logarithm_is_a_difference():
+    assert chosen("mean_log2_ulp", -1.5, -1.7)
+    assert not chosen("mean_log2_ulp", -1.6, -1.7)
+    assert not chosen("mean_log2_ulp", -1.9, -1.7)
 
 
 def test_improved_needs_more_than_the_threshold():
