@@ -1,1 +1,1 @@
-"""Running cases: in process, in worker processes, with a journal."""
+"""Running cases: in this process or in workers, each case one outcome, kept in a journal as it comes."""

@@ -1,0 +1,173 @@
+"""One case from its definition to its outcome: draw, compute, compute again, hold against the oracle, measure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arith.formats import format_of
+from precreg.execute.failure import CaseFailed, blamed_on
+from precreg.execute.requirement import missing
+from precreg.inputs.digest import array_digest
+from precreg.inputs.draw import draw
+from precreg.inputs.spec import parse
+from precreg.measure.compare import compare
+from precreg.subject.call import Call
+from precreg.subject.outputs import Outputs
+from precreg.subject.registry import kind
+from precreg.suite.pyramid import resolve
+from precreg.types import Case, Comparison, Computation, Execution, Failure, Outcome, Reason
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class _Actual(NamedTuple):
+    """What the subject gave at one seed: the last repeat's arrays and digests, and whether all repeats agree."""
+
+    arrays: Arrays
+    digests: dict[str, str]
+    duration_s: float
+    unsteady: tuple[str, ...]
+
+
+class _Sample(NamedTuple):
+    """What one seed gave."""
+
+    inputs: str
+    actual: _Actual
+    comparisons: list[Comparison]
+    missing: list[str]
+
+
+@np.errstate(all="ignore")
+def run_case(case: Case, project: Path, chain: tuple[str, ...]) -> Outcome:
+    """Run the subject and the oracle on every seed and measure their outputs. `chain` is the environment's.
+
+    The subject, and then the oracle, get copies of the inputs, so either may write into its own (an optimizer that
+    updates in place is a sound subject) and neither can change what the other sees. Overflow and the like raise no
+    warnings: they are facts, and the comparison counts them.
+
+    Whatever goes wrong in the user's code is a failure within the outcome; nothing is raised.
+    """
+    try:
+        _require(case, chain)
+        return _outcome(case, [_sample(case, seed, project, chain) for seed in range(case.seeds)])
+    except CaseFailed as failed:
+        return Outcome(case.id, case.definition, Execution(failure=failed.failure))
+
+
+def _require(case: Case, chain: tuple[str, ...]) -> None:
+    with blamed_on(Reason.SUBJECT_ERROR):
+        absent = [reason for needed in case.requires if (reason := missing(needed, chain))]
+    if absent:
+        raise CaseFailed(Failure(Reason.UNAVAILABLE, "; ".join(absent)))
+
+
+def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
+    execution = Execution(
+        inputs=tuple(sample.inputs for sample in samples),
+        outputs={name: _over_seeds(samples, name) for name in _union(sample.actual.digests for sample in samples)},
+        duration_s=min(sample.actual.duration_s for sample in samples),
+        unsteady=_union(sample.actual.unsteady for sample in samples),
+    )
+    comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
+    return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
+
+
+def _over_seeds(samples: list[_Sample], output: str) -> tuple[str, ...]:
+    return tuple(sample.actual.digests[output] for sample in samples if output in sample.actual.digests)
+
+
+def _union(names: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for group in names for name in group))
+
+
+def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sample:
+    directory = _directory(project, case.directory)
+    with blamed_on(Reason.SUBJECT_ERROR):
+        inputs = {
+            name: draw(name, parse(name, mapping, case.source), seed, directory, project)
+            for name, mapping in case.inputs.items()
+        }
+        actual = _actual(case, inputs, directory, project)
+    with blamed_on(Reason.REFERENCE_ERROR):
+        prepare = _copies if case.role == "golden" else _promoted
+        oracle = _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
+    _require_every_output(case, actual.arrays, oracle)
+    recorded = oracle if case.oracle.kind == "files" else {}
+    return _Sample(
+        inputs=_digest(_digests(inputs | recorded)),
+        actual=actual,
+        comparisons=[_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.arrays.items()],
+        missing=[name for name in oracle if name not in actual.arrays],
+    )
+
+
+def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actual:
+    durations_s, digests = [], []
+    for _ in range(case.repeats):
+        outputs = _compute(case.subject, Call(_copies(inputs), deepcopy(case.params), directory, project))
+        durations_s.append(outputs.duration_s)
+        digests.append(_digests(outputs.arrays))
+    unsteady = (name for name in _union(digests) if len({digest.get(name) for digest in digests}) > 1)
+    return _Actual(outputs.arrays, digests[-1], min(durations_s), tuple(unsteady))
+
+
+def _compute(computation: Computation, call: Call) -> Outputs:
+    return kind(computation.kind)(computation.spec, call)
+
+
+def _require_every_output(case: Case, actual: Arrays, oracle: Arrays) -> None:
+    """Refuse an output without counterpart, and a case without outputs: nobody would judge them."""
+    extra = [name for name in actual if name not in oracle]
+    if extra or not oracle:
+        lacks = f"lacks {', '.join(extra)}" if extra else "gives nothing"
+        message = f"expected the {case.role} to give every output of the subject but it {lacks}"
+        raise CaseFailed(Failure(Reason.REFERENCE_ERROR, message))
+
+
+def _compared(
+    case: Case, seed: int, output: str, actual: NDArray[Any], oracle: NDArray[Any], chain: tuple[str, ...]
+) -> Comparison:
+    tolerance = resolve(case.layers, output, actual.dtype.name, chain)
+    return compare(actual, oracle, output=output, seed=seed, rtol=tolerance.rtol.limit, atol=tolerance.atol.limit)
+
+
+def _copies(inputs: Arrays) -> Arrays:
+    return {name: array.copy("K") for name, array in inputs.items()}
+
+
+def _promoted(inputs: Arrays) -> Arrays:
+    return {name: array.astype(_wider(array.dtype)) for name, array in inputs.items()}
+
+
+@cache
+def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which a reference computes: float64, longdouble for float64 itself; integers stay."""
+    number_format = format_of(dtype.name)
+    if number_format is None:
+        return dtype
+    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.longdouble
+    return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)
+
+
+@cache
+def _directory(project: Path, directory: str) -> Path:
+    return project / directory
+
+
+def _digests(arrays: Arrays) -> dict[str, str]:
+    return {name: array_digest(array) for name, array in arrays.items()}
+
+
+def _digest(digests: dict[str, str]) -> str:
+    """Return one digest for named digests."""
+    lines = "".join(f"{name} {digest}\n" for name, digest in digests.items())
+    return hashlib.sha256(lines.encode()).hexdigest()[:32]

@@ -1,0 +1,65 @@
+"""From an exception in a user's code to the failure that stands in the outcome."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from msgspec.structs import replace
+
+import precreg
+from precreg.errors import UserError
+from precreg.types import Failure, Outcome, Reason
+
+MESSAGE_LENGTH = 500
+DETAIL_LENGTH = 4000
+"""Characters of a message, and of the end of a traceback or of what was printed, that a failure keeps."""
+
+_MACHINERY = (*(f"{package.__path__[0]}{os.sep}" for package in (precreg, importlib)), "<frozen importlib")
+
+
+class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
+    """Ends a case early: there are no outputs to compare, and `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@contextmanager
+def blamed_on(reason: Reason) -> Iterator[None]:
+    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise CaseFailed(describe(error, reason)) from None
+
+
+def describe(error: BaseException, reason: Reason) -> Failure:
+    """Tell an exception in one line, and the part of its traceback that lies in the user's code."""
+    if isinstance(error, UserError):
+        return Failure(reason, error.message)
+    if isinstance(error, SystemExit):
+        return Failure(reason, f"exited with {error.code or 0}")
+    message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
+    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
+    return Failure(reason, message, "".join(lines)[-DETAIL_LENGTH:])
+
+
+def with_printed(outcome: Outcome, printed: str) -> Outcome:
+    """Add the end of what the subject printed to the failure, if the outcome has one."""
+    failure = outcome.execution.failure
+    if failure is None or not printed:
+        return outcome
+    detail = f"{failure.detail}printed:\n{printed[-DETAIL_LENGTH:]}"
+    return replace(outcome, execution=replace(outcome.execution, failure=replace(failure, detail=detail)))
+
+
+def _users_part(frames: TracebackType | None) -> TracebackType | None:
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_MACHINERY):
+        frames = frames.tb_next
+    return frames

@@ -1,0 +1,79 @@
+"""The life of a worker process: it takes batches of cases, and sends each outcome as it comes."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle
+from pathlib import Path
+from signal import SIGKILL
+from threading import Thread
+
+from msgspec import msgpack
+
+from precreg.execute.failure import DETAIL_LENGTH, with_printed
+from precreg.types import Case
+
+READY = b""
+
+
+def serve(connection: Connection, project: Path, chain: tuple[str, ...]) -> None:
+    """Take over the file that the parent sends for what subjects print, then run batches until there are no more.
+
+    The process leads a group of its own, so that the parent can kill it with all that its subjects started, and so
+    that a Ctrl-C reaches the parent alone.
+    """
+    from precreg.execute.case_run import run_case
+
+    os.setpgid(0, 0)
+    Thread(target=_die_with_parent, daemon=True).start()
+    printed = recv_handle(connection)
+    _redirect(printed)
+    connection.send_bytes(READY)
+    while cases := _received(connection):
+        for case in cases:
+            _empty(printed)
+            outcome = run_case(case, project, chain)
+            if outcome.execution.failure is not None:
+                sys.stdout.flush()
+                outcome = with_printed(outcome, end_of(printed))
+            connection.send_bytes(msgpack.encode(outcome))
+
+
+def end_of(printed: int) -> str:
+    """Return the end of what is in an open file."""
+    start = max(0, os.fstat(printed).st_size - DETAIL_LENGTH)
+    return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
+
+
+def _received(connection: Connection) -> list[Case]:
+    try:
+        cases: list[Case] = connection.recv()
+    except EOFError:
+        return []
+    return cases
+
+
+def _redirect(printed: int) -> None:
+    """Let all that this process prints go into the file, line by line, and where it was when a signal kills it."""
+    for standard in (1, 2):
+        os.dup2(printed, standard)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    faulthandler.enable()
+
+
+def _empty(printed: int) -> None:
+    sys.stdout.flush()
+    os.ftruncate(printed, 0)
+    os.lseek(printed, 0, os.SEEK_SET)
+
+
+def _die_with_parent() -> None:
+    """Kill this group once the parent is gone; a thread can, whatever the subject is doing."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.killpg(0, SIGKILL)
