@@ -1,0 +1,79 @@
+"""From `subject:`, `reference:` and `golden:` to computations, checked without running any of them."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from precreg.errors import nearest
+from precreg.suite.modules import locate
+from precreg.suite.project import inside
+from precreg.suite.validate import shown
+from precreg.suite.yaml_source import KeyPath, Source
+from precreg.types import Computation
+
+_OURS = ("python", "files")
+
+
+def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
+    """Return the computation that a key of a suite names: module:function, or {KIND: spec}.
+
+    Raises UserError: bad-value, unknown-subject-kind, missing-module, missing-function, outside-project, missing-file.
+    """
+    kind, spec = _kind_and_spec(source, key, value)
+    path = (key, kind) if isinstance(value, dict) else (key,)
+    if kind == "python":
+        if not isinstance(spec, str):
+            raise source.error("bad-value", f"expected module:function but got {key}={shown(spec)}", *path)
+        locate(spec, directory, project, source.where(*path))
+    if kind == "files":
+        return file_computation(_paths(source, path, spec, directory, project))
+    return Computation(kind, spec)
+
+
+def file_computation(paths: str | dict[str, str]) -> Computation:
+    """Return the computation that reads recorded arrays; paths are relative to the project.
+
+    One path is one array named "out", or every array of an .npz file; a mapping names the array of each path.
+    """
+    if isinstance(paths, str):
+        paths = {"*" if paths.endswith(".npz") else "out": paths}
+    return Computation("files", paths)
+
+
+def _kind_and_spec(source: Source, key: str, value: Any) -> tuple[str, Any]:
+    if isinstance(value, str):
+        return "python", value
+    if not isinstance(value, dict) or len(value) != 1:
+        raise source.error("bad-value", f"expected module:function or {{KIND: spec}} but got {key}={shown(value)}", key)
+    kind, spec = next(iter(value.items()))
+    if kind not in _OURS:
+        _require_installed(source, key, kind)
+    return kind, spec
+
+
+def _require_installed(source: Source, key: str, kind: str) -> None:
+    installed = entry_points(group="precreg.subjects").names
+    if kind not in installed:
+        near = nearest(kind, {*_OURS, *installed})
+        message = f"expected an installed kind of subject but got kind={kind}{near}"
+        raise source.error("unknown-subject-kind", message, key, kind)
+
+
+def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
+    if isinstance(spec, str):
+        return _existing(source, path, spec, directory, project)
+    if not isinstance(spec, dict) or not spec or not all(isinstance(item, str) for item in spec.values()):
+        raise source.error("bad-value", f"expected a path, or a path per output, but got files={shown(spec)}", *path)
+    return {name: _existing(source, (*path, name), item, directory, project) for name, item in spec.items()}
+
+
+def _existing(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
+    found = inside(project, directory, file, source.where(*path))
+    if not (project / found).is_file():
+        beside = (project / found).parent
+        known = [item.name for item in beside.iterdir()] if beside.is_dir() else []
+        message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"
+        raise source.error("missing-file", message, *path)
+    return found

@@ -1,0 +1,206 @@
+"""A suite becomes cases: one per point of its matrix, or per recorded file, each with its name, digest and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from precreg.errors import nearest
+from precreg.inputs.spec import parse
+from precreg.suite.computations import read_computation
+from precreg.suite.digest import definition_digest
+from precreg.suite.files import CaseEntry
+from precreg.suite.layers import read_layers
+from precreg.suite.load import Suite, load
+from precreg.suite.matrix import Row, case_name, rows
+from precreg.suite.recorded import Point, recorded_points
+from precreg.suite.references import flattened, names_in, require_known, substitute
+from precreg.suite.validate import expect_mapping, shown
+from precreg.types import Budget, Case, Layer, Role
+
+
+def load_cases(project: Path) -> list[Case]:
+    """Return every case of a project, suite by suite. Raises UserError as `load` and `expand` do."""
+    return [case for suite in load(project) for case in expand(suite, project)]
+
+
+def expand(suite: Suite, project: Path) -> list[Case]:
+    """Return the suite's cases in order of the matrix.
+
+    Raises UserError: missing-module, missing-function, unknown-dtype, unknown-distribution, unknown-reference,
+    cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value.
+    """
+    points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    fill = _filler(suite, list(points[0].parameters))
+    cases = [_case(suite, point, *fill(point.parameters)) for point in points]
+    _require_distinct(suite, cases)
+    return _with_baselines(suite, _with_overrides(suite, cases))
+
+
+def _computed_points(suite: Suite, project: Path) -> list[Point]:
+    file, source = suite.file, suite.source
+    subject = read_computation(source, "subject", file.subject, suite.directory, project)
+    oracle = read_computation(source, _role(suite), getattr(file, _role(suite)), suite.directory, project)
+    return [Point(row, subject, oracle) for row in rows(source, file.matrix)]
+
+
+def _role(suite: Suite) -> Role:
+    return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
+
+
+Filled = tuple[dict[str, Any], dict[str, Any]]
+
+
+def _filler(suite: Suite, parameters: list[str]) -> Callable[[Row], Filled]:
+    """Return the function from a row to (inputs, params), with `$name` replaced and the inputs checked.
+
+    Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times.
+    """
+    source, file = suite.source, suite.file
+    expect_mapping(source, file.inputs, "inputs")
+    expect_mapping(source, file.params, "params")
+    for name in file.inputs:
+        expect_mapping(source, file.inputs[name], "inputs", name)
+        if name in file.params:
+            raise source.error(
+                "bad-value", f"expected different names in inputs and params but got {name} in both", "params", name
+            )
+    require_known(source, file.inputs, {*parameters, *file.params}, "inputs")
+    require_known(source, file.params, {*parameters, *file.params}, "params")
+    params = flattened(source, file.params, parameters)
+    inputs = substitute(file.inputs, {name: value for name, value in params.items() if name not in parameters})
+    filled_inputs, filled_params = _by_names(inputs, lambda value: _checked(suite, value)), _by_names(params, dict)
+    return lambda row: (filled_inputs(row), filled_params(row))
+
+
+def _by_names(template: dict[str, Any], finish: Callable[[Any], Any]) -> Callable[[Row], dict[str, Any]]:
+    """Return the function that fills a template, once for all rows that agree on the names in it."""
+    names = sorted({name for name, _ in names_in(template)})
+    known: dict[str, dict[str, Any]] = {}
+
+    def fill(row: Row) -> dict[str, Any]:
+        key = repr([row[name] for name in names])
+        if key not in known:
+            known[key] = finish(substitute(template, row))
+        return known[key]
+
+    return fill
+
+
+def _checked(suite: Suite, inputs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for name, mapping in inputs.items():
+        parse(name, mapping, suite.source.where("inputs", name))
+    return inputs
+
+
+def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params: dict[str, Any]) -> Case:
+    file, role, name = suite.file, _role(suite), case_name(point.parameters)
+    definition = definition_digest(point.subject, point.oracle, role, inputs, params)
+    return Case(
+        id=f"{suite.id}/{name}",
+        tier=suite.tier,
+        suite=file.suite,
+        name=name,
+        source=suite.source.where("suite"),
+        definition=definition,
+        baseline_id=f"{suite.id}/{name}",
+        baseline_definition=definition,
+        directory=suite.directory,
+        subject=point.subject,
+        oracle=point.oracle,
+        role=role,
+        inputs=inputs,
+        params=params,
+        parameters=point.parameters,
+        layers=suite.layers,
+        seeds=1 if file.files else file.seeds,
+        repeats=file.repeats,
+        timeout_s=file.timeout,
+        exact=file.exact,
+        category=file.category,
+        requires=file.requires,
+        tags=file.tags,
+        budget=Budget(file.budget.time_ratio),
+        expect_failure=file.reason,
+    )
+
+
+def _require_distinct(suite: Suite, cases: list[Case]) -> None:
+    first: dict[str, Case] = {}
+    for case in cases:
+        other = first.setdefault(case.id, case)
+        if other is not case:
+            both = f"{shown(other.parameters)} and {shown(case.parameters)}"
+            message = f"expected cases with names of their own but got case={case.id} from {both}"
+            raise suite.source.error("duplicate-case", message, "matrix")
+
+
+def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
+    """Apply `cases:` in order: later entries win, tags and layers add up."""
+    entries = suite.file.cases
+    matching = [_matching(suite, cases, index, entry) for index, entry in enumerate(entries)]
+
+    @cache
+    def layers(indices: tuple[int, ...]) -> tuple[Layer, ...]:
+        return (*suite.layers, *(layer for index in indices for layer in _case_layers(suite, index)))
+
+    def changed(case: Case) -> Case:
+        indices = tuple(index for index, names in enumerate(matching) if case.name in names)
+        for index in indices:
+            case = _overridden(case, entries[index])
+        return replace(case, layers=layers(indices)) if indices else case
+
+    return [changed(case) for case in cases]
+
+
+def _matching(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> set[str]:
+    names = {case.name for case in cases if fnmatchcase(case.name, entry.match)}
+    if not names:
+        near = nearest(entry.match, (case.name for case in cases))
+        message = f"expected a pattern on the names of cases but got match={entry.match}, which matches none"
+        raise suite.source.error("unknown-case", message + near, "cases", index, "match")
+    return names
+
+
+def _case_layers(suite: Suite, index: int) -> Iterator[Layer]:
+    path = ("cases", index, "tolerance")
+    return read_layers("case", suite.source, path, suite.file.cases[index].tolerance)
+
+
+def _overridden(case: Case, entry: CaseEntry) -> Case:
+    return replace(
+        case,
+        tags=(*case.tags, *(tag for tag in entry.tags if tag not in case.tags)),
+        seeds=entry.seeds or case.seeds,
+        timeout_s=entry.timeout or case.timeout_s,
+        expect_failure=entry.reason or case.expect_failure,
+    )
+
+
+def _with_baselines(suite: Suite, cases: list[Case]) -> list[Case]:
+    """Give each case the baseline of the case that `baseline_of` names by parameters; its own without that key."""
+    wanted = suite.file.baseline_of
+    expect_mapping(suite.source, wanted, "baseline_of")
+    for name in wanted:
+        if name not in cases[0].parameters:
+            known = list(cases[0].parameters)
+            message = f"expected a parameter of the matrix but got {name}={shown(wanted[name])}{nearest(name, known)}"
+            raise suite.source.error("unknown-key", message, "baseline_of", name)
+    if not wanted:
+        return cases
+    by_name = {case.name: case for case in cases}
+    return [_judged_by(suite, case, by_name) for case in cases]
+
+
+def _judged_by(suite: Suite, case: Case, by_name: dict[str, Case]) -> Case:
+    name = case_name({**case.parameters, **suite.file.baseline_of})
+    if name not in by_name:
+        message = f"expected a case of this suite but got baseline_of={name} for {case.name}{nearest(name, by_name)}"
+        raise suite.source.error("unknown-case", message, "baseline_of")
+    other = by_name[name]
+    return replace(case, baseline_id=other.id, baseline_definition=other.definition)

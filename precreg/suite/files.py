@@ -1,0 +1,88 @@
+"""What a suite file and suites/tolerances.yaml may hold, field by field; descriptions go to the editor's schema.
+
+Fields of type Any hold small languages of their own (inputs, matrix, tolerance ...), which other modules check.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+Text = Annotated[str, Meta(pattern=r"\S")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]
+Count = Annotated[int, Meta(ge=1, le=10_000)]
+Positive = Annotated[float, Meta(gt=0)]
+
+ABOUT_TOLERANCE = "Bounds on metrics, rtol, atol, standard and regression; by dtype, outputs and environments too"
+ABOUT_COMPUTATION = "module:function found beside the suite, or {KIND: spec}"
+
+
+class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Recorded outputs: patterns with {placeholder}s and one *, relative to the suite's folder."""
+
+    actual: Annotated[Text, Meta(description="Outputs under test, such as outputs/{version}/*.npy")]
+    reference: Annotated[Text | None, Meta(description="The same, computed in higher precision")] = None
+    golden: Annotated[Text | None, Meta(description="Outputs to match, in the output dtype")] = None
+
+
+class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a case may cost."""
+
+    time_ratio: Annotated[Positive | None, Meta(description="Subject time as a multiple of the baseline's")] = None
+
+
+class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is different for the cases whose name matches a pattern."""
+
+    match: Annotated[Text, Meta(description="Pattern on the case name, such as float16-*")]
+    tolerance: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
+    tags: Annotated[tuple[Name, ...], Meta(description="Tags besides the suite's")] = ()
+    seeds: Annotated[Count | None, Meta(description="Seeds in place of the suite's")] = None
+    timeout: Annotated[Positive | None, Meta(description="Seconds in place of the suite's")] = None
+    expect: Annotated[Literal["fail"] | None, Meta(description="The cases are known to be bad")] = None
+    reason: Annotated[Text | None, Meta(description="Why they are known to be bad")] = None
+
+
+class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A suite: one computation, the points at which it runs, and how its results are judged."""
+
+    suite: Annotated[Name, Meta(description="Name, unique in its tier")]
+    about: Annotated[str, Meta(description="What the suite checks, in one line")] = ""
+    category: Annotated[Name | None, Meta(description="Operator category, a layer of the tolerance pyramid")] = None
+    subject: Annotated[Any, Meta(description=f"What is under test: {ABOUT_COMPUTATION}")] = None
+    reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
+    golden: Annotated[Any, Meta(description=f"What to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
+    files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
+    matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
+        default_factory=dict
+    )
+    inputs: Annotated[Any, Meta(description="Arrays by argument name: shape, dtype, one distribution")] = field(
+        default_factory=dict
+    )
+    params: Annotated[Any, Meta(description="Keyword arguments of subject and reference or golden")] = field(
+        default_factory=dict
+    )
+    seeds: Annotated[Count, Meta(description="How often inputs are drawn")] = 1
+    repeats: Annotated[Count, Meta(description="Runs per seed; any differing bit is nondeterministic")] = 1
+    timeout: Annotated[Positive, Meta(description="Seconds per case")] = 300.0
+    exact: Annotated[bool, Meta(description="Any bit that differs from the baseline is a regression")] = False
+    tolerance: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
+    cases: Annotated[tuple[CaseEntry, ...], Meta(description="What is different for some cases")] = ()
+    expect: Annotated[Literal["fail"] | None, Meta(description="The suite is known to be bad")] = None
+    reason: Annotated[Text | None, Meta(description="Why it is known to be bad")] = None
+    baseline_of: Annotated[Any, Meta(description="Parameters of the case whose baseline judges")] = field(
+        default_factory=dict
+    )
+    requires: Annotated[tuple[Text, ...], Meta(description="Packages and devices: numpy>=2, torch, device:npu")] = ()
+    budget: Annotated[BudgetEntry, Meta(description="What a case may cost")] = BudgetEntry()
+    tags: Annotated[tuple[Name, ...], Meta(description="Words to select cases by")] = ()
+
+
+class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """suites/tolerances.yaml: the lower layers of the pyramid."""
+
+    default: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
+    tiers: Annotated[Any, Meta(description="Tolerances by tier")] = field(default_factory=dict)
+    categories: Annotated[Any, Meta(description="Tolerances by operator category")] = field(default_factory=dict)
+    environments: Annotated[Any, Meta(description="Tolerances by environment label")] = field(default_factory=dict)

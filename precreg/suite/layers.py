@@ -1,0 +1,113 @@
+"""From tolerance mappings in YAML to layers of the pyramid, each setting with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+from typing import Any, NamedTuple
+
+from precreg.arith.formats import DTYPE_NAMES
+from precreg.errors import nearest
+from precreg.measure.metrics import METRICS
+from precreg.suite.standards import find_standard
+from precreg.suite.validate import expect_mapping, shown
+from precreg.suite.yaml_source import KeyPath, Source
+from precreg.types import Layer
+
+_GROUPS = ("outputs", "environments")
+_KEYS = ("rtol", "atol", *METRICS, "standard", "regression", *_GROUPS, *DTYPE_NAMES)
+
+
+class _Scope(NamedTuple):
+    """What a nested mapping is restricted to so far; each restriction can be made once."""
+
+    dtype: str | None = None
+    output: str | None = None
+    environment: str | None = None
+
+    def __str__(self) -> str:
+        words = {"": self.dtype, "output ": self.output, "environment ": self.environment}
+        return "".join(f", {kind}{name}" for kind, name in words.items() if name is not None)
+
+
+_EVERYTHING = _Scope()
+
+
+def read_layers(name: str, source: Source, path: KeyPath, mapping: Any, scope: _Scope = _EVERYTHING) -> Iterator[Layer]:
+    """Yield the layers of one tolerance mapping: for everything, then by dtype, by output, by environment.
+
+    `path` is where the mapping stands in its file. Raises UserError: bad-value, unknown-metric, unknown-dtype,
+    unknown-standard.
+    """
+    expect_mapping(source, mapping, *path)
+    own = {key: value for key, value in mapping.items() if key not in _GROUPS and key not in DTYPE_NAMES}
+    if own:
+        yield _layer(name, source, path, own, scope)
+    for dtype in (key for key in mapping if key in DTYPE_NAMES):
+        _once(source, scope.dtype, dtype, *path, dtype)
+        yield from read_layers(name, source, (*path, dtype), mapping[dtype], scope._replace(dtype=dtype))
+    for group, field in (("outputs", "output"), ("environments", "environment")):
+        inner = mapping.get(group, {})
+        expect_mapping(source, inner, *path, group)
+        for key, value in inner.items():
+            _once(source, getattr(scope, field), key, *path, group, key)
+            yield from read_layers(name, source, (*path, group, key), value, scope._replace(**{field: key}))
+
+
+def environment_layers(name: str, source: Source, path: KeyPath, mapping: Any) -> Iterator[Layer]:
+    """Yield the layers of a mapping from environment to tolerance."""
+    for key, value in mapping.items():
+        yield from read_layers(name, source, (*path, key), value, _Scope(environment=key))
+
+
+def _once(source: Source, already: str | None, key: str, *path: str | int) -> None:
+    if already is not None:
+        raise source.error("bad-value", f"expected settings but got {key} again inside {already}", *path)
+
+
+def _layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
+    regression = _regression(source, path, settings.pop("regression", {}))
+    lines = {f"regression.{metric}": source.where(*path, "regression", metric).line for metric in regression}
+    lines |= {key: source.where(*path, key).line for key in settings}
+    for key, value in settings.items():
+        _check(source, (*path, key), key, value)
+    return Layer(f"{name}{scope}", source.where(*path), settings, regression, *scope, lines)
+
+
+def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
+    if key == "standard":
+        find_standard(str(value), source.where(*path))
+    elif key in METRICS or key in ("rtol", "atol"):
+        least = float("-inf") if key == "mean_log2_ulp" else 0.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value < least:
+            raise source.error(
+                "bad-value", f"expected a number that is not negative but got {key}={shown(value)}", *path
+            )
+    elif isinstance(value, dict):
+        message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
+        raise source.error("unknown-dtype", message, *path)
+    else:
+        message = f"expected the name of a metric, rtol, atol, standard or regression but got {key}={shown(value)}"
+        raise source.error("unknown-metric", message + nearest(key, _KEYS), *path)
+
+
+def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
+    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for every metric."""
+    path = (*path, "regression")
+    if value == "off":
+        return dict.fromkeys(METRICS)
+    expect_mapping(source, value, *path)
+    return {metric: _growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
+
+
+def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
+    if metric not in METRICS:
+        message = f"expected the name of a metric but got {metric}={shown(growth)}{nearest(metric, METRICS)}"
+        raise source.error("unknown-metric", message, *path)
+    if growth == "off":
+        return None
+    if isinstance(growth, bool) or not isinstance(growth, int | float) or not growth >= 0:
+        raise source.error(
+            "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={shown(growth)}", *path
+        )
+    return float(growth)

@@ -1,0 +1,155 @@
+"""Reading every suite of a project: suites/{unit,integration,model}/**/*.yaml over suites/tolerances.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from precreg.errors import UserError, nearest
+from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.layers import environment_layers, read_layers
+from precreg.suite.pyramid import SHIPPED
+from precreg.suite.validate import convert, expect_mapping
+from precreg.suite.yaml_source import Source, read
+from precreg.types import TIERS, Layer, Tier
+
+TOLERANCES = "suites/tolerances.yaml"
+
+
+class Suite(Struct, frozen=True):
+    """A suite as it was read: its file with line numbers, its tier and folder, and the layers of its tolerances."""
+
+    tier: Tier
+    directory: str
+    source: Source
+    file: SuiteFile
+    layers: tuple[Layer, ...]
+
+    @property
+    def id(self) -> str:
+        """Return tier/suite."""
+        return f"{self.tier}/{self.file.suite}"
+
+
+class _Foundation(Struct, frozen=True):
+    """The layers of suites/tolerances.yaml, below those of every suite."""
+
+    default: tuple[Layer, ...] = ()
+    tiers: dict[str, tuple[Layer, ...]] = {}
+    categories: dict[str, tuple[Layer, ...]] = {}
+    environments: tuple[Layer, ...] = ()
+
+
+def load(project: Path) -> list[Suite]:
+    """Return the project's suites in order of their paths.
+
+    Raises UserError for the first mistake found: whatever reading YAML raises, unknown-key, missing-key, bad-value,
+    unknown-metric, unknown-dtype, unknown-standard, duplicate-suite.
+    """
+    foundation = _foundation(project)
+    suites = [_suite(path, project, foundation) for path in _suite_files(project)]
+    first: dict[str, Suite] = {}
+    for suite in suites:
+        other = first.setdefault(suite.id, suite)
+        if other is not suite:
+            place = other.source.where("suite")
+            message = f"expected a name that is not taken but got suite={suite.file.suite}, as in {place}"
+            raise suite.source.error("duplicate-suite", message, "suite")
+    return suites
+
+
+def _suite_files(project: Path) -> list[Path]:
+    """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails."""
+    root = project / "suites"
+    found = (path for pattern in ("*.yaml", "*.yml") for path in root.rglob(pattern))
+    return sorted(path for path in found if path != project / TOLERANCES)
+
+
+def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
+    shown = path.relative_to(project).as_posix()
+    tier = _tier(shown)
+    source = read(path, shown)
+    file = convert(source, SuiteFile)
+    _check_roles(source, file)
+    layers = (
+        SHIPPED,
+        *foundation.default,
+        *foundation.tiers.get(tier, ()),
+        *foundation.categories.get(file.category or "", ()),
+        *foundation.environments,
+        *read_layers("suite", source, ("tolerance",), file.tolerance),
+    )
+    return Suite(tier, shown.rpartition("/")[0], source, file, layers)
+
+
+def _tier(shown: str) -> Tier:
+    folder = shown.split("/")[1]
+    for tier in TIERS:
+        if tier == folder and shown.count("/") > 1:
+            return tier
+    message = f"expected a suite in suites/{{{','.join(TIERS)}}}/ but got file={shown}{nearest(folder, TIERS)}"
+    raise UserError("bad-value", message, file=shown, line=1)
+
+
+def _check_roles(source: Source, file: SuiteFile) -> None:
+    """Require a subject and one of reference and golden, or files in their place; and reasons for known failures."""
+    given = [key for key in ("subject", "reference", "golden") if getattr(file, key) is not None]
+    if file.files is not None:
+        for key in (*given, "inputs", "params"):
+            if key in source.data:
+                raise source.error("bad-value", f"expected {key} or files but got both", key)
+        _one_oracle(source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files")
+    elif "subject" not in given:
+        raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
+    else:
+        _one_oracle(source, given[1:])
+    _check_expectation(source, file.expect, file.reason)
+    for index, entry in enumerate(file.cases):
+        _check_expectation(source, entry.expect, entry.reason, "cases", index)
+
+
+def _one_oracle(source: Source, given: list[str], *path: str) -> None:
+    if len(given) == 2:
+        raise source.error("bad-value", "expected reference or golden but got both", *path, "golden")
+    if not given:
+        raise source.error("missing-key", "expected reference: or golden: but neither is there", *(path or ("suite",)))
+
+
+def _check_expectation(source: Source, expect: str | None, reason: str | None, *path: str | int) -> None:
+    if expect and not reason:
+        raise source.error(
+            "missing-key", f"expected reason: beside expect but got expect={expect} alone", *path, "expect"
+        )
+    if reason and not expect:
+        raise source.error(
+            "missing-key", f"expected expect: beside reason but got reason={reason} alone", *path, "reason"
+        )
+
+
+def _foundation(project: Path) -> _Foundation:
+    path = project / TOLERANCES
+    if not path.exists():
+        return _Foundation()
+    source = read(path, TOLERANCES)
+    if source.data is None:
+        return _Foundation()
+    file = convert(source, TolerancesFile)
+    expect_mapping(source, file.tiers, "tiers")
+    for name in file.tiers:
+        if name not in TIERS:
+            message = f"expected one of {', '.join(TIERS)} but got tier={name}{nearest(name, TIERS)}"
+            raise source.error("unknown-key", message, "tiers", name)
+    expect_mapping(source, file.environments, "environments")
+    return _Foundation(
+        tuple(read_layers("default", source, ("default",), file.default)),
+        _by_name("tier", source, "tiers", file.tiers),
+        _by_name("category", source, "categories", file.categories),
+        tuple(environment_layers("default", source, ("environments",), file.environments)),
+    )
+
+
+def _by_name(word: str, source: Source, key: str, mapping: Any) -> dict[str, tuple[Layer, ...]]:
+    expect_mapping(source, mapping, key)
+    return {name: tuple(read_layers(f"{word} {name}", source, (key, name), value)) for name, value in mapping.items()}

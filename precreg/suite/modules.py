@@ -1,0 +1,118 @@
+"""Finding `module:function` beside the suite, without running any of it.
+
+The module is looked for in the suite's folder, in its parents up to suites/, and in the project's root; what is not
+there may be installed (`numpy:arctan2`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from precreg.errors import UserError, nearest
+from precreg.types import Location
+
+_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
+
+
+def locate(target: str, directory: str, project: Path, where: Location) -> Path | None:
+    """Return the file of the module that `module:function` names, or None where it is installed outside the project.
+
+    `directory` is the suite's folder relative to the project. Raises UserError: bad-value, missing-module,
+    missing-function.
+    """
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        raise UserError("bad-value", f"expected module:function but got {target!r}", file=where.file, line=where.line)
+    folders = search_path(project, directory)
+    path = find_module(match["module"], folders)
+    if path is None:
+        _require_installed(match["module"], folders, project, where)
+        return None
+    _require_function(match["function"], path, project, where)
+    return path
+
+
+def search_path(project: Path, directory: str) -> tuple[Path, ...]:
+    """Return the folders in which a suite's modules are looked for, nearest first."""
+    parts = PurePosixPath(directory).parts
+    return (*(project.joinpath(*parts[:count]) for count in range(len(parts), 0, -1)), project)
+
+
+def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
+    """Return the first file that is the module: a/b.py or a/b/__init__.py for a.b; None where no folder has one."""
+    parts = name.split(".")
+    for folder in folders:
+        base = folder.joinpath(*parts)
+        for path in (base.with_name(base.name + ".py"), base / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+def _require_installed(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
+    top = module.partition(".")[0]
+    owned = any((folder / top).is_dir() for folder in folders)
+    if not owned and find_spec(top) is not None:
+        return
+    message = f"expected module={module} in {_shown(folders, project)}, or installed, but found neither"
+    message += nearest(module, _modules_near(module, folders))
+    raise UserError("missing-module", message, file=where.file, line=where.line)
+
+
+def _shown(folders: tuple[Path, ...], project: Path) -> str:
+    return ", ".join(folder.relative_to(project).as_posix() + "/" for folder in folders if folder != project) + " or ./"
+
+
+def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
+    """Yield the dotted names of the modules that stand where this one was looked for, and one level below."""
+    parent, _, _ = module.rpartition(".")
+    for folder in folders:
+        home = folder.joinpath(*parent.split(".")) if parent else folder
+        for path in (*home.glob("*.py"), *home.glob("*/*.py")):
+            yield ".".join(path.relative_to(folder).with_suffix("").parts)
+
+
+def _require_function(function: str, path: Path, project: Path, where: Location) -> None:
+    names = defined_names(path, path.stat().st_mtime_ns)
+    top = function.partition(".")[0]
+    if names is None or top in names:
+        return
+    shown = path.relative_to(project).as_posix()
+    message = f"expected function={function} in {shown} but it is not defined there{nearest(top, names)}"
+    raise UserError("missing-function", message, file=where.file, line=where.line)
+
+
+@lru_cache(maxsize=256)
+def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
+    """Return the names that a module gives itself at its top level, under `if` and `try` as well.
+
+    None where reading cannot tell: a star import, a module-level __getattr__, or text that Python cannot parse (its
+    cases then fail one by one, with Python's own message). `modified_ns` only makes the cache see a changed file.
+    """
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return None
+    names = frozenset(name for statement in _top_level(tree) for name in _bound(statement))
+    return None if names & {"*", "__getattr__"} else names
+
+
+def _top_level(tree: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _top_level(child)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id

@@ -1,0 +1,30 @@
+"""Where the project is, and which paths belong to it."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from precreg.errors import UserError
+from precreg.types import Location
+
+
+def find_project(start: Path) -> Path:
+    """Return the nearest folder at or above `start` that has a suites/ folder. Raises UserError (no-project)."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / "suites").is_dir():
+            return folder
+    raise UserError("no-project", f"expected a folder with suites/ but got start={start}, and none above it has one")
+
+
+def inside(project: Path, directory: str, path: str, where: Location) -> str:
+    """Return a path that a suite names relative to its folder, as a path relative to the project.
+
+    Links are followed first, so that one cannot lead out. Raises UserError (outside-project).
+    """
+    target = (project / directory / path).resolve()
+    root = project.resolve()
+    if PurePosixPath(path).is_absolute() or not target.is_relative_to(root):
+        message = f"expected a path inside the project, relative to {directory}/, but got path={path}"
+        raise UserError("outside-project", message, file=where.file, line=where.line)
+    return target.relative_to(root).as_posix()

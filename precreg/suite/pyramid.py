@@ -1,0 +1,188 @@
+"""The tolerance pyramid: layers become the one tolerance that holds for an output, and every bound knows its layer.
+
+Layers apply in order, and per metric the later one wins. `standard: NAME` takes the place of every bound before it,
+so that a standard means what its publisher wrote; single metrics of the same or a later layer change or add to it.
+A layer that names rtol or atol asks for every element to match (match_ratio 1), unless a match ratio is asked for
+already. Layers of an environment come last, the exact environment after its family, the family after generic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from msgspec import Struct
+
+from precreg.arith.formats import format_of
+from precreg.measure.metrics import METRICS
+from precreg.suite.standards import STANDARDS
+from precreg.types import Bound, Layer, Location, Tolerance
+
+_GROWTH = "regression."
+
+SHIPPED_STANDARD = "torch-2.13"
+
+SHIPPED_REGRESSION: dict[str, float | None] = {
+    "mean_abs_error": 0.1,
+    "rms_error": 0.1,
+    "mean_ulp": 0.1,
+    "max_abs_error": 3.0,
+}
+"""Growth allowed against the baseline: 10 % for means. Maxima are noisy, so theirs is a guard: 4 times the baseline."""
+
+SHIPPED = Layer(
+    "shipped", Location(f"standard {SHIPPED_STANDARD}"), {"standard": SHIPPED_STANDARD}, regression=SHIPPED_REGRESSION
+)
+"""The foot of every pyramid."""
+
+
+class Row(Struct, frozen=True):
+    """One setting of one layer, and whether it is the one that holds. `regression.METRIC` rows are allowed growth."""
+
+    layer: str
+    source: Location
+    metric: str
+    value: float | None
+    wins: bool = False
+
+
+class _Identity:
+    """Layers by identity: the cases of a suite share one tuple, and comparing identities is what makes a cache fast."""
+
+    __slots__ = ("layers",)
+
+    def __init__(self, layers: tuple[Layer, ...]) -> None:
+        self.layers = layers
+
+    def __hash__(self) -> int:
+        return id(self.layers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.layers is self.layers
+
+
+def resolve(layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
+    """Return the tolerance that holds for an output of that dtype in that environment (exact first, generic last)."""
+    return _resolve(_Identity(layers), output, dtype, environment_chain)
+
+
+@lru_cache(maxsize=1024)
+def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
+    holding: dict[str, Row] = {}
+    standard = None
+    for layer in _in_force(identity.layers, output, dtype, environment_chain):
+        standard = layer.bounds.get("standard", standard)
+        _apply(layer, dtype, holding)
+    bounds = {metric: _bound(row) for metric, row in holding.items() if not metric.startswith(_GROWTH)}
+    return Tolerance(
+        rtol=bounds.pop("rtol"),
+        atol=bounds.pop("atol"),
+        bounds=tuple(bounds.values()),
+        regression=_judged(holding),
+        standard=None if standard is None else str(standard),
+    )
+
+
+def explain(layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]) -> tuple[Row, ...]:
+    """Return every setting that applies to an output, in the order in which they apply, and which of them hold."""
+    holding: dict[str, Row] = {}
+    rows = [
+        row for layer in _in_force(layers, output, dtype, environment_chain) for row in _apply(layer, dtype, holding)
+    ]
+    return tuple(Row(row.layer, row.source, row.metric, row.value, holding.get(row.metric) is row) for row in rows)
+
+
+def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[str, ...]) -> list[Layer]:
+    rank = {name: len(chain) - index for index, name in enumerate(chain)}
+    admitted = (
+        layer
+        for layer in layers
+        if layer.dtype in (None, dtype)
+        and layer.output in (None, output)
+        and (layer.environment is None or layer.environment in rank)
+    )
+    return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
+
+
+def _apply(layer: Layer, dtype: str, holding: dict[str, Row]) -> list[Row]:
+    """Let a layer's settings take the place of those that hold, and return them."""
+    rows = list(_standard_rows(layer, dtype))
+    if rows:
+        for metric in [metric for metric in holding if metric in METRICS]:
+            del holding[metric]
+        holding.update((row.metric, row) for row in rows)
+    own = list(_own_rows(layer))
+    holding.update((row.metric, row) for row in own)
+    if "match_ratio" not in holding and ("rtol" in layer.bounds or "atol" in layer.bounds):
+        key = "rtol" if "rtol" in layer.bounds else "atol"
+        own.append(Row(layer.name, _place(layer, key), "match_ratio", 1.0))
+        holding["match_ratio"] = own[-1]
+    return rows + own
+
+
+def _standard_rows(layer: Layer, dtype: str) -> Iterator[Row]:
+    name = layer.bounds.get("standard")
+    if name is not None:
+        label = layer.name if layer.name == SHIPPED.name else f"{layer.name}, standard {name}"
+        for metric, limit in (STANDARDS[str(name)].bounds(dtype) or {}).items():
+            yield Row(label, _place(layer, "standard"), metric, limit)
+
+
+def _own_rows(layer: Layer) -> Iterator[Row]:
+    for metric, limit in layer.bounds.items():
+        if metric != "standard":
+            yield Row(layer.name, _place(layer, metric), metric, float(limit))
+    for metric, growth in layer.regression.items():
+        key = _GROWTH + metric
+        yield Row(layer.name, _place(layer, key), key, growth)
+
+
+def _place(layer: Layer, key: str) -> Location:
+    return Location(layer.source.file, layer.lines.get(key, layer.source.line))
+
+
+def _bound(row: Row) -> Bound:
+    assert row.value is not None
+    return Bound(row.metric, row.value, row.layer, row.source)
+
+
+def _judged(holding: dict[str, Row]) -> dict[str, float]:
+    growths = {
+        key.removeprefix("regression."): row.value for key, row in holding.items() if key.startswith("regression.")
+    }
+    return {metric: growth for metric, growth in growths.items() if growth is not None}
+
+
+def warnings(tolerance: Tolerance, dtype: str) -> list[str]:
+    """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass."""
+    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *_vacuous(tolerance)]
+
+
+def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[str]:
+    if tolerance.standard and STANDARDS[tolerance.standard].bounds(dtype) is None:
+        yield f"standard {tolerance.standard} says nothing about {dtype}: the bounds from below it hold"
+
+
+def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[str]:
+    number_format = format_of(dtype)
+    if number_format is None or not any(bound.metric == "match_ratio" for bound in tolerance.bounds):
+        return
+    rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
+    if 0 < rtol.limit < ulp:
+        yield f"rtol={rtol.limit:g} ({rtol.source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
+
+
+def _vacuous(tolerance: Tolerance) -> Iterator[str]:
+    if all(_admits_wrong(bound, tolerance) for bound in tolerance.bounds):
+        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (tolerance.rtol, *tolerance.bounds))
+        yield f"a result that is wrong by 100 % passes: {limits} ({tolerance.rtol.source})"
+
+
+def _admits_wrong(bound: Bound, tolerance: Tolerance) -> bool:
+    """Tell whether a bound admits 2r in place of r everywhere; bounds in the output's own unit may well stop it."""
+    metric = METRICS[bound.metric]
+    if bound.metric == "match_ratio":
+        return tolerance.rtol.limit >= 1 or bound.limit <= 0
+    if metric.unit != "1":
+        return bound.limit == float("inf")
+    return bound.limit <= 0 if metric.better == "higher" else bound.limit >= 1

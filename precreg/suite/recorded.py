@@ -1,0 +1,161 @@
+"""Recorded outputs as cases: patterns such as outputs/{version}/*.npy, matched against golden/*.npy.
+
+Every reference becomes a case in every version, whether an output was recorded or not: what is not there cannot pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from glob import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from precreg.errors import nearest
+from precreg.suite.computations import file_computation
+from precreg.suite.load import Suite
+from precreg.suite.matrix import Row, rows
+from precreg.suite.project import inside
+from precreg.suite.validate import shown
+from precreg.suite.yaml_source import Source
+from precreg.types import Computation, Role
+
+STEM = "file"
+"""The parameter that holds what the * of a pattern stands for."""
+
+_HOLE = re.compile(r"\{(\w+)\}|(\*)")
+
+
+class Point(NamedTuple):
+    """One case to be: its parameters, what runs, and what it is held against."""
+
+    parameters: Row
+    subject: Computation
+    oracle: Computation
+
+
+class _Pattern(NamedTuple):
+    """A pattern relative to the project, and the parameters that it has places for."""
+
+    text: str
+    parameters: tuple[str, ...]
+
+    def path(self, row: Row) -> str:
+        """Return the path for one choice of parameters."""
+        return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
+
+    def found(self, project: Path) -> dict[str, Row]:
+        """Return the files that match, in order of their paths, with their parameters."""
+        expression = re.compile(_expression(self.text))
+        pattern = "*".join(escape(literal) for literal in _HOLE.split(self.text)[::3])
+        paths = sorted(path.relative_to(project).as_posix() for path in project.glob(pattern))
+        matches = ((path, expression.fullmatch(path)) for path in paths)
+        return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
+
+
+def recorded_points(suite: Suite, project: Path) -> list[Point]:
+    """Return a point for each reference file in each version (or whatever else the placeholders tell apart).
+
+    A placeholder that is in the matrix takes the values given there, any other those that are found. Raises
+    UserError: no-recorded-files where nothing is found or an output has no reference; bad-value, outside-project.
+    """
+    source, entry = suite.source, suite.file.files
+    assert entry is not None
+    role: Role = "reference" if entry.reference is not None else "golden"
+    actual = _pattern(suite, project, "actual", entry.actual)
+    oracle = _pattern(suite, project, role, str(getattr(entry, role)))
+    _check_placeholders(source, role, actual, oracle)
+    chosen = _chosen(source, suite.file.matrix, actual)
+    recorded = _restricted(actual.found(project), chosen)
+    references = _restricted(oracle.found(project), chosen)
+    _require(source, role, actual, recorded, oracle, references)
+    free = [name for name in actual.parameters if name not in chosen[0] and name not in oracle.parameters]
+    versions = _distinct({name: row[name] for name in free} for row in recorded.values())
+    return [
+        Point(parameters, file_computation(actual.path(parameters)), file_computation(path))
+        for choice in chosen
+        for version in versions
+        for path, reference in references.items()
+        if (parameters := _merged({**choice, **version}, reference)) is not None
+    ]
+
+
+def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
+    """Check a pattern and make it relative to the project; its folder up to the first hole must be inside."""
+    where = suite.source.where("files", key)
+    names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
+    if len(set(names)) < len(names):
+        raise suite.source.error("bad-value", f"expected each placeholder once but got {key}={text}", "files", key)
+    if not text.endswith((".npy", ".npz")):
+        raise suite.source.error(
+            "bad-value", f"expected a pattern of .npy or .npz files but got {key}={text}", "files", key
+        )
+    hole = _HOLE.search(text)
+    folder, _, rest = (text[: hole.start()] if hole else text).rpartition("/")
+    if ".." in text[len(folder) :].split("/"):
+        raise suite.source.error(
+            "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
+        )
+    base = inside(project, suite.directory, folder or ".", where)
+    return _Pattern(f"{base}/{rest}{text[hole.start() :] if hole else ''}".removeprefix("./"), names)
+
+
+def _expression(text: str) -> str:
+    pieces = _HOLE.split(text)
+    literal = [re.escape(piece) for piece in pieces[::3]]
+    holes = [f"(?P<{name or STEM}>[^/]+)" for name in pieces[1::3]]
+    return "".join(part for pair in zip(literal, [*holes, ""], strict=True) for part in pair)
+
+
+def _check_placeholders(source: Source, role: str, actual: _Pattern, oracle: _Pattern) -> None:
+    for name in oracle.parameters:
+        if name not in actual.parameters:
+            hole = "*" if name == STEM else f"{{{name}}}"
+            message = f"expected only placeholders of actual but got {role}={oracle.text} with {hole}"
+            raise source.error("bad-value", message + nearest(name, actual.parameters), "files", role)
+
+
+def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Row]:
+    """Return the rows of the matrix, in which every parameter is a placeholder and every value is text."""
+    chosen = rows(source, matrix)
+    for name in chosen[0]:
+        if name not in actual.parameters:
+            message = f"expected a placeholder of {actual.text} but got {name}{nearest(name, actual.parameters)}"
+            raise source.error("bad-value", message, "matrix", name)
+    for row in chosen:
+        for name, value in row.items():
+            if not isinstance(value, str):
+                message = f"expected text, in quotes, because it is part of a path, but got {name}={shown(value)}"
+                raise source.error("bad-value", message, "matrix", name)
+    return chosen
+
+
+def _restricted(found: dict[str, Row], chosen: list[Row]) -> dict[str, Row]:
+    return {path: row for path, row in found.items() if any(_merged(choice, row) is not None for choice in chosen)}
+
+
+def _merged(first: Row, second: Row) -> Row | None:
+    """Return both rows as one, or None where they disagree on a parameter."""
+    if any(first.get(name, value) != value for name, value in second.items()):
+        return None
+    return {**first, **second}
+
+
+def _distinct(found: Iterable[Row]) -> list[Row]:
+    return [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in found)]
+
+
+def _require(
+    source: Source, role: str, actual: _Pattern, recorded: dict[str, Row], oracle: _Pattern, references: dict[str, Row]
+) -> None:
+    """Require files on both sides, and a reference for every recorded output."""
+    for key, pattern, found in (("actual", actual, recorded), (role, oracle, references)):
+        if not found:
+            raise source.error(
+                "no-recorded-files", f"expected files but none matches {key}={pattern.text}", "files", key
+            )
+    for path, row in recorded.items():
+        wanted = oracle.path(row)
+        if wanted not in references:
+            message = f"expected {role}={wanted} for {path} but it is not there{nearest(wanted, references)}"
+            raise source.error("no-recorded-files", message, "files", role)

@@ -1,0 +1,77 @@
+"""Which cases are run: by tier, suite, pattern, tag, and shard. Selection never changes a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from hashlib import sha256
+
+from msgspec import Struct
+
+from precreg.errors import UserError, nearest
+from precreg.types import TIERS, Case
+
+
+class Selection(Struct, frozen=True):
+    """What was asked for: of each kind any may match, and every kind that is given must match."""
+
+    tiers: tuple[str, ...] = ()
+    suites: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+def select(cases: Sequence[Case], selection: Selection) -> list[Case]:
+    """Return the selected cases in their order; an empty selection takes all.
+
+    A suite is named as NAME or TIER/NAME. A pattern is a case's id, a part of it, or has the wildcards * ? [].
+    Raises UserError: bad-value for a tier, a suite or a tag that no case has. What is left may be empty.
+    """
+    _require_known("tier", selection.tiers, TIERS)
+    _require_known("suite", selection.suites, {name for case in cases for name in (case.suite, _suite_id(case))})
+    _require_known("tag", selection.tags, {tag for case in cases for tag in case.tags})
+    patterns = [_sharpened(pattern, cases) for pattern in selection.patterns]
+    return [case for case in cases if _chosen(case, selection) and _named(case, patterns)]
+
+
+def shard(cases: Sequence[Case], index: int, count: int) -> list[Case]:
+    """Return part `index` of `count` (from 1), in order: parts are disjoint, complete, and differ in size by at most 1.
+
+    Cases are dealt in order of the hash of their ids, which spreads neighbours, slow ones among them, over the parts.
+    Raises UserError (bad-shard).
+    """
+    if not 1 <= index <= count:
+        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got shard={index}/{count}")
+    dealt = sorted((case.id for case in cases), key=lambda id: sha256(id.encode()).digest())
+    mine = set(dealt[index - 1 :: count])
+    return [case for case in cases if case.id in mine]
+
+
+def _suite_id(case: Case) -> str:
+    return f"{case.tier}/{case.suite}"
+
+
+def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            message = f"expected one of {', '.join(known) or 'none, because there is none,'} but got {kind}={name}"
+            raise UserError("bad-value", message + nearest(name, known))
+
+
+def _chosen(case: Case, selection: Selection) -> bool:
+    return (
+        (not selection.tiers or case.tier in selection.tiers)
+        and (not selection.suites or case.suite in selection.suites or _suite_id(case) in selection.suites)
+        and (not selection.tags or not set(selection.tags).isdisjoint(case.tags))
+    )
+
+
+def _sharpened(pattern: str, cases: Sequence[Case]) -> str:
+    """Make a wildcard pattern of a part of an id; a whole id stays, because it may be a part of others."""
+    whole = any(case.id == pattern for case in cases)
+    return pattern if whole or any(wildcard in pattern for wildcard in "*?[") else f"*{pattern}*"
+
+
+def _named(case: Case, patterns: list[str]) -> bool:
+    return not patterns or any(case.id == pattern or fnmatchcase(case.id, pattern) for pattern in patterns)

@@ -1,0 +1,92 @@
+"""From plain data to structs, with every mistake a UserError: file, line, what was expected, and what came."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import fields
+
+from precreg.errors import UserError, nearest
+from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry
+from precreg.suite.yaml_source import KeyPath, Source
+
+T = TypeVar("T")
+
+_NESTED = {"files": FilesEntry, "budget": BudgetEntry, "cases": CaseEntry}
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+_PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
+_STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
+
+
+def convert(source: Source, kind: type[T]) -> T:
+    """Return the file's data as a struct. Raises UserError: unknown-key, missing-key, bad-value."""
+    try:
+        return msgspec.convert(source.data, kind)
+    except msgspec.ValidationError as error:
+        raise _translated(source, kind, str(error)) from None
+
+
+def shown(value: Any) -> str:
+    """Write a value as in YAML's flow style, shortened: what a message says that came."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
+    """Raise UserError (bad-value) unless the value at a path is a mapping."""
+    if not isinstance(value, dict):
+        name = path[-1] if path else "file"
+        raise source.error("bad-value", f"expected a mapping but got {name}={shown(value)}", *path)
+
+
+def _translated(source: Source, kind: type, message: str) -> UserError:
+    """Make a UserError of a message of msgspec's, such as "Expected `int`, got `str` - at `$.cases[0].seeds`"."""
+    place = _PLACE.search(message)
+    path = _path(place["path"]) if place else ()
+    complaint = message[: place.start()] if place else message
+    quoted = re.findall(r"`([^`]+)`", complaint)
+    if complaint.startswith("Object contains unknown field"):
+        return _unknown_key(source, path, quoted[0], _NESTED.get(str(path[0]), kind) if path else kind)
+    if complaint.startswith("Object missing required field"):
+        return source.error("missing-key", f"expected {quoted[0]}: but the key is not there", *path)
+    name = ".".join(str(step) for step in path) or "file"
+    return source.error(
+        "bad-value", f"expected {_expected(complaint)} but got {name}={shown(_at(source.data, path))}", *path
+    )
+
+
+def _unknown_key(source: Source, path: KeyPath, key: str, kind: type) -> UserError:
+    known = [field.encode_name for field in fields(kind)]
+    value = shown(_at(source.data, (*path, key)))
+    message = f"expected one of {', '.join(known)} but got {key}={value}{nearest(key, known)}"
+    return source.error("unknown-key", message, *path, key)
+
+
+def _expected(complaint: str) -> str:
+    if complaint.startswith("Invalid enum value"):
+        return "fail"
+    wanted = complaint.removeprefix("Expected ").partition(", got ")[0]
+    words = re.sub(
+        r"`([^`]+)`", lambda match: " or ".join(_WORDS.get(part, part) for part in match[1].split(" | ")), wanted
+    )
+    return words.replace(" or nothing", "")
+
+
+def _path(text: str) -> KeyPath:
+    return tuple(match["key"] or int(match["index"]) for match in _STEP.finditer(text))
+
+
+def _at(value: Any, path: KeyPath) -> Any:
+    for step in path:
+        value = value[step]
+    return value
