@@ -6,6 +6,7 @@ Module level stays free of numpy: reports and baselines merge and read histogram
 from __future__ import annotations
 
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from math import ceil
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
 BIN_SHIFT = 50
 """Of the 52 mantissa bits of a float64, a bin keeps the upper two."""
 
-LAST_BIN = 0x7FF0_0000_0000_0000 // 2**BIN_SHIFT - 1
-"""The bin of the largest finite float64. A longdouble error beyond it is counted there too."""
-
 
 def count_errors(ordered: NDArray[Any]) -> Histogram:
-    """Count errors given in ascending order: |a-r| >= 0, float64 or longdouble."""
+    """Count errors given in ascending order: |a-r| >= 0, float64 or longdouble.
+
+    Errors beyond the largest float64 are counted in its bin.
+    """
     import numpy as np
 
     zeros = int(np.searchsorted(ordered, 0, side="right"))
     if zeros == ordered.size:
         return Histogram(zeros, [], [])
-    keys = np.minimum(ordered[zeros:].astype(np.float64).view(np.int64) >> BIN_SHIFT, LAST_BIN)
+    errors = np.minimum(ordered[zeros:], sys.float_info.max).astype(np.float64)
+    keys = errors.view(np.int64) >> BIN_SHIFT
     first = keys[0]
     counts = np.bincount(keys - first)
     filled = np.flatnonzero(counts)

@@ -23,13 +23,14 @@ class Widening(NamedTuple):
 
     `working` is the dtype of the arithmetic: float64, longdouble, or the complex form of one of them. `component`
     is the dtype of the actual (of its real part where it is complex) in native byte order, and `format` its
-    floating-point format, None for integers. `integers` says that both sides are integers or booleans.
+    floating-point format, None for integers. `wide_integers` says that both sides are integers and one of them has 64
+    bits, more than the working dtype can hold.
     """
 
     working: np.dtype[Any]
     component: np.dtype[Any]
     format: Format | None
-    integers: bool
+    wide_integers: bool
     dtype: str
     reference_dtype: str
 
@@ -71,7 +72,8 @@ def widening(actual: np.dtype[Any], reference: np.dtype[Any]) -> Widening:
     working = np.dtype(np.float64 if narrow or integers else np.longdouble)
     if "c" in (actual.kind, reference.kind):
         working = np.result_type(working, np.complex64)
-    return Widening(working, component, format, integers, actual.name, reference.name)
+    wide_integers = integers and not narrow
+    return Widening(working, component, format, wide_integers, actual.name, reference.name)
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:
@@ -87,34 +89,38 @@ def promote(actual: Array, reference: Array, widening: Widening) -> Pairs:
     flat_actual, flat_reference = actual.reshape(-1), reference.reshape(-1)
     wide_actual = flat_actual.astype(widening.working, copy=False)
     wide_reference = flat_reference.astype(widening.working, copy=False)
-    if widening.integers:
-        difference = _integer_difference(flat_actual, flat_reference)
-        return Pairs(wide_actual, wide_reference, wide_reference, difference)
     rounded = _round_to_output(wide_reference, widening)
+    if widening.wide_integers:
+        return Pairs(wide_actual, wide_reference, rounded, _integer_difference(flat_actual, flat_reference))
     return Pairs(wide_actual, wide_reference, rounded, wide_actual - wide_reference)
 
 
 def _integer_difference(actual: Array, reference: Array) -> Array:
     """Return actual - reference, exact before it becomes a float64."""
-    if max(actual.itemsize, reference.itemsize) < 8:
-        return actual.astype(np.float64) - reference.astype(np.float64)
     common = np.promote_types(actual.dtype, reference.dtype)
+    difference: Array
     if common.kind == "f":  # int64 and uint64 have no common integer dtype
-        return (actual.astype(object) - reference.astype(object)).astype(np.float64)
+        difference = (actual.astype(object) - reference.astype(object)).astype(np.float64)
+        return difference
     a, r = actual.astype(common), reference.astype(common)
-    size = (np.maximum(a, r).view(np.uint64) - np.minimum(a, r).view(np.uint64)).astype(np.float64)
-    return np.where(a < r, -size, size)
+    difference = (np.maximum(a, r).view(np.uint64) - np.minimum(a, r).view(np.uint64)).astype(np.float64)
+    return np.negative(difference, out=difference, where=a < r)
 
 
 def _round_to_output(reference: Array, widening: Widening) -> Array:
     components = _components(reference)
     if widening.format is None:
-        rounded = np.rint(components)
-    elif widening.component.isbuiltin == 1:
+        rounded = np.rint(components) + 0.0  # integers have one zero
+    elif _numpy_rounds_once(components.dtype, widening.component):
         rounded = components.astype(widening.component).astype(components.dtype, copy=False)
     else:
         rounded = round_nearest_even(components, widening.format)
     return rounded.view(reference.dtype)
+
+
+def _numpy_rounds_once(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Say whether the cast rounds once: ml_dtypes goes through float32, and longdouble to float16 through float64."""
+    return narrow.isbuiltin == 1 and (wide == np.float64 or narrow != np.float16)
 
 
 def _components(values: Array) -> Array:
@@ -124,11 +130,13 @@ def _components(values: Array) -> Array:
 
 def identical(pairs: Pairs, widening: Widening) -> Array:
     """Tell, per element, whether actual has the bits of the rounded reference; any NaN equals any NaN."""
-    if widening.integers:
-        return pairs.difference == 0
+    same: Array
+    if widening.wide_integers:
+        same = pairs.difference == 0
+        return same
     a, r = _components(pairs.actual), _components(pairs.rounded)
     same = ((a == r) & (np.signbit(a) == np.signbit(r))) | (np.isnan(a) & np.isnan(r))
-    return same if a is pairs.actual else same.reshape(-1, 2).all(axis=1)
+    return same if a is pairs.actual else same[0::2] & same[1::2]
 
 
 def non_finite_counts(pairs: Pairs, finite: Array) -> tuple[dict[str, int], Array]:

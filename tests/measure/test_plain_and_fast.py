@@ -1,0 +1,121 @@
+"""compare() against its plain twin, on bit patterns of every kind of dtype."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precreg.measure.compare import compare
+from tests.measure.plain import float_of, plain_compare
+
+DTYPES = {
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float32": np.float32,
+    "float64": np.float64,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "int64": np.int64,
+    "bool": np.bool_,
+    "complex64": np.complex64,
+}
+ONE = np.float64(1).view(np.uint64).item()
+
+
+def from_bits(patterns, name):
+    dtype = np.dtype(DTYPES[name])
+    if name == "bool":
+        return np.array([pattern % 2 for pattern in patterns], np.bool_)
+    size = dtype.itemsize
+    return np.frombuffer(b"".join((p % 2 ** (8 * size)).to_bytes(size, "little") for p in patterns), dtype)
+
+
+def bit_patterns(count, near):
+    """Patterns anywhere in 64 bits, and a few steps from interesting places: `near` among them."""
+    places = st.sampled_from(
+        [0, 1, 2**7, 2**15, 2**31, 2**63, 2**64 - 1, ONE, 0x7FF0 << 48, 0x7F80_0000, 0x7C00, *near]
+    )
+    close = st.builds(lambda place, step: (place + step) % 2**64, places, st.integers(-3, 3))
+    return st.lists(st.integers(0, 2**64 - 1) | close, min_size=count, max_size=count)
+
+
+@st.composite
+def pairs(draw, name):
+    """An actual of the dtype, and a reference: of the same dtype, or in float64 (longdouble for float64 itself)."""
+    count = draw(st.integers(1, 12))
+    patterns = draw(bit_patterns(count, ()))
+    actual = from_bits(patterns, name)
+    if draw(st.booleans()):
+        return actual, from_bits(draw(bit_patterns(count, patterns)), name)
+    wide = np.complex128 if name == "complex64" else np.longdouble if name == "float64" else np.float64
+    if draw(st.booleans()) and name != "complex64":
+        return actual, from_bits(draw(bit_patterns(count, ())), "float64")
+    scale = 1 + np.array(draw(st.lists(st.integers(-4, 4), min_size=count, max_size=count))) * 2.0**-20
+    with np.errstate(all="ignore"):
+        return actual, actual.astype(wide) * scale.astype(wide)
+
+
+def agree(measured, expected, slack):
+    """A figure and its exact value; beyond 1e300 a sum may overflow on the way, which makes the figure absent."""
+    exact = math.nan if expected is None else float_of(expected)
+    if measured is None:
+        return not abs(exact) < 1e300
+    return math.isclose(measured, exact, rel_tol=1e-12, abs_tol=slack)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_fast_form_measures_what_the_plain_form_does(name):
+    @settings(max_examples=120, deadline=None)
+    @given(pairs(name), st.sampled_from([(0.0, 1.0), (1e-3, 1e-5), (0.5, 0.25)]))
+    def check(pair, tolerances):
+        rtol, atol = tolerances
+        with np.errstate(all="ignore"):
+            fast, plain = compare(*pair, rtol=rtol, atol=atol), plain_compare(*pair, rtol, atol)
+        assert fast.counts == plain["counts"]
+        assert (fast.non_finite.index if fast.non_finite else []) == plain["non_finite"]
+        check_metrics(fast, plain)
+        check_places(fast, plain, name)
+
+    check()
+
+
+def slack_of(metric, plain):
+    """What cancellation may cost: of signed errors in a mean, of |a| - |r| for complex numbers, of log2 near 1."""
+    if metric == "bias":
+        figures = plain["metrics"]
+        return 1e-12 * float_of(figures["mean_abs_error"] or 0) + 1e-15 * float_of(figures["mean_magnitude"] or 0)
+    return 1e-12 if metric == "mean_log2_ulp" else 1e-322
+
+
+def check_metrics(fast, plain):
+    for metric, exact in plain["metrics"].items():
+        assert agree(fast.metrics.get(metric), exact, slack_of(metric, plain)), metric
+    for metric, (values, bound) in plain["shares"].items():
+        if not values:
+            assert metric not in fast.metrics
+            continue
+        certain = sum(value > bound * (1 + 1e-14) for value in values) / len(values)
+        possible = sum(value > bound * (1 - 1e-14) for value in values) / len(values)
+        assert certain <= fast.metrics[metric] <= possible, metric
+    ratios, matched = plain["matching"]
+    matching = fast.metrics["match_ratio"] * fast.counts["n"]
+    assert sum(r <= 1 - 1e-14 for r in ratios) + matched - 1e-6 <= matching
+    assert matching <= sum(r <= 1 + 1e-14 for r in ratios) + matched + 1e-6
+
+
+def check_places(fast, plain, name):
+    worst = fast.worst.index if fast.worst else []
+    assert (sorted(worst) == sorted(plain["worst"])) if name == "complex64" else (worst == plain["worst"])
+    if fast.histogram is None:
+        assert fast.counts["finite"] == 0
+        return
+    zeros, bins = plain["histogram"]
+    assert fast.histogram.zeros == zeros
+    if name == "complex64":  # an absolute value may round into the next bin
+        assert sum(fast.histogram.counts) == sum(bins.values())
+    else:
+        assert dict(zip(fast.histogram.bins, fast.histogram.counts, strict=True)) == bins
