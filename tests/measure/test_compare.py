@@ -187,6 +187,12 @@ def test_neighbours_are_one_ulp_apart(dtype):
     assert (metrics["max_ulp"], metrics["mean_ulp"], metrics["share_above_1_ulp"]) == (1.0, 1.0, 0.0)
 
 
+def test_shares_count_what_is_above_the_bound_and_not_at_it():
+    errors_in_ulps = np.array([32.0, 32.5, 1.0, 1.5])
+    metrics = measure(np.ones(4, np.float32), 1 + errors_in_ulps * 2.0**-23).metrics
+    assert (metrics["share_above_32_ulp"], metrics["share_above_1_ulp"]) == (0.25, 0.75)
+
+
 def test_at_a_zero_reference_the_ulp_is_the_smallest_subnormal():
     assert measure(np.array([2.0**-24], np.float16), np.array([0.0])).metrics["max_ulp"] == 1.0
 
