@@ -1,0 +1,109 @@
+"""The training kernels: lost updates in rational numbers, gradients by finite differences, what precision costs."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.suites.kernel_files import load
+
+step = load("integration/kernels/mixed_precision_step")
+network = load("model/kernels/small_network")
+
+WEIGHT, GRADIENT = np.array([1.125], np.float16), np.array([0.00041999], np.float16)
+
+
+class TestLostUpdates:
+    def test_a_half_weight_never_moves(self):
+        moved = step.repeated_update(WEIGHT, GRADIENT, additions=100, weights="half")
+        assert Fraction(float(GRADIENT[0])) < Fraction(1, 2**11), "below half a unit in the last place of 1.125"
+        assert Fraction(float(moved[0])) == Fraction("1.125")
+
+    def test_a_master_weight_moves_by_all_of_them(self):
+        moved = step.repeated_update(WEIGHT, GRADIENT, additions=100, weights="master")
+        exact = Fraction("1.125") + 100 * Fraction(float(GRADIENT[0]))
+        assert abs(Fraction(float(moved[0])) - exact) < 100 * Fraction(1, 2**24)
+        assert float(exact) == step.repeated_update_exact(
+            WEIGHT.astype(np.float64), GRADIENT.astype(np.float64), additions=100, weights="master"
+        )
+
+
+def layers(seed):
+    random = np.random.default_rng(seed)
+    shapes = [((32, 64), 1), ((32, 8), 1), ((64, 48), 0.125), ((48, 8), 0.144)]
+    return [random.normal(0, std, shape).astype(np.float32) for shape, std in shapes]
+
+
+class TestTrainingStep:
+    def test_exact_gradients_agree_with_finite_differences(self):
+        x, target, w1, w2 = (array.astype(np.float64) for array in layers(0))
+
+        def loss(w1, w2):
+            return np.mean((np.maximum(x @ w1, 0) @ w2 - target) ** 2)
+
+        exact = step.training_step_exact(x, target, w1, w2, lr=0.01, weights="master")
+        for place in [(0, 0), (17, 7), (47, 3)]:
+            nudge = np.zeros_like(w1)
+            nudge[place] = 1e-6
+            assert exact["gradient1"][place] == pytest.approx(
+                (loss(w1 + nudge, w2) - loss(w1 - nudge, w2)) / 2e-6, abs=1e-8
+            )
+            nudge = np.zeros_like(w2)
+            nudge[place] = 1e-6
+            assert exact["gradient2"][place] == pytest.approx(
+                (loss(w1, w2 + nudge) - loss(w1, w2 - nudge)) / 2e-6, abs=1e-8
+            )
+        assert np.array_equal(exact["w1"], w1 - 0.01 * exact["gradient1"])
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_master_weights_keep_what_half_weights_lose(self, seed):
+        inputs = layers(seed)
+        exact = step.training_step_exact(*(array.astype(np.float64) for array in inputs), lr=0.01, weights="master")
+        master, half = (step.training_step(*inputs, lr=0.01, weights=weights) for weights in ("master", "half"))
+        for name in ("w1", "w2"):
+            kept, lost = (np.mean(np.abs(result[name] - exact[name])) for result in (master, half))
+            assert lost > 50 * kept
+
+    def test_matrix_product_rounds_the_sum_once(self):
+        random = np.random.default_rng(5)
+        a, b = (
+            random.integers(-40, 40, (5, 33)).astype(np.float16),
+            random.integers(-40, 40, (33, 7)).astype(np.float16),
+        )
+        exact = a.astype(np.int64) @ b.astype(np.int64)
+        assert np.array_equal(step.matrix_product(a, b), exact.astype(np.float16))
+
+
+def start(seed):
+    random = np.random.default_rng(seed)
+    shapes = [((256, 2), 1), ((512, 2), 1), ((2, 16), 1), ((16,), 0.1), ((16, 1), 0.25)]
+    return [random.normal(0, std, shape).astype(np.float32) for shape, std in shapes]
+
+
+class TestSmallNetwork:
+    def test_gradients_agree_with_finite_differences(self):
+        points, _, *weights = (array.astype(np.float64) for array in start(0))
+        signs = network.labels(points)
+        _, gradients = network.loss_and_gradients(points, signs, weights)
+        for index, gradient in enumerate(gradients):
+            place = (0,) * gradient.ndim
+            losses = []
+            for size in (1e-6, -1e-6):
+                moved = [array.copy() for array in weights]
+                moved[index][place] += size
+                losses.append(network.loss_and_gradients(points, signs, moved)[0])
+            assert gradient[place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-8)
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_training_arrives_unless_updates_are_lost(self, seed):
+        inputs = start(seed)
+        exact = network.exact(*(array.astype(np.float64) for array in inputs), lr=0.02, steps=800, precision="single")
+        assert exact["losses"][-1] < 0.4 * exact["losses"][0]
+        assert exact["accuracy"] > 0.9
+        worst = {}
+        for precision in ("single", "mixed", "half"):
+            result = network.train(*inputs, lr=0.02, steps=800, precision=precision)
+            worst[precision] = np.max(np.abs(result["losses"] - exact["losses"]) / exact["losses"])
+            assert {array.dtype.name for array in result.values()} == {"float32"}
+        assert worst["single"] < 1e-5
+        assert worst["mixed"] < 2e-3 < 1e-2 < worst["half"]
