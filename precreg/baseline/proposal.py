@@ -63,9 +63,11 @@ def propose(
         for result in results
         if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
     }
-    with locked(project):
-        replace_proposals(project, answers)
-    return sorted(id for id, proposal in answers.items() if proposal is not None)
+    proposed = sorted(id for id, proposal in answers.items() if proposal is not None)
+    if proposed or pending(project):  # otherwise there is nothing to write, and a read-only disk will do
+        with locked(project):
+            replace_proposals(project, answers)
+    return proposed
 
 
 def pending(project: Path) -> dict[str, Proposal]:

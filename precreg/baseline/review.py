@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from statistics import fmean
+from statistics import mean
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -191,7 +191,7 @@ def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[M
 def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | None:
     values = [] if output is None else output.metrics.get(metric, [])[:seeds]
     known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None
+    return mean(known) if known and len(known) == len(values) else None
 
 
 def _renames(

@@ -120,8 +120,9 @@ def _make_working_folder(project: Path) -> None:
 
 
 def _write_through(path: Path, text: str) -> None:
+    """Write to the disk itself. A name that is no Unicode (an author's, a shell argument) becomes a JSON escape."""
     with open(path, "xb") as stream:
-        stream.write(text.encode())
+        stream.write(text.encode(errors="backslashreplace"))
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precreg.baseline.entry import METRICS, SKETCH_BYTES, entry_from, sketch
+from precreg.baseline.store import header
+from precreg.baseline.text import render
+from precreg.measure.metrics import METRICS as MEASURED
+from precreg.types import Comparison, Execution, Histogram, Outcome
+
+
+def comparison(output="out", seed=0, metrics=None, histogram=None):
+    return Comparison(output, seed, "float16", (8, 2), "float64", (8, 2), metrics or {}, histogram=histogram)
+
+
+def test_every_metric_that_is_kept_is_measured():
+    assert set(METRICS) <= set(MEASURED)
+
+
+def test_lists_run_over_the_seeds_in_their_order():
+    comparisons = (comparison(seed=1, metrics={"bias": 2.0}), comparison(seed=0, metrics={"bias": 1.0}))
+    execution = Execution(("i0", "i1"), {"out": ("d0", "d1")}, 0.125)
+    entry = entry_from(Outcome("unit/a/x", "1:aa", execution, comparisons), "6f2a", reason="why", commit="0c1d")
+    assert (entry.definition, entry.inputs, entry.fingerprint, entry.duration_s) == (
+        "1:aa",
+        ["i0", "i1"],
+        "6f2a",
+        0.125,
+    )
+    assert (entry.reason, entry.author, entry.date, entry.commit) == ("why", "", "", "0c1d")
+    output = entry.outputs["out"]
+    assert (output.dtype, output.shape, output.digests) == ("float16", (8, 2), ["d0", "d1"])
+    assert list(output.metrics) == list(METRICS)
+    assert output.metrics["bias"] == [1.0, 2.0]
+
+
+def test_a_metric_that_is_undefined_or_not_finite_is_none():
+    metrics = {"bias": math.nan, "max_ulp": math.inf}
+    outcome = Outcome("unit/a/x", "1:aa", Execution(("i0",), {"out": ("d0",)}), (comparison(metrics=metrics),))
+    assert set(map(tuple, entry_from(outcome, "").outputs["out"].metrics.values())) == {(None,)}
+
+
+def test_a_sketch_adds_the_counts_of_all_seeds():
+    seeds = [comparison(histogram=Histogram(1, [3, 5], [10, 20])), comparison(histogram=Histogram(2, [5, 9], [1, 2]))]
+    assert sketch({"out": seeds}) == {"out": Histogram(3, [3, 5, 9], [10, 21, 2])}
+
+
+def test_a_seed_without_a_histogram_adds_nothing():
+    assert sketch({"out": [comparison(), comparison(histogram=Histogram(1, [3], [4]))]}) == {
+        "out": Histogram(1, [3], [4])
+    }
+
+
+@given(st.integers(1, 40), st.integers(1, 3000), st.integers(0, 2**45))
+def test_a_long_sketch_is_coarsened_and_loses_no_count(outputs, bins, count):
+    full = Histogram(5, list(range(8187 - bins, 8187)), [count] * bins)
+    coarse = sketch({f"out{number}": [comparison(histogram=full)] for number in range(outputs)})
+    assert len(msgspec.json.encode(coarse)) <= SKETCH_BYTES
+    assert len(coarse) == outputs
+    for histogram in coarse.values():
+        assert (histogram.zeros, sum(histogram.counts)) == (5, count * bins)
+        assert histogram.bins == sorted(set(histogram.bins))
+
+
+def test_coarse_bins_hold_the_neighbours_of_their_number():
+    full = Histogram(0, list(range(4000, 6000)), list(range(2000)))
+    coarse = sketch({"out": [comparison(histogram=full)]})["out"]
+    width = coarse.bins[1] - coarse.bins[0]
+    expected = Counter[int]()
+    for bin, count in zip(full.bins, full.counts, strict=True):
+        expected[bin - bin % width] += count
+    assert width & (width - 1) == 0
+    assert dict(zip(coarse.bins, coarse.counts, strict=True)) == expected
+
+
+def test_a_case_with_too_many_outputs_for_any_sketch_has_none():
+    assert sketch({f"out{n}": [comparison(histogram=Histogram(0, [1], [1]))] for n in range(400)}) == {}
+
+
+def test_the_line_of_the_longest_sketch_has_at_most_8_kib():
+    comparisons = tuple(
+        comparison(f"out{n}", histogram=Histogram(0, list(range(4000, 5000)), [2**30] * 1000)) for n in range(3)
+    )
+    digests = {c.output: ("d",) for c in comparisons}
+    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), digests), comparisons), "")
+    lines = render(header("generic", "unit/a"), {"x": entry}).encode().split(b"\n")
+    assert 4096 < max(map(len, lines)) <= 8192

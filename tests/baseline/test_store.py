@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from precreg.baseline.store import Baselines, Place, baseline_file, entries
+from precreg.baseline.write import put
+from precreg.errors import UserError
+from tests.baseline.samples import ROAD, entry
+
+CHAIN = ("cpu-x86_64", "cpu", "generic")
+
+
+def test_the_first_environment_that_has_the_case_gives_the_baseline(tmp_path):
+    put(tmp_path, {Place("generic", "unit/a/x"): entry(error=1.0), Place("generic", "unit/a/y"): entry(error=2.0)})
+    put(tmp_path, {Place("cpu", "unit/a/x"): entry(error=3.0)})
+    baselines = Baselines(tmp_path)
+    x, y = baselines.lookup("unit/a/x", CHAIN), baselines.lookup("unit/a/y", CHAIN)
+    assert (x.entry, x.environment, x.file) == (entry(error=3.0), "cpu", "baselines/cpu/unit/a.json")
+    assert (y.entry, y.environment, y.file) == (entry(error=2.0), "generic", "baselines/generic/unit/a.json")
+    assert baselines.lookup("unit/a/z", CHAIN) is None
+    assert baselines.lookup("unit/b/x", CHAIN) is None
+    assert baselines.lookup("unit/a/x", ()) is None
+
+
+def test_a_run_sees_one_state_of_a_file_whatever_is_accepted_meanwhile(tmp_path):
+    place = Place("generic", "unit/a/x")
+    put(tmp_path, {place: entry(error=1.0)})
+    baselines = Baselines(tmp_path)
+    before = baselines.lookup("unit/a/x", CHAIN)
+    put(tmp_path, {place: entry(error=2.0)})
+    assert baselines.lookup("unit/a/x", CHAIN) == before
+    assert Baselines(tmp_path).lookup("unit/a/x", CHAIN).entry == entry(error=2.0)
+
+
+def test_a_name_with_slashes_belongs_to_the_case(tmp_path):
+    put(tmp_path, {Place("generic", "unit/a/x/y"): entry()})
+    assert Baselines(tmp_path).lookup("unit/a/x/y", CHAIN).file == "baselines/generic/unit/a.json"
+
+
+def test_orphans_are_entries_of_the_chain_that_no_case_looks_up(tmp_path):
+    places = [Place("generic", "unit/a/x"), Place("generic", "model/b/y"), Place("cpu", "unit/a/x")]
+    put(tmp_path, dict.fromkeys([*places, Place("ascend", "unit/c/z")], entry()))
+    assert Baselines(tmp_path).orphans({"unit/a/x"}, CHAIN) == ("model/b/y in baselines/generic/model/b.json",)
+    assert Baselines(tmp_path).orphans({"unit/a/x", "model/b/y"}, CHAIN) == ()
+
+
+def test_an_orphan_with_the_definition_of_a_new_case_is_its_former_name(tmp_path):
+    put(tmp_path, {Place("cpu", "unit/a/old"): entry("1:aa"), Place("cpu", "unit/a/kept"): entry("1:bb")})
+    baselines = Baselines(tmp_path)
+    assert baselines.renamed_from("1:aa", {"unit/a/new", "unit/a/kept"}, CHAIN) == Place("cpu", "unit/a/old")
+    assert baselines.renamed_from("1:bb", {"unit/a/new", "unit/a/kept"}, CHAIN) is None
+
+
+def test_entries_are_everything_accepted_and_nothing_else(tmp_path):
+    places = [Place("ascend", "unit/c/z"), Place("generic", "model/b/y"), Place("generic", "unit/a/x")]
+    put(tmp_path, dict.fromkeys(reversed(places), entry()))
+    (tmp_path / "baselines/allow.yaml").write_text("")
+    (tmp_path / "baselines/generic/unit/.a.json.tmp").write_text("half")
+    (tmp_path / "baselines/generic/unit/.hidden.json").write_text("half")
+    assert list(entries(tmp_path)) == places
+    assert entries(tmp_path / "nowhere") == {}
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "baselines/generic/unit/a.json").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"^baselines/generic/unit/a.json: error\[unreadable-baseline\]"):
+        Baselines(tmp_path).lookup("unit/a/x", CHAIN)
+
+
+@pytest.mark.parametrize("environment", ["..", "../elsewhere", "", ".hidden", "a/b", "a\\b", "/etc", "a\0"])
+def test_no_environment_leads_out_of_the_project(environment):
+    with pytest.raises(UserError, match="outside-project"):
+        baseline_file(environment, "unit/a")
+
+
+def test_looking_up_needs_no_numpy():
+    code = f"""
+import sys
+from pathlib import Path
+from precreg.baseline.review import diff
+from precreg.baseline.store import Baselines
+assert Baselines(Path({str(ROAD)!r})).lookup("unit/row_sum/float16-8x256", ("cpu", "generic")) is not None
+diff(Path({str(ROAD)!r}))
+sys.exit("numpy" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

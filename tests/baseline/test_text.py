@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precreg.baseline.store import entry_of, header
+from precreg.baseline.text import parse, render
+from precreg.errors import UserError
+from precreg.types import BaselineEntry, BaselineOutput, Histogram
+from tests.baseline.samples import ROAD, entries, entry
+
+HEADER = header("generic", "unit/row_sum")
+GOLDEN = (ROAD / "baselines/generic/unit/row_sum.json").read_bytes()
+
+
+def read(data: bytes) -> dict[str, BaselineEntry]:
+    return parse(data, "baselines/f.json", HEADER, entry_of)
+
+
+def refused(data: bytes) -> UserError:
+    with pytest.raises(UserError) as caught:
+        read(data)
+    assert caught.value.file == "baselines/f.json"
+    return caught.value
+
+
+def line_of(data: bytes, start: bytes, occurrence: int = 1) -> int:
+    lines = [number for number, line in enumerate(data.split(b"\n"), 1) if line.strip().startswith(start)]
+    return lines[occurrence - 1]
+
+
+def test_the_golden_file_is_rendered_again_byte_for_byte():
+    assert render(HEADER, read(GOLDEN)).encode() == GOLDEN
+
+
+@given(st.dictionaries(st.text(max_size=12), entries(), max_size=4))
+def test_rendering_what_was_parsed_gives_the_same_bytes_and_values(cases):
+    text = render(HEADER, cases)
+    again = read(text.encode())
+    assert again == cases
+    assert render(HEADER, again) == text
+    assert list(again) == sorted(cases)
+
+
+@given(st.dictionaries(st.text(max_size=12), entries(), max_size=2))
+def test_any_json_reader_gets_what_was_stored(cases):
+    document = json.loads(render(HEADER, cases))
+    assert {name: case["duration_s"] for name, case in document["cases"].items()} == {
+        name: case.duration_s for name, case in cases.items()
+    }
+
+
+@pytest.mark.parametrize("value", [5e-324, 1.7976931348623157e308, -0.0, 0.1 + 0.2, 1e22])
+def test_floats_come_back_with_their_bits(value):
+    stored = read(render(HEADER, {"a": entry(error=value)}).encode())["a"].outputs["out"].metrics["mean_abs_error"][0]
+    assert (stored, math.copysign(1, stored)) == (value, math.copysign(1, value))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_never_rendered(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        render(HEADER, {"a": entry(error=value)})
+
+
+def test_a_sketch_is_one_line_and_an_output_of_that_name_is_not():
+    output = BaselineOutput("float16", (), ["d"], {"bias": [0.5]})
+    case = BaselineEntry("1:a", ["i"], "", "", "", "", "", 0.0, {"sketch": output}, {"sketch": Histogram(0, [1], [2])})
+    lines = [line.strip() for line in render(HEADER, {"sketch": case}).splitlines()]
+    assert '"sketch": {"sketch":{"zeros":0,"bins":[1],"counts":[2]}}' in lines
+    assert '"dtype": "float16",' in lines
+
+
+def test_two_sides_that_add_different_cases_merge_without_a_conflict_in_any_other():
+    before = render(HEADER, {"b": entry(), "d": entry()}).splitlines()
+    after = render(HEADER, {"b": entry(), "c": entry(error=0.5), "d": entry()}).splitlines()
+    added = len(after) - len(before)
+    start = after.index('    "c": {')
+    assert after[:start] + after[start + added :] == before
+
+
+@pytest.mark.parametrize("marker", ["<<<<<<< HEAD", "=======", ">>>>>>> feature", "<<<<<<< HEAD\r"])
+def test_a_conflict_marker_is_named_with_its_line(marker):
+    lines = GOLDEN.decode().split("\n")
+    lines.insert(9, marker)
+    problem = refused("\n".join(lines).encode())
+    assert (problem.slug, problem.line) == ("conflicted-baseline", 10)
+
+
+def test_a_reason_that_looks_like_a_conflict_marker_is_none():
+    case = entry(reason="=======\n<<<<<<< HEAD")
+    assert read(render(HEADER, {"a": case}).encode()) == {"a": case}
+
+
+@given(st.integers(0, len(GOLDEN) - 3))
+def test_a_half_written_file_is_unreadable_wherever_it_ends(length):
+    assert refused(GOLDEN[:length]).slug == "unreadable-baseline"
+
+
+def test_broken_json_is_named_with_its_line():
+    problem = refused(GOLDEN.replace(b'"inputs": [', b'"inputs": [,', 1))
+    assert (problem.slug, problem.line) == ("unreadable-baseline", line_of(GOLDEN, b'"inputs"'))
+
+
+def test_bytes_that_are_no_text_are_named_with_their_line():
+    problem = refused(GOLDEN.replace(b'"reason": "first', b'"reason": "\xfffirst', 1))
+    assert (problem.slug, problem.line) == ("unreadable-baseline", line_of(GOLDEN, b'"reason"'))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        (b'"shape": [8]', b'"shape": ["8"]', "$.outputs[...].shape[0]"),
+        (b'"dtype": "float32",', b"", "dtype"),
+        (b'"dtype": "float32",', b'"dtype": "float32", "dtyqe": "float32",', "dtyqe"),
+        (b'["bb01', b'["bb00", "bb01', "$.outputs.out.digests"),
+        (b"[6e-06, 6.1e-06]", b"[6e-06]", "$.outputs.out.metrics.rms_error"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_case_and_line(before, after, path):
+    start, last_case = GOLDEN.index(b'"float32-8x256"'), line_of(GOLDEN, b'"float32-8x256"')
+    problem = refused(GOLDEN[:start] + GOLDEN[start:].replace(before, after, 1))
+    assert (problem.slug, problem.line) == ("unreadable-baseline", last_case)
+    assert "float32-8x256" in problem.message
+    assert path in problem.message
+
+
+def test_a_histogram_with_a_count_too_few_is_unreadable():
+    assert "$.sketch.out" in refused(GOLDEN.replace(b'"counts":[7,8]', b'"counts":[7]')).message
+
+
+def test_a_case_that_a_merge_doubled_is_refused_where_it_stands_again():
+    doubled = GOLDEN.replace(b'"float32-8x256"', b'"float16-8x256"')
+    problem = refused(doubled)
+    assert (problem.slug, problem.line) == ("unreadable-baseline", line_of(doubled, b'"float16-8x256"', 2))
+    assert "'float16-8x256' twice" in problem.message
+
+
+@pytest.mark.parametrize("literal", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_a_number_that_is_not_finite_is_refused(literal):
+    problem = refused(GOLDEN.replace(b"0.19", literal))
+    assert (problem.slug, problem.line) == ("unreadable-baseline", line_of(GOLDEN, b'"mean_ulp"'))
+    assert literal.decode() in problem.message
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b'{"cases": []}', b"[" * 100_000, b"9" * 5000, b"{}"])
+def test_json_of_another_kind_is_unreadable(data):
+    assert refused(data).slug == "unreadable-baseline"
+
+
+def test_a_schema_from_the_future_says_so_before_anything_else():
+    future = GOLDEN.replace(b"precreg-baseline/1", b"precreg-baseline/2").replace(b'"dtype"', b'"format"')
+    assert refused(future).slug == "future-schema"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"precreg-baseline/1", b"precreg-record/7"),
+        (b"precreg-baseline/1", b"precreg-baseline/two"),
+        (b'"unit/row_sum"', b'"unit/softmax"'),
+        (b'"generic"', b'"ascend"'),
+        (b'"environment"', b'"enviroment"'),
+    ],
+)
+def test_a_file_that_is_not_what_its_place_says_is_unreadable(before, after):
+    assert refused(GOLDEN.replace(before, after, 1)).slug == "unreadable-baseline"
