@@ -1,27 +1,71 @@
-"""The options that select cases, the same for every command that takes a selection."""
+"""The options that select cases, and what they select, the same for every command."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from precreg.types import TIERS
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.types import Case
 
 F = TypeVar("F", bound=Callable[..., object])
+TIERS = ("unit", "integration", "model")
 
 _OPTIONS = (
     click.argument("patterns", nargs=-1, metavar="[PATTERN]..."),
     click.option("--tier", "--level", "tiers", multiple=True, type=click.Choice(TIERS), help="Only this tier."),
     click.option("--suite", "suites", multiple=True, metavar="NAME", help="Only this suite."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only cases with this tag."),
-    click.option("--changed-since", metavar="REVISION", help="Only cases whose files differ from this git revision."),
+    click.option("--changed-since", metavar="REVISION", help="Only cases whose files differ from a git revision."),
 )
 
 
 def selection_options(command: F) -> F:
-    """Add PATTERN..., --tier, --suite, --tag and --changed-since to a command."""
+    """Add PATTERN..., --tier, --suite, --tag and --changed-since; a PATTERN is a case's id, a part of it, or has *."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def find_project(given: Path | None) -> Path:
+    """Return the folder given with --project, or the nearest from here upward that has suites/."""
+    from precreg.suite.project import find_project
+
+    return find_project(given or Path.cwd())
+
+
+def selected(project: Path, every: list[Case], asked: dict[str, Any]) -> list[Case]:
+    """Return the cases that the options name, in their order. Raises UserError for a name that no case has."""
+    from precreg.suite.dependencies import touched
+    from precreg.suite.select import Selection, select
+    from precreg.vcs import changed_files
+
+    kinds = {kind: tuple(asked[kind]) for kind in ("tiers", "suites", "patterns", "tags")}
+    cases = select(every, Selection(**kinds))
+    if asked["changed_since"] is None:
+        return cases
+    return touched(cases, changed_files(project, asked["changed_since"]), project)
+
+
+def parse_shard(text: str | None) -> tuple[int, int] | None:
+    """Return (i, n) of `i/n`, or of GitLab's CI_NODE_INDEX and CI_NODE_TOTAL where no text is given.
+
+    Raises:
+        UserError: bad-shard.
+    """
+    if text is None:
+        index, count = os.environ.get("CI_NODE_INDEX"), os.environ.get("CI_NODE_TOTAL")
+        if not index or not count or count == "1":
+            return None
+        text = f"{index}/{count}"
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    if found is None:
+        raise UserError("bad-shard", f"expected i/n but got shard={text}")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,98 @@
+"""`precreg explain`: one case, and where each of its settings comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from precreg.baseline.store import Baselines
+from precreg.cli.selecting import find_project
+from precreg.errors import UserError, nearest
+from precreg.execute.environment import detect
+from precreg.suite.expand import load_cases
+from precreg.suite.pyramid import explain, resolve, warnings
+from precreg.types import Baseline, Case, Environment
+
+Output = tuple[str, str]
+"""An output's name and dtype."""
+
+
+@click.command("explain")
+@click.argument("case_id", metavar="CASE")
+@click.option("--environment", metavar="LABEL", help="Explain for this environment (PRECREG_ENVIRONMENT).")
+@click.pass_obj
+def command(given: Path | None, /, case_id: str, environment: str | None) -> None:
+    """Show what a case computes, every layer of its tolerance with file and line, and its baseline."""
+    project = find_project(given)
+    case = _found(load_cases(project), case_id)
+    here = detect(environment)
+    baseline = Baselines(project).lookup(case.baseline_id, here.chain)
+    click.echo(
+        "\n".join([*_definition(case), "", *_baseline(case, baseline, here), *_tolerances(case, baseline, here)])
+    )
+
+
+def _found(cases: list[Case], case_id: str) -> Case:
+    by_id = {case.id: case for case in cases}
+    if case_id not in by_id:
+        message = f"expected the id of a case but got case={case_id}{nearest(case_id, by_id)}"
+        raise UserError("unknown-case", message)
+    return by_id[case_id]
+
+
+def _definition(case: Case) -> Iterator[str]:
+    yield f"{case.id}  ({case.source})"
+    yield f"definition  {case.definition}"
+    yield f"subject     {case.subject.spec}"
+    yield f"{case.role:11} {case.oracle.spec}"
+    yield from (f"input       {name}: {_shown(spec)}" for name, spec in case.inputs.items())
+    if case.params:
+        yield f"params      {_shown(case.params)}"
+    yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
+    if case.requires:
+        yield f"requires    {', '.join(case.requires)}"
+    if case.tags:
+        yield f"tags        {', '.join(case.tags)}"
+    if case.expect_failure is not None:
+        yield f"expected to fail: {case.expect_failure}"
+
+
+def _shown(mapping: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in mapping.items())
+
+
+def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -> Iterator[str]:
+    borrowed = f" (of {case.baseline_id})" if case.baseline_id != case.id else ""
+    if baseline is None:
+        yield f"baseline    none in {', '.join(environment.chain)}{borrowed}"
+        return
+    entry = baseline.entry
+    yield f"baseline    {baseline.file}{borrowed}, accepted {entry.date} by {entry.author}: {entry.reason}"
+    if entry.definition != case.baseline_definition:
+        yield f"            stale: it was accepted for definition {entry.definition}"
+
+
+def _tolerances(case: Case, baseline: Baseline | None, environment: Environment) -> Iterator[str]:
+    for output, dtype in _outputs(case, baseline):
+        yield ""
+        yield f"tolerance of output {output!r} in {dtype}, later layers win (* holds)"
+        rows = explain(case.layers, output, dtype, environment.chain)
+        cells = [(" *"[row.wins], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
+        widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
+        yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
+        tolerance = resolve(case.layers, output, dtype, environment.chain)
+        yield from (f"warning: {warning}" for warning in warnings(tolerance, dtype))
+
+
+def _outputs(case: Case, baseline: Baseline | None) -> list[Output]:
+    """Take outputs and dtypes from the baseline; before there is one, the case's own dtype stands for them."""
+    if baseline is not None:
+        return [(name, output.dtype) for name, output in baseline.entry.outputs.items()]
+    return [("out", str(case.parameters.get("dtype", "float32")))]
+
+
+def _limit(value: float | None) -> str:
+    return "off" if value is None else f"{value:.6g}"

@@ -1,0 +1,29 @@
+"""`precreg report`: the reports once more, from records alone; shards become one run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from precreg.report import terminal
+from precreg.report.files import write_reports
+from precreg.report.junit import Dialect
+from precreg.report.record import merge, read
+
+
+@click.command("report")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("reports"), help="The folder of the reports.")
+@click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
+def command(runs: tuple[Path, ...], output: Path, junit_dialect: Dialect, verbose: bool) -> None:
+    """Make the reports again from run records. RUN is a record.json or a folder that has one.
+
+    The exit code is that of the merged run.
+    """
+    record = merge([read(run / "record.json" if run.is_dir() else run) for run in runs])
+    written = write_reports(record, output, junit_dialect)
+    click.echo(terminal.render(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
+    sys.exit(record.exit_code)

@@ -1,0 +1,39 @@
+"""`precreg run`: the options, and the answer to the question asked most often, whether there is anything to run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from precreg.cli.selecting import find_project, selection_options
+from precreg.vcs import changed_files
+
+
+@click.command("run")
+@selection_options
+@click.option("--shard", metavar="I/N", help="Run part I of N; GitLab's CI_NODE_INDEX/CI_NODE_TOTAL by default.")
+@click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
+@click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")
+@click.option("--require", is_flag=True, help="A case whose requirements are missing is an error, not skipped.")
+@click.option("--environment", metavar="LABEL", help="Look baselines up under this label (PRECREG_ENVIRONMENT).")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("reports"), help="The folder of the reports.")
+@click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
+@click.pass_obj
+def command(given: Path | None, /, **options: Any) -> None:
+    """Run the cases, judge them against tolerances and baselines, and write reports.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
+    """
+    project = find_project(given)
+    since = options["changed_since"]
+    if since is not None and not changed_files(project, since):
+        click.echo(f"nothing changed since {since}: no case to run")
+        return
+    from precreg.cli.running import run_and_report
+
+    sys.exit(run_and_report(project, options))

@@ -1,0 +1,106 @@
+"""What `precreg run` does when there is something to run. Apart from run.py, so that nothing is imported in vain."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from precreg import __version__, vcs
+from precreg.baseline.proposal import propose
+from precreg.baseline.review import in_ci
+from precreg.cli.progress import shown
+from precreg.cli.selecting import parse_shard, selected
+from precreg.errors import UserError
+from precreg.execute import journal
+from precreg.execute.environment import detect
+from precreg.execute.run import Plan
+from precreg.pipeline import orphans, results
+from precreg.report import terminal
+from precreg.report.files import write_reports
+from precreg.suite.expand import load_cases
+from precreg.suite.select import shard
+from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, RunRecord
+from precreg.verdict.exit_code import exit_code
+from precreg.verdict.judge import Policy
+
+JOURNALS = Path(".precreg", "journal")
+
+
+def run_and_report(project: Path, options: dict[str, Any]) -> int:
+    """Run what is selected, write reports and proposals, print the summary, and return the exit code."""
+    began = perf_counter()
+    every = load_cases(project)
+    cases = _chosen(project, every, options)
+    if not cases:
+        click.echo(f"no case depends on what changed since {options['changed_since']}")
+        return 0
+    environment = detect(options["environment"])
+    record = _record(project, _results(project, cases, environment, options), environment, options)
+    if len(cases) == len(every):
+        record = replace(record, orphans=orphans(project, every, environment))
+    record = replace(record, duration_s=round(perf_counter() - began, 3))
+    propose(project, record.results, environment, record.git, options["environment"])
+    written = write_reports(record, options["output"], options["junit_dialect"])
+    text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options["verbose"], reports=written)
+    click.echo(text, nl=False)
+    return record.exit_code
+
+
+def _chosen(project: Path, every: list[Case], options: dict[str, Any]) -> list[Case]:
+    """Return the selected cases of this shard; none is a mistake unless a change selects them."""
+    cases = selected(project, every, options)
+    if not cases and options["changed_since"] is None:
+        raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
+    part = parse_shard(options["shard"])
+    return cases if part is None else shard(cases, *part)
+
+
+def _results(project: Path, cases: list[Case], environment: Environment, options: dict[str, Any]) -> list[CaseResult]:
+    plan = _plan(project, environment, len(cases), options)
+    policy = Policy(ci=_is_ci(options), require=options["require"])
+    try:
+        return sorted(shown(results(cases, plan, policy), len(cases)), key=lambda result: result.id)
+    finally:
+        if plan.journal is not None:
+            plan.journal.close()
+
+
+def _plan(project: Path, environment: Environment, cases: int, options: dict[str, Any]) -> Plan:
+    """Plan for as many workers as there are processors, unless told otherwise, and open this shard's journal."""
+    asked = options["jobs"]
+    jobs = min(cases, (os.cpu_count() or 1) if asked is None else asked)
+    part = parse_shard(options["shard"])
+    path = project / JOURNALS / ("run.jsonl" if part is None else "run-{}-of-{}.jsonl".format(*part))
+    header = journal.header(project, environment)
+    if options["resume"]:
+        kept, done = journal.resume(path, header)
+        return Plan(project, environment, jobs, kept, done)
+    return Plan(project, environment, jobs, journal.start(path, header))
+
+
+def _is_ci(options: dict[str, Any]) -> bool:
+    return in_ci(os.environ) if options["ci"] is None else bool(options["ci"])
+
+
+def _record(project: Path, results: list[CaseResult], environment: Environment, options: dict[str, Any]) -> RunRecord:
+    asked = ("patterns", "tiers", "suites", "tags", "changed_since", "shard")
+    return RunRecord(
+        schema=RECORD_SCHEMA,
+        precreg=__version__,
+        project=project.name,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        duration_s=0.0,
+        environment=environment,
+        git=vcs.state(project),
+        selection={name: options[name] for name in asked if options[name]},
+        ci=_is_ci(options),
+        results=tuple(results),
+        exit_code=exit_code(result.verdict for result in results),
+    )
