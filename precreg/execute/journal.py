@@ -6,6 +6,8 @@ A killed run keeps what it had. Only the last line can be torn by a kill, and a 
 from __future__ import annotations
 
 import fcntl
+from errno import ENOSPC
+from os import strerror
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,7 +47,7 @@ class Journal:
         self._encoder = msgspec.json.Encoder()
         try:
             _make_folder(path.parent)
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._file.close()
@@ -56,9 +58,10 @@ class Journal:
 
     def append(self, line: Header | Outcome) -> None:
         """Add a line and give it to the system. Raises UserError (not-writable), for instance when the disk is full."""
+        text = self._encoder.encode(line) + b"\n"
         try:
-            self._file.write(self._encoder.encode(line) + b"\n")
-            self._file.flush()
+            if self._file.write(text) < len(text):
+                raise OSError(ENOSPC, strerror(ENOSPC))
         except OSError as error:
             raise _not_writable(self.path, error) from error
 

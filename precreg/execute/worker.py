@@ -66,9 +66,11 @@ def _redirect(printed: int) -> None:
 
 
 def _empty(printed: int) -> None:
+    """Forget what was printed; asking first is cheaper than cutting a file that is empty already."""
     sys.stdout.flush()
-    os.ftruncate(printed, 0)
-    os.lseek(printed, 0, os.SEEK_SET)
+    if os.lseek(printed, 0, os.SEEK_CUR):
+        os.ftruncate(printed, 0)
+        os.lseek(printed, 0, os.SEEK_SET)
 
 
 def _die_with_parent() -> None:
