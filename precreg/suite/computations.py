@@ -63,13 +63,14 @@ def _require_installed(source: Source, key: str, kind: str) -> None:
 
 def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
     if isinstance(spec, str):
-        return _existing(source, path, spec, directory, project)
+        return existing_file(source, path, spec, directory, project)
     if not isinstance(spec, dict) or not spec or not all(isinstance(item, str) for item in spec.values()):
         raise source.error("bad-value", f"expected a path, or a path per output, but got files={shown(spec)}", *path)
-    return {name: _existing(source, (*path, name), item, directory, project) for name, item in spec.items()}
+    return {name: existing_file(source, (*path, name), item, directory, project) for name, item in spec.items()}
 
 
-def _existing(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
+def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
+    """Return a path beside the suite, relative to the project. Raises UserError: outside-project, missing-file."""
     found = inside(project, directory, file, source.where(*path))
     if not (project / found).is_file():
         beside = (project / found).parent

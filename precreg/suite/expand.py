@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -11,15 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from precreg.errors import nearest
-from precreg.inputs.spec import parse
+from precreg.suite.arguments import filler
 from precreg.suite.computations import read_computation
 from precreg.suite.digest import definition_digest
 from precreg.suite.files import CaseEntry
 from precreg.suite.layers import read_layers
 from precreg.suite.load import Suite, load
-from precreg.suite.matrix import Row, case_name, rows
+from precreg.suite.matrix import case_name, rows
 from precreg.suite.recorded import Point, recorded_points
-from precreg.suite.references import flattened, names_in, require_known, substitute
 from precreg.suite.validate import expect_mapping, shown
 from precreg.types import Budget, Case, Layer, Role
 
@@ -36,7 +35,7 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value.
     """
     points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
-    fill = _filler(suite, list(points[0].parameters))
+    fill = filler(suite, project, list(points[0].parameters))
     cases = [_case(suite, point, *fill(point.parameters)) for point in points]
     _require_distinct(suite, cases)
     return _with_baselines(suite, _with_overrides(suite, cases))
@@ -51,51 +50,6 @@ def _computed_points(suite: Suite, project: Path) -> list[Point]:
 
 def _role(suite: Suite) -> Role:
     return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
-
-
-Filled = tuple[dict[str, Any], dict[str, Any]]
-
-
-def _filler(suite: Suite, parameters: list[str]) -> Callable[[Row], Filled]:
-    """Return the function from a row to (inputs, params), with `$name` replaced and the inputs checked.
-
-    Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times.
-    """
-    source, file = suite.source, suite.file
-    expect_mapping(source, file.inputs, "inputs")
-    expect_mapping(source, file.params, "params")
-    for name in file.inputs:
-        expect_mapping(source, file.inputs[name], "inputs", name)
-        if name in file.params:
-            raise source.error(
-                "bad-value", f"expected different names in inputs and params but got {name} in both", "params", name
-            )
-    require_known(source, file.inputs, {*parameters, *file.params}, "inputs")
-    require_known(source, file.params, {*parameters, *file.params}, "params")
-    params = flattened(source, file.params, parameters)
-    inputs = substitute(file.inputs, {name: value for name, value in params.items() if name not in parameters})
-    filled_inputs, filled_params = _by_names(inputs, lambda value: _checked(suite, value)), _by_names(params, dict)
-    return lambda row: (filled_inputs(row), filled_params(row))
-
-
-def _by_names(template: dict[str, Any], finish: Callable[[Any], Any]) -> Callable[[Row], dict[str, Any]]:
-    """Return the function that fills a template, once for all rows that agree on the names in it."""
-    names = sorted({name for name, _ in names_in(template)})
-    known: dict[str, dict[str, Any]] = {}
-
-    def fill(row: Row) -> dict[str, Any]:
-        key = repr([row[name] for name in names])
-        if key not in known:
-            known[key] = finish(substitute(template, row))
-        return known[key]
-
-    return fill
-
-
-def _checked(suite: Suite, inputs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    for name, mapping in inputs.items():
-        parse(name, mapping, suite.source.where("inputs", name))
-    return inputs
 
 
 def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params: dict[str, Any]) -> Case:
@@ -118,7 +72,7 @@ def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params:
         params=params,
         parameters=point.parameters,
         layers=suite.layers,
-        seeds=1 if file.files else file.seeds,
+        seeds=file.seeds,
         repeats=file.repeats,
         timeout_s=file.timeout,
         exact=file.exact,

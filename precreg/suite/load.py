@@ -95,19 +95,27 @@ def _tier(shown: str) -> Tier:
 
 def _check_roles(source: Source, file: SuiteFile) -> None:
     """Require a subject and one of reference and golden, or files in their place; and reasons for known failures."""
-    given = [key for key in ("subject", "reference", "golden") if getattr(file, key) is not None]
     if file.files is not None:
-        for key in (*given, "inputs", "params"):
-            if key in source.data:
-                raise source.error("bad-value", f"expected {key} or files but got both", key)
+        _check_recorded(source, file)
         _one_oracle(source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files")
-    elif "subject" not in given:
+    elif file.subject is None:
         raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
     else:
-        _one_oracle(source, given[1:])
+        _one_oracle(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
     _check_expectation(source, file.expect, file.reason)
     for index, entry in enumerate(file.cases):
         _check_expectation(source, entry.expect, entry.reason, "cases", index)
+
+
+def _check_recorded(source: Source, file: SuiteFile) -> None:
+    """Refuse what has no meaning where nothing is drawn and nothing is called."""
+    for key in ("subject", "reference", "golden", "inputs", "params", "seeds", "repeats"):
+        if key in source.data:
+            raise source.error("bad-value", f"expected {key} or files but got both", key)
+    for index, entry in enumerate(file.cases):
+        if entry.seeds is not None:
+            message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
+            raise source.error("bad-value", message, "cases", index, "seeds")
 
 
 def _one_oracle(source: Source, given: list[str], *path: str) -> None:

@@ -66,8 +66,11 @@ def read(path: Path, shown: str) -> Source:
     try:
         return Source(shown, builder.document(), builder.lines)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UserError("yaml-syntax", f"expected YAML but {error.problem}", file=shown, line=line) from None
+        line = error.problem_mark.line if error.problem_mark else 0
+        came = "".join(text.splitlines()[line : line + 1])[:60]
+        raise UserError(
+            "yaml-syntax", f"expected YAML but {error.problem}: {came!r}", file=shown, line=line + 1
+        ) from None
     except yaml.reader.ReaderError as error:
         message = f"expected printable text but got character={chr(error.character)!r}"
         raise UserError("yaml-syntax", message, file=shown, line=text.count("\n", 0, error.position) + 1) from None

@@ -1,0 +1,137 @@
+"""JSON Schema (draft 2020-12) of the suite file and of suites/tolerances.yaml, for editors.
+
+Made from the same tables that check the files: structs, distributions, dtypes, metrics and standards. An editor can
+say less than precreg does: references to unknown names, missing modules and empty matrices are found on loading.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from precreg.arith.formats import DTYPE_NAMES
+from precreg.inputs.spec import DISTRIBUTIONS
+from precreg.measure.metrics import METRICS
+from precreg.suite.files import ABOUT_TOLERANCE, SuiteFile, TolerancesFile
+from precreg.suite.standards import STANDARDS
+
+Schema = dict[str, Any]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TEMPLATE = "#/$defs/{name}"
+_REFERENCE: Schema = {
+    "type": "string",
+    "pattern": r"^\$",
+    "description": "A parameter of the matrix or a key of params, such as $shape",
+}
+_SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
+
+
+def json_schema() -> Schema:
+    """Return the schema of a suite file."""
+    root, definitions = _generated(SuiteFile)
+    computation = {
+        "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
+    }
+    _narrow(root, "subject", computation)
+    _narrow(root, "reference", computation)
+    _narrow(root, "golden", computation)
+    _narrow(root, "matrix", _matrix())
+    _narrow(root, "inputs", {"type": "object", "additionalProperties": _ref("Input")})
+    _narrow(root, "params", {"type": "object"})
+    _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
+    _narrow(root, "tolerance", _ref("Tolerance"))
+    _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
+    root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
+    both = {"expect": ["reason"], "reason": ["expect"]}
+    root["dependentRequired"] = definitions["CaseEntry"]["dependentRequired"] = both
+    definitions |= {"Input": _input(), "Tolerance": _tolerance(), "Reference": _REFERENCE, **_distributions()}
+    return {"$schema": _DRAFT, **root, "$defs": definitions}
+
+
+def tolerances_schema() -> Schema:
+    """Return the schema of suites/tolerances.yaml."""
+    root, definitions = _generated(TolerancesFile)
+    _narrow(root, "default", _ref("Tolerance"))
+    for name in ("tiers", "categories", "environments"):
+        _narrow(root, name, {"type": "object", "additionalProperties": _ref("Tolerance")})
+    return {"$schema": _DRAFT, **root, "$defs": {**definitions, "Tolerance": _tolerance()}}
+
+
+def _generated(kind: type) -> tuple[Schema, dict[str, Schema]]:
+    """Return the schema of a struct, and those of the structs inside it by name."""
+    _, definitions = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
+    return definitions.pop(kind.__name__), definitions
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": _TEMPLATE.format(name=name)}
+
+
+def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
+    """Say more of a property than its type, Any, does; the description stays."""
+    schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
+
+
+def _matrix() -> Schema:
+    value = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
+    row = {"type": "object", "minProperties": 1, "additionalProperties": value}
+    return {
+        "type": "object",
+        "properties": {
+            "dtype": {"type": "array", "minItems": 1, "items": {"enum": list(DTYPE_NAMES)}},
+            "include": {"type": "array", "items": row, "description": "Rows to add, with every parameter"},
+            "exclude": {"type": "array", "items": row, "description": "Removes the rows that match every named key"},
+        },
+        "additionalProperties": {"type": "array", "minItems": 1, "items": value},
+    }
+
+
+def _input() -> Schema:
+    length: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _ref("Reference")]}
+    named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
+    return {
+        "type": "object",
+        "description": "An array: shape, dtype, and one distribution with its options",
+        "properties": {
+            "shape": {"anyOf": [{"type": "array", "items": length}, *length["anyOf"]]},
+            "dtype": {"anyOf": [{"enum": list(DTYPE_NAMES)}, _ref("Reference")]},
+            **named,
+        },
+        "required": ["shape", "dtype"],
+        "minProperties": 3,
+        "maxProperties": 3,
+        "additionalProperties": False,
+    }
+
+
+def _distributions() -> dict[str, Schema]:
+    """Return the schemas of the distributions' options, each of which may be a reference."""
+    _, definitions = msgspec.json.schema_components(DISTRIBUTIONS.values(), ref_template=_TEMPLATE)
+    for schema in definitions.values():
+        schema["properties"] = {
+            name: {"anyOf": [option, _ref("Reference")]} for name, option in schema["properties"].items()
+        }
+    return definitions
+
+
+def _tolerance() -> Schema:
+    limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
+    growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
+    growths = {"type": "object", "properties": dict.fromkeys(METRICS, growth), "additionalProperties": False}
+    return {
+        "type": "object",
+        "description": ABOUT_TOLERANCE,
+        "properties": {
+            "rtol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
+            "atol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
+            "standard": {"enum": list(STANDARDS), "description": "A published set of bounds, see docs/standards.md"},
+            "regression": {"description": "Allowed growth against the baseline", "anyOf": [growths, {"const": "off"}]},
+            "outputs": {"type": "object", "additionalProperties": _ref("Tolerance")},
+            "environments": {"type": "object", "additionalProperties": _ref("Tolerance")},
+            **limits,
+            **dict.fromkeys(DTYPE_NAMES, _ref("Tolerance")),
+        },
+        "additionalProperties": False,
+    }

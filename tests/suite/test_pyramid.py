@@ -1,0 +1,203 @@
+import pytest
+
+from precreg.suite.layers import read_layers
+from precreg.suite.load import load
+from precreg.suite.pyramid import SHIPPED, explain, resolve, warnings
+from precreg.suite.yaml_source import read
+from tests.suite.conftest import SUITE
+
+CHAIN = ("ascend-910b", "ascend", "generic")
+
+TOLERANCES = """\
+default: {max_ulp: 8, float32: {rtol: 1e-5}}
+tiers: {unit: {max_ulp: 7}, model: {max_ulp: 99}}
+categories:
+  normalization: {max_ulp: 6, bias: 1}
+environments:
+  ascend: {max_ulp: 1}
+"""
+TOLERANCE = """\
+category: normalization
+tolerance:
+  max_ulp: 5
+  float16: {rtol: 2e-3, max_ulp: 4}
+  outputs:
+    loss: {max_ulp: 3, float16: {max_ulp: 2.5}}
+  environments:
+    ascend-910b: {rtol: 0.5}
+    generic: {rtol: 0.25, atol: 0.125}
+  regression: {mean_abs_error: 0.2, max_abs_error: off, bias: 1}
+"""
+
+
+@pytest.fixture
+def layers(write):
+    return load(write({"suites/tolerances.yaml": TOLERANCES}, s=SUITE + TOLERANCE))[0].layers
+
+
+@pytest.fixture
+def of(tmp_path):
+    """Return the function from a tolerance mapping in YAML to layers upon the shipped one."""
+
+    def of(*texts):
+        layers = [SHIPPED]
+        for number, text in enumerate(texts):
+            path = tmp_path / f"{number}.yaml"
+            path.write_text(text)
+            source = read(path, path.name)
+            layers += read_layers(f"layer {number}", source, (), source.data)
+        return tuple(layers)
+
+    return of
+
+
+def limits(tolerance):
+    bounds = {bound.metric: bound.limit for bound in tolerance.bounds}
+    return {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit, **bounds}
+
+
+@pytest.mark.parametrize(
+    ("output", "dtype", "chain", "max_ulp"),
+    [
+        ("out", "float32", (), 5),
+        ("out", "float16", (), 4),
+        ("loss", "float32", (), 3),
+        ("loss", "float16", (), 2.5),
+        ("loss", "float16", CHAIN, 1),
+    ],
+)
+def test_the_later_layer_wins(layers, output, dtype, chain, max_ulp):
+    assert limits(resolve(layers, output, dtype, chain))["max_ulp"] == max_ulp
+
+
+def test_what_no_later_layer_names_stays(layers):
+    assert limits(resolve(layers, "out", "float32", ())) == {
+        "rtol": 1e-5,
+        "atol": 1e-5,
+        "match_ratio": 1.0,
+        "max_ulp": 5,
+        "bias": 1,
+    }
+
+
+def test_the_exact_environment_comes_after_its_family(layers):
+    assert limits(resolve(layers, "out", "float32", ("generic",)))["rtol"] == 0.25
+    on_device = limits(resolve(layers, "out", "float32", CHAIN))
+    assert (on_device["rtol"], on_device["atol"], on_device["max_ulp"]) == (0.5, 0.125, 1)
+
+
+def test_growth_wins_per_metric_and_off_is_not_judged(layers):
+    assert resolve(layers, "out", "float32", ()).regression == {
+        "mean_abs_error": 0.2,
+        "rms_error": 0.1,
+        "mean_ulp": 0.1,
+        "bias": 1.0,
+    }
+
+
+def test_regression_off_judges_no_growth(of):
+    assert resolve(of("regression: off"), "out", "float32", ()).regression == {}
+    again = resolve(of("regression: off", "regression: {bias: 0.5}"), "out", "float32", ())
+    assert again.regression == {"bias": 0.5}
+
+
+def test_every_bound_knows_its_layer_and_line(layers):
+    bounds = {
+        bound.metric: f"{bound.layer}: {bound.source}" for bound in resolve(layers, "out", "float16", CHAIN).bounds
+    }
+    assert bounds == {
+        "match_ratio": "shipped: standard torch-2.13",
+        "max_ulp": "default, environment ascend: suites/tolerances.yaml:6",
+        "bias": "category normalization: suites/tolerances.yaml:4",
+    }
+    assert str(resolve(layers, "out", "float16", ()).rtol.source) == "suites/unit/s.yaml:7"
+
+
+def test_explain_shows_the_chain_and_what_holds(layers):
+    rows = [row for row in explain(layers, "loss", "float16", ()) if row.metric == "max_ulp"]
+    assert [(row.layer, row.value, row.wins) for row in rows] == [
+        ("default", 8, False),
+        ("tier unit", 7, False),
+        ("category normalization", 6, False),
+        ("suite", 5, False),
+        ("suite, float16", 4, False),
+        ("suite, output loss", 3, False),
+        ("suite, float16, output loss", 2.5, True),
+    ]
+
+
+def test_explain_and_resolve_agree(layers):
+    for dtype in ("float16", "float32", "int8"):
+        holding = {row.metric: row.value for row in explain(layers, "loss", dtype, CHAIN) if row.wins}
+        tolerance = resolve(layers, "loss", dtype, CHAIN)
+        growths = {f"regression.{metric}": growth for metric, growth in tolerance.regression.items()}
+        assert holding == {**limits(tolerance), **growths, "regression.max_abs_error": None}
+
+
+def test_a_standard_takes_the_place_of_all_bounds_before_it(of):
+    layers = of("max_ulp: 3", "standard: double-thousandth-1", "bias: 2")
+    assert list(limits(resolve(layers, "out", "float32", ()))) == ["rtol", "atol", "share_rel_above_1e-3", "bias"]
+    row = next(row for row in explain(layers, "out", "float32", ()) if row.metric == "share_rel_above_1e-3")
+    assert (row.layer, str(row.source)) == ("layer 1, standard double-thousandth-1", "1.yaml:1")
+
+
+def test_single_metrics_beside_a_standard_change_it_whatever_their_order(of):
+    assert limits(resolve(of("rtol: 0.5\nstandard: jax-1"), "out", "float32", ())) == {
+        "rtol": 0.5,
+        "atol": 1e-6,
+        "match_ratio": 1.0,
+    }
+
+
+def test_naming_rtol_asks_for_every_element_unless_a_match_ratio_is_asked_for(of):
+    judged = resolve(of("standard: msprobe-binary-26.2.0", "rtol: 0.5"), "out", "float32", ())
+    assert limits(judged)["match_ratio"] == 1.0
+    assert limits(resolve(of("match_ratio: 0.9", "rtol: 0.5"), "out", "float32", ()))["match_ratio"] == 0.9
+    assert "match_ratio" not in limits(resolve(of("standard: msprobe-binary-26.2.0"), "out", "float32", ()))
+
+
+def test_a_standard_that_does_not_list_the_dtype_changes_nothing_and_warns(of):
+    layers = of("standard: ascend-mere-mare-1")
+    assert limits(resolve(layers, "out", "float64", ())) == limits(resolve((SHIPPED,), "out", "float64", ()))
+    warned = warnings(resolve(layers, "out", "float64", ()), "float64")
+    assert warned == ["standard ascend-mere-mare-1 says nothing about float64: the bounds from below it hold"]
+
+
+def test_the_same_layers_give_the_same_tolerance(layers):
+    assert resolve(layers, "out", "float16", CHAIN) is resolve(layers, "out", "float16", CHAIN)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "bool", "complex64"])
+def test_the_shipped_tolerances_do_not_warn(dtype):
+    assert warnings(resolve((SHIPPED,), "out", dtype, ()), dtype) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "says"),
+    [
+        ("rtol: 9e-4", "float16", "rtol=0.0009 (0.yaml:1) is below 1 ULP of float16 (0.000976562)"),
+        ("rtol: 7e-3", "bfloat16", "below 1 ULP of bfloat16 (0.0078125)"),
+        ("rtol: 1e-7", "float32", "below 1 ULP of float32 (1.19209e-07)"),
+        ("rtol: 1", "float32", "wrong by 100 % passes: rtol=1, match_ratio=1 (0.yaml:1)"),
+        ("match_ratio: 0", "float32", "wrong by 100 % passes"),
+        ("standard: double-thousandth-1\nshare_rel_above_1e-3: 1", "float32", "share_rel_above_1e-3=1"),
+    ],
+)
+def test_bounds_that_are_flaky_or_vacuous_are_named_with_the_numbers(of, text, dtype, says):
+    warned = warnings(resolve(of(text), "out", dtype, ()), dtype)
+    assert len(warned) == 1
+    assert says in warned[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("rtol: 1e-3", "float16"),
+        ("{rtol: 0, atol: 0}", "float32"),
+        ("{rtol: 1, max_ulp: 4}", "float32"),
+        ("{rtol: 1, mean_rel_error: 0.5}", "float32"),
+        ("standard: msprobe-binary-26.2.0", "float16"),
+    ],
+)
+def test_bounds_that_can_hold_and_can_fail_do_not_warn(of, text, dtype):
+    assert warnings(resolve(of(text), "out", dtype, ()), dtype) == []

@@ -1,0 +1,119 @@
+import pytest
+
+from precreg.errors import UserError
+from precreg.suite.expand import load_cases
+from precreg.types import Computation
+
+SUITE = """\
+suite: atan
+files:
+  actual: "outputs/{version}/*.npy"
+  golden: "golden/*.npy"
+"""
+
+
+@pytest.fixture
+def record(write):
+    """Return the function that makes a project of a suite and of empty files beside it."""
+
+    def record(suite, *paths):
+        return write({f"suites/unit/{path}": "" for path in paths}, atan=suite)
+
+    return record
+
+
+@pytest.fixture
+def cases(record):
+    def cases(suite, *paths):
+        return {case.name: case for case in load_cases(record(suite, *paths))}
+
+    return cases
+
+
+def refused(project):
+    with pytest.raises(UserError) as caught:
+        load_cases(project)
+    return caught.value
+
+
+def test_every_reference_is_a_case_in_every_version(cases):
+    found = cases(
+        SUITE, "outputs/1.23/a.npy", "outputs/1.23/b.npy", "outputs/1.24/a.npy", "golden/a.npy", "golden/b.npy"
+    )
+    assert list(found) == ["1.23-a", "1.23-b", "1.24-a", "1.24-b"]
+    missing = found["1.24-b"]
+    assert missing.subject == Computation("files", {"out": "suites/unit/outputs/1.24/b.npy"})
+    assert missing.oracle == Computation("files", {"out": "suites/unit/golden/b.npy"})
+    assert (missing.role, missing.seeds, missing.parameters) == ("golden", 1, {"version": "1.24", "file": "b"})
+
+
+def test_the_matrix_restricts_and_orders_a_placeholder(cases):
+    suite = SUITE + 'matrix: {version: ["1.24", "1.25"]}\nbaseline_of: {version: "1.24"}\n'
+    found = cases(suite, "outputs/1.23/odd.npy", "outputs/1.24/a.npy", "golden/a.npy")
+    assert {name: case.baseline_id for name, case in found.items()} == {
+        "1.24-a": "unit/atan/1.24-a",
+        "1.25-a": "unit/atan/1.24-a",
+    }
+
+
+def test_an_npz_holds_every_output(cases):
+    suite = SUITE.replace("/*.npy", ".npz").replace("golden.npz", "golden/all.npz")
+    found = cases(suite, "outputs/1.23.npz", "golden/all.npz")
+    assert found["1.23"].subject == Computation("files", {"*": "suites/unit/outputs/1.23.npz"})
+    assert found["1.23"].oracle == Computation("files", {"*": "suites/unit/golden/all.npz"})
+
+
+def test_one_golden_for_every_recorded_file(cases):
+    suite = SUITE.replace("golden/*.npy", "golden/all.npy")
+    assert list(cases(suite, "outputs/1/a.npy", "outputs/1/b.npy", "golden/all.npy")) == ["1-a", "1-b"]
+
+
+def test_placeholders_of_both_sides_agree(cases):
+    suite = SUITE.replace("{version}", "{version}/{device}").replace("golden/", "golden/{device}/")
+    paths = ["outputs/1/cpu/a.npy", "outputs/1/npu/a.npy", "golden/cpu/a.npy", "golden/npu/a.npy", "golden/gpu/a.npy"]
+    found = cases(suite, *paths)
+    assert {name: case.oracle.spec["out"].split("/")[3] for name, case in found.items()} == {
+        "1-cpu-a": "cpu",
+        "1-gpu-a": "gpu",
+        "1-npu-a": "npu",
+    }
+
+
+def test_files_elsewhere_in_the_project(write):
+    text = SUITE.replace("outputs/", "../../data/[1]/").replace("golden/", "../../data/golden/")
+    project = write({"data/[1]/v/a.npy": "", "data/golden/a.npy": ""}, atan=text)
+    assert [case.subject.spec for case in load_cases(project)] == [{"out": "data/[1]/v/a.npy"}]
+
+
+@pytest.mark.parametrize(
+    ("suite", "slug", "line", "says"),
+    [
+        (SUITE, "no-recorded-files", 4, "golden=suites/unit/golden/b.npy for suites/unit/outputs/1/b.npy"),
+        (SUITE.replace("golden/*", "gold/*"), "no-recorded-files", 4, "none matches golden=suites/unit/gold/*.npy"),
+        (
+            SUITE.replace("outputs/", "output/"),
+            "no-recorded-files",
+            3,
+            "none matches actual=suites/unit/output/{version}",
+        ),
+        (SUITE.replace("outputs/{version}", "../../../{version}"), "outside-project", 3, "path=../../.."),
+        (SUITE.replace("{version}", "{version}/.."), "outside-project", 3, "no .. after a placeholder"),
+        (SUITE.replace("outputs/", "/outputs/"), "outside-project", 3, "path=/outputs"),
+        (SUITE.replace("*.npy", "*.pt"), "bad-value", 3, "actual=outputs/{version}/*.pt"),
+        (SUITE.replace("*.npy", "*.*.npy"), "bad-value", 3, "each placeholder once"),
+        (
+            SUITE.replace("golden/", "golden/{version}/{verson}/"),
+            "bad-value",
+            4,
+            'with {verson}; did you mean "version"?',
+        ),
+        (SUITE + "matrix: {verson: [a]}\n", "bad-value", 5, 'verson; did you mean "version"?'),
+        (SUITE + "matrix: {version: [1.20]}\n", "bad-value", 5, "in quotes"),
+        (SUITE + "seeds: 2\n", "bad-value", 5, "expected seeds or files"),
+        (SUITE + "cases: [{match: a, seeds: 2}]\n", "bad-value", 5, "seeds=2"),
+    ],
+)
+def test_what_is_refused(record, suite, slug, line, says):
+    error = refused(record(suite, "outputs/1/a.npy", "outputs/1/b.npy", "golden/a.npy"))
+    assert (error.slug, error.file, error.line) == (slug, "suites/unit/atan.yaml", line), error
+    assert says in error.message
