@@ -144,22 +144,21 @@ def prune(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str]
 
 
 def select(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
-    """Return the ids that equal or match any pattern (fnmatch), each once and in their order.
+    """Return the ids that are named, or that match a pattern (fnmatch) which is no id itself, in their order.
 
     Raises:
         UserError: no-proposal, for a pattern that matches none, and for no pattern at all.
     """
     if not patterns:
         raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
+    chosen: set[str] = set()
     for pattern in patterns:
-        if not any(_matches(id, pattern) for id in ids):
+        matching = {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
+        if not matching:
             message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
             raise UserError("no-proposal", message)
-    return [id for id in ids if any(_matches(id, pattern) for pattern in patterns)]
-
-
-def _matches(id: str, pattern: str) -> bool:
-    return id == pattern or fnmatchcase(id, pattern)
+        chosen |= matching
+    return [id for id in ids if id in chosen]
 
 
 def _refuse_in_ci(environ: Mapping[str, str]) -> None:

@@ -32,12 +32,12 @@ def locked(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
 
     _make_working_folder(project)
     lock = FileLock(project / LOCK_FILE)
-    try:
-        with _writing(LOCK_FILE):
+    with _writing(LOCK_FILE):
+        try:
             lock.acquire(timeout=timeout_s)
-    except Timeout as problem:
-        message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"
-        raise UserError("locked", message, file=LOCK_FILE) from problem
+        except Timeout as problem:
+            message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"
+            raise UserError("locked", message, file=LOCK_FILE) from problem
     try:
         yield
     finally:
