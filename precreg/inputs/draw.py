@@ -35,7 +35,7 @@ from precreg.inputs.options import (
 )
 from precreg.inputs.spec import InputSpec
 
-_BLOCK = 8192
+_BLOCK = 16384
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
@@ -83,21 +83,22 @@ def _elements(words: distributions.Bits, options: Options, dtype: str) -> NDArra
         case LogUniform(low, high, sign):
             return cast(distributions.log_uniform(words, low, high, sign), dtype)
         case Integers(low, high):
-            return _as_dtype(distributions.integers(words, low, high), dtype)
+            drawn = distributions.integers(words, low, high)
+            return drawn.astype(dtype) if format_of(dtype) is None else cast(drawn.astype(np.float64), dtype)
         case Constant(value):
-            return _as_dtype(np.full(words.size, value), dtype)
+            return _given([value], dtype).repeat(words.size)
     raise TypeError(options)
 
 
-def _as_dtype(numbers: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Round once to a floating dtype; to an integer dtype, keep the low bits."""
-    return numbers.astype(dtype) if format_of(dtype) is None else cast(numbers.astype(np.float64), dtype)
+def _given(values: list[float], dtype: str) -> NDArray[Any]:
+    """Return numbers of a suite in the dtype: integers as they are, for no float64 holds all of 64 bits."""
+    return np.array(values, dtype) if format_of(dtype) is None else cast(np.array(values, np.float64), dtype)
 
 
 def _fill_special(array: NDArray[Any], name: str, options: Special, seed: int, dtype: str) -> None:
     """Cycle the values through the array, or through the positions that the second stream chooses."""
     known = special_values(dtype)
-    values = _as_dtype(np.array([known[value] for value in options.values or known]), dtype)
+    values = _given([known[value] for value in options.values or known], dtype)
     if options.rest is None or options.share is None:
         array[...] = np.resize(values, array.size)
         return

@@ -1,22 +1,12 @@
 """Every number of a small format, and the values between two of them where rounding is hard."""
 
+import ml_dtypes
 import numpy as np
 
-from precreg.arith.formats import numpy_dtype
+from precreg.arith.formats import FORMATS, numpy_dtype
 
 SMALL_FORMATS = [
-    "float16",
-    "bfloat16",
-    "float8_e3m4",
-    "float8_e4m3",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float4_e2m1fn",
+    name for name in FORMATS if name not in ("float32", "float64") and (name == "float16" or hasattr(ml_dtypes, name))
 ]
 
 
