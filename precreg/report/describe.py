@@ -1,0 +1,166 @@
+"""What every report says of a run and of a case, said once: labels, order, tables, provenance, the last sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from precreg.measure.metrics import METRICS
+from precreg.report.numbers import apart, figure
+from precreg.types import CaseResult, Finding, GitState, Reason, RunRecord, Status, Verdict
+
+LABELS: dict[Status, str] = {
+    Status.FAILED: "FAILED",
+    Status.ERROR: "ERROR",
+    Status.PROPOSED: "PROPOSED",
+    Status.SKIPPED: "SKIPPED",
+    Status.PASSED: "passed",
+}
+"""Worst first; what needs a person stands in capitals."""
+
+_RANK = {status: rank for rank, status in enumerate(LABELS)}
+_FACTORS = frozenset({Reason.REGRESSED, Reason.OVER_BUDGET})
+_UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
+
+TAIL_LINES = 20
+TAIL_CHARACTERS = 1500
+"""What text reports show of the end of a traceback or of what was printed; the HTML report has all that was kept."""
+
+_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """Leave out what no terminal, log or XML 1.0 document should be sent: controls, surrogates, text direction."""
+    return _UNPRINTABLE.sub("", text)
+
+
+def worst_first(results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Sort by status, then by the largest ratio to what was allowed or accepted, then by id.
+
+    A failure without a ratio (a NaN, a missing output, an error where none was) comes before all others, a case that
+    fails for want of a baseline after them.
+    """
+    return sorted(results, key=lambda result: (_RANK[result.verdict.status], -_badness(result.verdict), result.id))
+
+
+def _badness(verdict: Verdict) -> float:
+    if verdict.reason in _UNJUDGED:
+        return 0.0
+    return max((inf if finding.ratio is None else finding.ratio for finding in verdict.findings), default=inf)
+
+
+def counts(record: RunRecord) -> str:
+    """Say how many cases have which status, worst first."""
+    tally = Counter(result.verdict.status for result in record.results)
+    parts = (_counted(status, tally[status]) for status in LABELS if tally[status])
+    return ", ".join(parts) or "no cases"
+
+
+def _counted(status: Status, number: int) -> str:
+    return f"{number} errors" if status is Status.ERROR and number > 1 else f"{number} {status}"
+
+
+def commit(git: GitState | None) -> str:
+    """Name the commit that was run by its first eight digits."""
+    return "none" if git is None else git.commit[:8]
+
+
+class Row(NamedTuple):
+    """One finding on one metric, as text; empty where there is nothing to say."""
+
+    output: str
+    seed: str
+    metric: str
+    current: str
+    baseline: str
+    ratio: str
+    allowed: str
+
+
+def rows(verdict: Verdict) -> list[Row]:
+    """Describe the findings that carry numbers, worst first."""
+    return [_row(finding) for finding in verdict.findings if finding.metric]
+
+
+def _row(finding: Finding) -> Row:
+    seed = "" if finding.seed is None else str(finding.seed)
+    if finding.reason in _FACTORS and not _higher_is_better(finding.metric):
+        current, baseline = apart([finding.current, finding.baseline])
+        ratio, allowed = apart([finding.ratio, finding.limit], digits=3)
+    else:
+        current, baseline, limit = apart([finding.current, finding.baseline, finding.limit])
+        ratio = "" if finding.ratio is None else figure(finding.ratio, 3)
+        sign = ">=" if _higher_is_better(finding.metric) else "<="
+        allowed = limit and f"{sign} {limit}"
+    return Row(finding.output, seed, finding.metric, current or "undefined", baseline, ratio, allowed)
+
+
+def _higher_is_better(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].better == "higher"
+
+
+def notes(verdict: Verdict) -> list[str]:
+    """List the findings without a metric that the verdict's own sentence leaves out."""
+    messages = (finding.message for finding in verdict.findings if not finding.metric)
+    return [message for message in dict.fromkeys(messages) if message not in verdict.message]
+
+
+def table(rows: Sequence[Row], most: int = 12) -> list[str]:
+    """Set rows in columns under their names; columns with nothing in them are left out, and rows beyond the most."""
+    if not rows:
+        return []
+    names = [name for name in Row._fields if any(getattr(row, name) for row in rows)]
+    cells = [names, *([getattr(row, name) for name in names] for row in rows[:most])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    return lines if len(rows) <= most else [*lines, f"and {len(rows) - most} more"]
+
+
+def provenance(result: CaseResult) -> list[str]:
+    """Say where the baseline and the case come from."""
+    suite = f"suite     {result.source}"
+    if result.baseline is None:
+        return [suite]
+    entry = result.baseline.entry
+    accepted = f"accepted {entry.date} at {entry.commit[:8]}: {entry.reason}"
+    return [f"baseline  {result.baseline.file}, {accepted}", suite]
+
+
+def tail(result: CaseResult) -> list[str]:
+    """Return the last lines of a failure's traceback or output."""
+    failure = result.outcome.execution.failure
+    return [] if failure is None else failure.detail[-TAIL_CHARACTERS:].splitlines()[-TAIL_LINES:]
+
+
+def exit_sentence(record: RunRecord) -> str:
+    """Say in one sentence why the exit code is what it is."""
+    failed = _with_status(record, Status.FAILED)
+    unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
+    if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
+        return f"{_cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than what was accepted"
+    if failed:
+        return f"{_cases(len(failed))} failed: {_reasons(failed)}"
+    if unjudged:
+        return f"{_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}"
+    return "nothing is worse than what was accepted" if record.results else "nothing was selected"
+
+
+def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:
+    return [result for result in record.results if result.verdict.status in statuses]
+
+
+def _cases(number: int) -> str:
+    return f"{number} case" if number == 1 else f"{number} cases"
+
+
+def _reasons(results: Sequence[CaseResult]) -> str:
+    tally = Counter(result.verdict.reason for result in results)
+    return ", ".join(f"{number} {reason}" for reason, number in tally.most_common())
+
+
+def improved(record: RunRecord) -> list[str]:
+    """Return the ids of the cases that are better than what was accepted."""
+    return sorted(result.id for result in record.results if result.verdict.reason is Reason.IMPROVED)

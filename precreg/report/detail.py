@@ -1,0 +1,191 @@
+"""What the HTML report shows of one case when it is opened: plain values, ready for JSON, numbers already as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from statistics import fmean
+from typing import Any
+
+from precreg.measure.histogram import merge
+from precreg.measure.metrics import METRICS
+from precreg.report import describe
+from precreg.report.numbers import apart, duration, figure
+from precreg.types import (
+    Baseline,
+    Bound,
+    CaseResult,
+    Comparison,
+    Histogram,
+    Positions,
+    Scalar,
+    Tolerance,
+)
+from precreg.verdict.regression import means
+
+MOST_POSITIONS = 20
+"""Worst positions shown per output, over all seeds."""
+
+
+def detail(result: CaseResult) -> dict[str, Any]:
+    """Describe a case in full; tables are lists of rows of text."""
+    verdict, failure = result.verdict, result.outcome.execution.failure
+    return {
+        "message": verdict.message,
+        "notes": describe.notes(verdict),
+        "findings": [list(row) for row in describe.rows(verdict)],
+        "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
+        "failure": failure.detail if failure else "",
+        "facts": list(_facts(result)),
+        "baseline": list(_baseline_facts(result.baseline)) if result.baseline else [],
+        "digests": list(_digests(result)),
+    }
+
+
+def _output(name: str, result: CaseResult) -> dict[str, Any]:
+    comparisons = [comparison for comparison in result.outcome.comparisons if comparison.output == name]
+    first = comparisons[0]
+    sketch = result.baseline.entry.sketch.get(name) if result.baseline else None
+    return {
+        "name": name,
+        "about": _about(first, len(comparisons)),
+        "metrics": list(_metrics(name, comparisons, result)),
+        "counts": _counts(comparisons),
+        "tolerance": list(_tolerance(result.tolerances[name])) if name in result.tolerances else [],
+        "standard": result.tolerances[name].standard if name in result.tolerances else None,
+        "errors": _histogram(merge(c.histogram for c in comparisons if c.histogram is not None)),
+        "accepted": _histogram(sketch) if sketch else None,
+        "heat": _heat(comparisons),
+        "length": first.shape[-1] if first.shape else 1,
+        "worst": _worst(comparisons),
+        "nonFinite": [row[:-1] for c in comparisons for row in _positions(c, c.non_finite)][:MOST_POSITIONS],
+    }
+
+
+def _about(comparison: Comparison, seeds: int) -> str:
+    shape = "×".join(map(str, comparison.shape)) or "scalar"
+    dtypes = f"{comparison.dtype} against {comparison.reference_dtype}"
+    return f"{dtypes}, shape {shape}, {seeds} seed" + ("s" if seeds > 1 else "")
+
+
+def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -> Iterator[list[str]]:
+    """Yield metric, unit, means over the seeds now and then, their ratio, and the reason where the verdict names it."""
+    entry = result.baseline.entry.outputs.get(name) if result.baseline else None
+    reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
+    for metric in METRICS:
+        known = [c.metrics[metric] for c in comparisons if metric in c.metrics]
+        if known:
+            current, baseline = means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
+            current = fmean(known) if current is None else current
+            figures = [*apart([current, baseline]), ratio(metric, current, baseline)]
+            yield [metric, METRICS[metric].unit.removeprefix("1"), *figures, reasons.get(metric, "")]
+
+
+def ratio(metric: str, current: float | None, baseline: float | None) -> str:
+    """Write how many times the baseline's a metric is; nothing where that says nothing (signs, logarithms, matches)."""
+    if current is None or not baseline or baseline < 0 or current < 0:
+        return ""
+    if METRICS[metric].better == "higher" or METRICS[metric].unit.startswith("log"):
+        return ""
+    return figure(current / baseline, 3)
+
+
+def _counts(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    total = Counter[str]()
+    for comparison in comparisons:
+        total.update(comparison.counts)
+    return [[name, str(number)] for name, number in total.items() if number]
+
+
+def _tolerance(tolerance: Tolerance) -> Iterator[list[str]]:
+    """Yield what is limited, the limit, and the layer and place that set it."""
+    for bound in (tolerance.rtol, tolerance.atol):
+        yield [bound.metric, figure(bound.limit), bound.layer, str(bound.source)]
+    for bound in tolerance.bounds:
+        yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
+    for metric, growth in tolerance.regression.items():
+        yield [metric, f"≤ {figure(1 + growth)} × baseline", "", ""]
+
+
+def _limit(bound: Bound) -> str:
+    higher = bound.metric in METRICS and METRICS[bound.metric].better == "higher"
+    return f"{'≥' if higher else '≤'} {figure(bound.limit)}"
+
+
+def _histogram(histogram: Histogram) -> dict[str, Any]:
+    return {"zeros": histogram.zeros, "bins": histogram.bins, "counts": histogram.counts}
+
+
+def _heat(comparisons: Sequence[Comparison]) -> list[float]:
+    strips = [comparison.heat for comparison in comparisons if comparison.heat]
+    return [float(figure(fmean(group), 3)) for group in zip(*strips, strict=False)]
+
+
+def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """Return the worst positions over all seeds: seed, index, actual, reference, |actual - reference|."""
+    rows = [row for comparison in comparisons for row in _positions(comparison, comparison.worst)]
+    rows.sort(key=lambda row: -float(row[-1] or 0))
+    return rows[:MOST_POSITIONS]
+
+
+def _positions(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
+    if positions is None:
+        return
+    for index, actual, reference in zip(positions.index, positions.actual, positions.reference, strict=True):
+        place = ", ".join(map(str, unravelled(index, comparison.shape)))
+        yield [str(comparison.seed), f"[{place}]", *_pair(actual, reference)]
+
+
+def unravelled(index: int, shape: Sequence[int]) -> list[int]:
+    """Return the indices along each axis of an element, from its place in C order."""
+    indices: list[int] = []
+    for length in reversed(shape):
+        index, along = divmod(index, length)
+        indices.append(along)
+    return indices[::-1]
+
+
+def _pair(actual: Scalar, reference: Scalar) -> list[str]:
+    """Write two values and their distance; values that JSON has no number for stand as they are, without one."""
+    if isinstance(actual, str) or isinstance(reference, str):
+        return [str(actual), str(reference), ""]
+    if isinstance(actual, int) and isinstance(reference, int):
+        return [str(actual), str(reference), str(abs(actual - reference))]
+    distance = abs(actual - reference)
+    return [*apart([actual, reference], digits=6), figure(distance) if isfinite(distance) else ""]
+
+
+def _facts(result: CaseResult) -> Iterator[list[str]]:
+    yield ["held against", f"a {result.role}"]
+    yield ["suite", str(result.source)]
+    if result.parameters:
+        yield ["parameters", ", ".join(f"{name}={value}" for name, value in result.parameters.items())]
+    if result.tags:
+        yield ["tags", ", ".join(result.tags)]
+    yield ["definition", result.definition]
+    yield ["subject's time", duration(result.outcome.execution.duration_s)]
+
+
+def _baseline_facts(baseline: Baseline) -> Iterator[list[str]]:
+    entry = baseline.entry
+    yield ["file", baseline.file]
+    yield ["environment", baseline.environment]
+    yield ["accepted", f"{entry.date} by {entry.author} at {entry.commit[:8]}"]
+    yield ["reason", entry.reason]
+    yield ["fingerprint", entry.fingerprint]
+    yield ["subject's time", duration(entry.duration_s)]
+
+
+def _digests(result: CaseResult) -> Iterator[list[str]]:
+    """Yield what was digested, the seed, the digest now and the accepted one."""
+    entry = result.baseline.entry if result.baseline else None
+    yield from _side_by_side("inputs", result.outcome.execution.inputs, entry.inputs if entry else [])
+    for name, digests in result.outcome.execution.outputs.items():
+        accepted = entry.outputs[name].digests if entry and name in entry.outputs else []
+        yield from _side_by_side(name, digests, accepted)
+
+
+def _side_by_side(name: str, now: Sequence[str], accepted: Sequence[str]) -> Iterator[list[str]]:
+    for seed, digest in enumerate(now):
+        yield [name, str(seed), digest, accepted[seed] if seed < len(accepted) else ""]

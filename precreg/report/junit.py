@@ -1,0 +1,90 @@
+"""JUnit XML in two dialects: GitLab's, with the file of a case, and the strict one of Jenkins' schema junit-10.xsd.
+
+GitLab knows a test by the names of suite, class and case, so these hold no time, commit or shard; of two tests with
+one identity it keeps either, so there is never a second. It shows the body of a failure, hence the text stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+from xml.etree import ElementTree
+
+from precreg.report import describe
+from precreg.types import TIERS, CaseResult, RunRecord, Status
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase
+
+Dialect = Literal["gitlab", "strict"]
+_TOTALS = ("errors", "failures", "tests")
+
+
+def render(record: RunRecord, dialect: Dialect) -> str:
+    """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds."""
+    cases = _without_twins(record.results)
+    suites = [
+        _suite(tier, [case for case in cases if case.tier == tier], dialect)
+        for tier in TIERS
+        if any(case.tier == tier for case in cases)
+    ]
+    root = ElementTree.Element("testsuites")
+    for total in _TOTALS:
+        root.set(total, str(sum(int(suite.get(total, 0)) for suite in suites)))
+    root.set("time", _seconds(cases))
+    root.extend(suites)
+    ElementTree.indent(root, "\t")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Sort by identity, and of cases that the XML could not tell apart keep the worst."""
+    by_identity = {
+        (result.tier, describe.plain(result.suite), describe.plain(result.name)): result
+        for result in reversed(describe.worst_first(results))
+    }
+    return [by_identity[identity] for identity in sorted(by_identity)]
+
+
+def _suite(tier: str, cases: Sequence[CaseResult], dialect: Dialect) -> ElementTree.Element:
+    from junit_xml import TestSuite
+
+    tests = [_test(case, dialect) for case in cases]
+    element: ElementTree.Element = TestSuite(f"precreg.{tier}", tests).build_xml_doc()
+    del element.attrib["disabled"]  # not in Jenkins' schema
+    element.set("time", _seconds(cases))
+    return element
+
+
+def _test(case: CaseResult, dialect: Dialect) -> TestCase:
+    from junit_xml import TestCase
+
+    test = TestCase(
+        describe.plain(case.name),
+        classname=describe.plain(f"{case.tier}.{case.suite}"),
+        elapsed_sec=case.outcome.execution.duration_s,
+        file=describe.plain(case.source.file) if dialect == "gitlab" else None,
+        line=case.source.line if dialect == "gitlab" else None,
+    )
+    verdict = case.verdict
+    message = describe.plain(verdict.message)
+    match verdict.status:
+        case Status.FAILED:
+            test.add_failure_info(message, _body(case), verdict.reason)
+        case Status.ERROR:
+            test.add_error_info(message, _body(case), verdict.reason)
+        case Status.SKIPPED | Status.PROPOSED:
+            test.add_skipped_info(f"{verdict.reason}: {message}")
+    return test
+
+
+def _body(case: CaseResult) -> str:
+    verdict = case.verdict
+    sentences = [f"{case.id}: {verdict.status}, {verdict.reason}", verdict.message, *describe.notes(verdict)]
+    parts = [sentences, describe.table(describe.rows(verdict)), describe.tail(case), describe.provenance(case)]
+    return describe.plain("\n\n".join("\n".join(lines) for lines in parts if lines))
+
+
+def _seconds(cases: Sequence[CaseResult]) -> str:
+    """Sum times as a plain decimal: the schema knows no exponent."""
+    return f"{sum(case.outcome.execution.duration_s for case in cases):.6f}"

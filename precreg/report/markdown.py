@@ -1,0 +1,64 @@
+"""summary.md: the run as one table, for a merge request's comment or a job's page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from precreg.report import describe
+from precreg.report.describe import Row
+from precreg.report.numbers import duration
+from precreg.types import CaseResult, RunRecord, Status
+
+MOST_ROWS = 50
+MOST_IDS = 10
+
+_FIGURES = tuple(name for name in Row._fields if name != "seed")
+_HEADINGS = ("status", "case", "reason", *_FIGURES)
+
+
+def render(record: RunRecord) -> str:
+    """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
+    listed = [r for r in describe.worst_first(record.results) if r.verdict.status is not Status.PASSED]
+    git = f"commit {code(describe.commit(record.git))}" if record.git else "no commit"
+    place = f"Environment {escaped(record.environment.label)}, {git}, {duration(record.duration_s)}."
+    parts = [f"# precreg: {describe.counts(record)}", place]
+    if listed:
+        parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_case, listed[:MOST_ROWS])]))
+    if len(listed) > MOST_ROWS:
+        parts.append(f"And {len(listed) - MOST_ROWS} more in the report.")
+    if better := describe.improved(record):
+        parts.append(f"Improved: {_some(better)}.")
+    if record.orphans:
+        parts.append(f"Baselines without a case: {_some(record.orphans)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Keep text from being read as Markdown or HTML, and on one line."""
+    return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(describe.plain(text).split()))
+
+
+def code(text: str) -> str:
+    """Set text as code, in a table too: the fence is longer than any run of backticks in it."""
+    text = " ".join(describe.plain(text).split()).replace("|", r"\|")
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    if longest == 0:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _case(result: CaseResult) -> str:
+    rows = describe.rows(result.verdict)
+    figures = [escaped(getattr(rows[0], name)) if rows else "" for name in _FIGURES]
+    return _line([result.verdict.status, code(result.id), result.verdict.reason, *figures])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+
+
+def _some(ids: Sequence[str]) -> str:
+    rest = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
+    return ", ".join(map(code, ids[:MOST_IDS])) + rest

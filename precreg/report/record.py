@@ -1,0 +1,168 @@
+"""The run record: what every report is made from, written once, read back without loss, and merged from shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from precreg.errors import UserError
+from precreg.report import atomic
+from precreg.types import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.verdict.exit_code import exit_code
+
+_FAMILY, _, _VERSION = RECORD_SCHEMA.partition("/")
+_SEPARATOR = " | "
+_T = TypeVar("_T")
+
+
+def write(record: RunRecord, path: Path) -> None:
+    """Write a record as one line of JSON, in one step; its folder is made.
+
+    Numbers are the shortest that read back as the same float64.
+
+    Raises:
+        UserError: not-writable.
+    """
+    atomic.write(path, msgspec.json.encode(record) + b"\n")
+
+
+def read(path: Path) -> RunRecord:
+    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+
+    Raises:
+        UserError: missing-file, unreadable-record, future-schema; each names the file.
+    """
+    data = _bytes(path)
+    schema = _decoded(data, _Header, path).schema
+    family, _, version = schema.partition("/")
+    if family != _FAMILY or not version.isdecimal():
+        message = f"expected a run record of schema {RECORD_SCHEMA} but got schema={schema!r}"
+        raise UserError("unreadable-record", message, file=str(path))
+    if int(version) > int(_VERSION):
+        message = f"expected schema {RECORD_SCHEMA} or older but got schema={schema}"
+        raise UserError("future-schema", message, file=str(path))
+    return _decoded(data, RunRecord, path)
+
+
+class _Header(msgspec.Struct):
+    schema: str
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as problem:
+        raise UserError("missing-file", "expected a run record, but there is no such file", file=str(path)) from problem
+    except OSError as problem:
+        message = f"expected a run record but got: {problem.strerror or problem}"
+        raise UserError("unreadable-record", message, file=str(path)) from problem
+
+
+def _decoded(data: bytes, kind: type[_T], path: Path) -> _T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as problem:
+        raise UserError("unreadable-record", f"expected a run record but got: {problem}", file=str(path)) from problem
+
+
+def merge(records: Sequence[RunRecord]) -> RunRecord:
+    """Make one record of shards; grouping and order of the shards do not matter.
+
+    Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every shard calls
+    one. What the shards' selections have in common is kept, and where their machines differ, every fact is listed.
+
+    Raises:
+        UserError: mixed-records, if project, precreg version, environment label, commit or ci differ, or if two
+            shards hold the same case with different verdicts.
+        ValueError: without any record.
+    """
+    if not records:
+        raise ValueError("expected at least one record to merge")
+    for name, of in _IDENTITY.items():
+        _same(name, map(of, records))
+    results = _merged_results(result for record in records for result in record.results)
+    return replace(
+        records[0],
+        started=min(record.started for record in records),
+        duration_s=max(record.duration_s for record in records),
+        environment=_merged_environment([record.environment for record in records]),
+        git=_merged_git([record.git for record in records if record.git is not None]),
+        selection=_common([record.selection for record in records]),
+        results=results,
+        orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
+        exit_code=_exit_code(results, records),
+    )
+
+
+_IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
+    "schema": lambda record: record.schema,
+    "project": lambda record: record.project,
+    "precreg version": lambda record: record.precreg,
+    "environment": lambda record: " -> ".join((record.environment.label, *record.environment.chain)),
+    "commit": lambda record: record.git.commit if record.git else None,
+    "ci": lambda record: record.ci,
+}
+"""What shards of one run have in common."""
+
+
+def _same(name: str, values: Iterable[Any]) -> None:
+    distinct = sorted({str(value) for value in values})
+    if len(distinct) > 1:
+        raise UserError("mixed-records", f"expected records with one {name} but got {name}={' and '.join(distinct)}")
+
+
+def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
+    merged: dict[str, CaseResult] = {}
+    for result in results:
+        twin = merged.setdefault(result.id, result)
+        if twin.verdict != result.verdict:
+            verdicts = " and ".join(sorted(f"{r.verdict.status} ({r.verdict.message})" for r in (twin, result)))
+            raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
+        merged[result.id] = min(twin, result, key=msgspec.json.encode)
+    return tuple(merged[id] for id in sorted(merged))
+
+
+def _merged_environment(environments: Sequence[Environment]) -> Environment:
+    names = sorted({name for environment in environments for name in environment.facts})
+    return replace(
+        environments[0],
+        fingerprint=_listed(environment.fingerprint for environment in environments),
+        facts={
+            name: _listed(environment.facts[name] for environment in environments if name in environment.facts)
+            for name in names
+        },
+    )
+
+
+def _listed(values: Iterable[str]) -> str:
+    return _SEPARATOR.join(sorted({part for value in values for part in value.split(_SEPARATOR)}))
+
+
+def _merged_git(states: Sequence[GitState]) -> GitState | None:
+    if not states:
+        return None
+    return GitState(
+        commit=states[0].commit,
+        branch=_listed(state.branch for state in states),
+        dirty=any(state.dirty for state in states),
+        author=_listed(state.author for state in states),
+    )
+
+
+def _common(selections: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first, *others = selections
+    return {
+        key: value
+        for key, value in sorted(first.items())
+        if all(key in other and other[key] == value for other in others)
+    }
+
+
+def _exit_code(results: Sequence[CaseResult], records: Sequence[RunRecord]) -> int:
+    if not results:
+        return max(record.exit_code for record in records)
+    return exit_code(result.verdict for result in results)

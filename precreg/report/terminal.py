@@ -1,0 +1,100 @@
+"""The summary on a terminal or in a log: worst first, then what to do next, then why the exit code is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from click import style
+
+from precreg.report import describe
+from precreg.report.numbers import duration
+from precreg.types import CaseResult, Reason, RunRecord, Status
+
+MOST_CASES = 20
+"""Cases shown in full; the reports have the others."""
+
+MOST_IDS = 5
+INDENT = " " * 9
+
+_COLOURS = {
+    Status.FAILED: "red",
+    Status.ERROR: "red",
+    Status.PROPOSED: "yellow",
+    Status.SKIPPED: "blue",
+    Status.PASSED: "green",
+}
+_ACCEPTABLE = {Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED, Reason.IMPROVED, Reason.REGRESSED}
+
+
+def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
+    """Summarize a run in plain text, or with colours for a terminal.
+
+    Passed cases are shown only if verbose; `reports` are the files to point to.
+    """
+    results = describe.worst_first(record.results)
+    shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
+    lines = [_heading(record), ""]
+    for result in shown[:MOST_CASES]:
+        lines += _case(result)
+    if len(shown) > MOST_CASES:
+        lines.append(f"... and {len(shown) - MOST_CASES} more in the report")
+    lines += ["", *_ending(record, results, reports)]
+    text = describe.plain("\n".join(line.rstrip() for line in lines)) + "\n"
+    return _coloured(text, record) if colour else text
+
+
+def _heading(record: RunRecord) -> str:
+    environment = record.environment
+    others = ", ".join(level for level in environment.chain if level != environment.label)
+    chain = f" (then {others})" if others else ""
+    dirty = " with uncommitted changes" if record.git and record.git.dirty else ""
+    cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
+    commit = describe.commit(record.git)
+    return f"precreg {record.precreg}: {cases}, environment {environment.label}{chain}, commit {commit}{dirty}"
+
+
+def _case(result: CaseResult) -> list[str]:
+    verdict = result.verdict
+    first = f"{describe.LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
+    if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
+        return [first]
+    lines = [verdict.message, *describe.notes(verdict), *describe.table(describe.rows(verdict)), *describe.tail(result)]
+    if verdict.status is Status.FAILED:
+        lines += describe.provenance(result)
+    return [first, *(INDENT + line for text in lines for line in text.splitlines())]
+
+
+def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
+    lines = [f"{describe.counts(record)} in {duration(record.duration_s)}"]
+    if better := describe.improved(record):
+        lines.append(f"improved  {_some(better)}")
+    if record.orphans:
+        lines.append(
+            f"warning   baselines without a case: {_some(record.orphans)}; precreg baseline prune removes them"
+        )
+    if reports:
+        lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
+    if results and results[0].verdict.status in (Status.FAILED, Status.ERROR):
+        lines.append(f"explain   precreg explain {results[0].id}")
+    if not record.ci and any(result.verdict.reason in _ACCEPTABLE for result in results):
+        lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
+    return [*lines, f"exit {record.exit_code}: {describe.exit_sentence(record)}"]
+
+
+def _some(ids: Sequence[str]) -> str:
+    rest = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
+    return ", ".join(ids[:MOST_IDS]) + rest
+
+
+def _coloured(text: str, record: RunRecord) -> str:
+    *lines, last = text.splitlines()
+    last = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
+    return "\n".join([*map(_coloured_line, lines), last]) + "\n"
+
+
+def _coloured_line(line: str) -> str:
+    for status, label in describe.LABELS.items():
+        if line.startswith(f"{label:8} "):
+            return style(line[:8], fg=_COLOURS[status], bold=True) + line[8:]
+    return line
