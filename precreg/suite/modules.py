@@ -44,11 +44,11 @@ def search_path(project: Path, directory: str) -> tuple[Path, ...]:
 
 
 def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
-    """Return the first file that is the module: a/b.py or a/b/__init__.py for a.b; None where no folder has one."""
+    """Return the first file that is the module: a/b/__init__.py or a/b.py for a.b; None where no folder has one."""
     parts = name.split(".")
     for folder in folders:
         base = folder.joinpath(*parts)
-        for path in (base.with_name(base.name + ".py"), base / "__init__.py"):
+        for path in (base / "__init__.py", base.with_name(base.name + ".py")):
             if path.is_file():
                 return path
     return None
@@ -69,12 +69,11 @@ def _shown(folders: tuple[Path, ...], project: Path) -> str:
 
 
 def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
-    """Yield the dotted names of the modules that stand where this one was looked for, and one level below."""
-    parent, _, _ = module.rpartition(".")
+    """Yield the dotted names of modules on the search path, down to the depth of the one that was looked for."""
     for folder in folders:
-        home = folder.joinpath(*parent.split(".")) if parent else folder
-        for path in (*home.glob("*.py"), *home.glob("*/*.py")):
-            yield ".".join(path.relative_to(folder).with_suffix("").parts)
+        for depth in range(module.count(".") + 2):
+            for path in folder.glob("*/" * depth + "*.py"):
+                yield ".".join(path.relative_to(folder).with_suffix("").parts)
 
 
 def _require_function(function: str, path: Path, project: Path, where: Location) -> None:

@@ -1,0 +1,62 @@
+import pytest
+
+from precreg.suite.dependencies import dependencies, touched
+from precreg.suite.expand import load_cases
+
+FILES = {
+    "suites/unit/ops/__init__.py": "",
+    "suites/unit/ops/softmax.py": "import numpy\nfrom ops.rounding import half\nfrom . import tables\nf = half\n",
+    "suites/unit/ops/rounding.py": "def half():\n    import lazily\n",
+    "suites/unit/ops/tables.py": "from ..nowhere import x\nfrom .deep.more import y\n",
+    "suites/unit/ops/deep/more.py": "import ops.softmax\n",
+    "suites/lazily.py": "import package.part\n",
+    "package/__init__.py": "from package import other\n",
+    "package/part.py": "",
+    "package/other.py": "def broken(:",
+    "suites/unit/ops/unused.py": "",
+    "suites/unit/exact.py": "def f(x): ...\n",
+    "suites/unit/x.npy": "",
+}
+SUITE = """\
+suite: softmax
+subject: ops.softmax:f
+reference: exact:f
+inputs: {x: {shape: [2], dtype: float32, file: {path: x.npy}}}
+"""
+RECORDED = "suite: atan\nfiles: {actual: 'outputs/*.npy', golden: 'golden/*.npy'}\n"
+
+
+@pytest.fixture
+def project(write):
+    data = dict.fromkeys(["suites/unit/outputs/a.npy", "suites/unit/golden/a.npy", "suites/unit/golden/b.npy"], "")
+    return write({**FILES, **data}, softmax=SUITE, atan=RECORDED)
+
+
+def test_all_that_is_imported_from_the_project_and_every_file_of_data(project):
+    cases = {case.suite: dependencies(case, project) for case in load_cases(project)}
+    unused = {"suites/unit/ops/unused.py"}
+    assert cases["softmax"] == (set(FILES) - unused) | {"suites/unit/softmax.yaml", "suites/tolerances.yaml"}
+
+
+def test_a_recorded_file_that_is_missing_is_a_dependency(project):
+    cases = {case.name: dependencies(case, project) for case in load_cases(project)}
+    assert cases["b"] == {
+        "suites/unit/atan.yaml",
+        "suites/tolerances.yaml",
+        "suites/unit/outputs/b.npy",
+        "suites/unit/golden/b.npy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({"package/other.py"}, ["default"]),
+        ({"suites/unit/golden/a.npy"}, ["a"]),
+        ({"suites/unit/atan.yaml"}, ["a", "b"]),
+        ({"suites/tolerances.yaml"}, ["a", "b", "default"]),
+        ({"suites/unit/ops/unused.py", "README.md"}, []),
+    ],
+)
+def test_touched(project, changed, names):
+    assert [case.name for case in touched(load_cases(project), changed, project)] == names

@@ -1,0 +1,37 @@
+import pytest
+
+from precreg.errors import UserError
+from precreg.suite.project import find_project, inside
+from precreg.types import Location
+
+WHERE = Location("suites/unit/s.yaml", 7)
+
+
+def test_the_nearest_folder_with_suites_is_the_project(write):
+    outer = write({"inner/suites/unit/x.yaml": "", "inner/src/deep/x.py": "", "other/x.py": ""})
+    assert find_project(outer / "inner/src/deep") == outer / "inner"
+    assert find_project(outer / "inner") == outer / "inner"
+    assert find_project(outer / "other") == outer
+
+
+def test_without_suites_there_is_no_project(tmp_path):
+    with pytest.raises(UserError) as caught:
+        find_project(tmp_path)
+    assert caught.value.slug == "no-project"
+    assert str(tmp_path) in caught.value.message
+
+
+def test_a_path_beside_the_suite_is_relative_to_the_project(tmp_path):
+    assert inside(tmp_path, "suites/unit", "data/x.npy", WHERE) == "suites/unit/data/x.npy"
+    assert inside(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../../x.npy", "a/../../../../x.npy", "link/x.npy"])
+def test_a_path_that_leaves_the_project_is_refused(tmp_path, path):
+    project = tmp_path / "project"
+    (project / "suites/unit").mkdir(parents=True)
+    (project / "suites/unit/link").symlink_to(tmp_path)
+    with pytest.raises(UserError) as caught:
+        inside(project, "suites/unit", path, WHERE)
+    assert (caught.value.slug, caught.value.file, caught.value.line) == ("outside-project", WHERE.file, 7)
+    assert f"path={path}" in caught.value.message

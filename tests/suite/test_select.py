@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precreg.errors import UserError
+from precreg.suite.expand import load_cases
+from precreg.suite.select import Selection, select, shard
+from precreg.types import Case, Computation, Location
+from tests.suite.conftest import SUITE
+
+ADAM = SUITE.replace("softmax", "adam") + "matrix: {dtype: [float16, float32], order: [a, ab]}\nparams: {o: $order}\n"
+
+
+@pytest.fixture
+def cases(write):
+    model = {"suites/model/net.yaml": SUITE + "tags: [slow]\n", "suites/model/kernels.py": "naive = exact = print\n"}
+    return load_cases(write(model, adam=ADAM, softmax=SUITE + "tags: [fast]\n"))
+
+
+@pytest.mark.parametrize(
+    ("selection", "ids"),
+    [
+        (Selection(tiers=("model",)), ["model/softmax/default"]),
+        (Selection(suites=("softmax",)), ["model/softmax/default", "unit/softmax/default"]),
+        (Selection(suites=("unit/softmax",)), ["unit/softmax/default"]),
+        (Selection(tags=("fast", "slow")), ["model/softmax/default", "unit/softmax/default"]),
+        (Selection(tags=("slow",), tiers=("unit",)), []),
+        (Selection(patterns=("unit/adam/float16-a",)), ["unit/adam/float16-a"]),
+        (Selection(patterns=("float16-a",)), ["unit/adam/float16-a", "unit/adam/float16-ab"]),
+        (
+            Selection(patterns=("*/float??-ab", "unit/soft")),
+            ["unit/adam/float16-ab", "unit/adam/float32-ab", "unit/softmax/default"],
+        ),
+        (Selection(patterns=("nothing",)), []),
+    ],
+)
+def test_selection(cases, selection, ids):
+    assert [case.id for case in select(cases, selection)] == ids
+
+
+def test_an_empty_selection_takes_all(cases):
+    assert select(cases, Selection()) == cases
+
+
+@pytest.mark.parametrize(
+    ("selection", "says"),
+    [
+        (Selection(tiers=("units",)), 'tier=units; did you mean "unit"?'),
+        (Selection(suites=("adm",)), 'suite=adm; did you mean "adam"?'),
+        (Selection(suites=("unit/adm",)), 'suite=unit/adm; did you mean "unit/adam"?'),
+        (Selection(tags=("fst",)), 'expected one of fast, slow but got tag=fst; did you mean "fast"?'),
+    ],
+)
+def test_names_that_nothing_has(cases, selection, says):
+    with pytest.raises(UserError) as caught:
+        select(cases, selection)
+    assert caught.value.slug == "bad-value"
+    assert says in caught.value.message
+
+
+def case(number):
+    nothing = Computation("python", "k:f")
+    id = f"unit/s/n={number}"
+    return Case(
+        id, "unit", "s", f"n={number}", Location("s.yaml"), "1:0", id, "1:0", "suites/unit", nothing, nothing,
+        "reference", {}, {}, {}, (),
+    )  # fmt: skip
+
+
+@given(st.integers(0, 200), st.integers(1, 9))
+def test_shards_are_disjoint_complete_balanced_and_in_order(n, count):
+    cases = [case(number) for number in range(n)]
+    shards = [shard(cases, index, count) for index in range(1, count + 1)]
+    assert sorted(case.id for part in shards for case in part) == sorted(case.id for case in cases)
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+    assert all(part == [case for case in cases if case in part] for part in shards)
+    assert shards == [shard(list(reversed(cases)), index, count)[::-1] for index in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(("index", "count"), [(0, 2), (3, 2), (1, 0), (-1, 2)])
+def test_a_bad_shard(index, count):
+    with pytest.raises(UserError) as caught:
+        shard([], index, count)
+    assert caught.value.slug == "bad-shard"
+    assert f"shard={index}/{count}" in caught.value.message
