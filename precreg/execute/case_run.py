@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import format_of
+from precreg.errors import UserError
 from precreg.execute.failure import CaseFailed, blamed_on
 from precreg.execute.requirement import missing
 from precreg.inputs.digest import array_digest
@@ -100,14 +101,11 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
     with blamed_on(Reason.REFERENCE_ERROR):
         prepare = _copies if case.role == "golden" else _promoted
         oracle = _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
-    _require_every_output(case, actual.arrays, oracle)
+        _require_every_output(case, actual.arrays, oracle)
+        comparisons = [_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.arrays.items()]
     recorded = oracle if case.oracle.kind == "files" else {}
-    return _Sample(
-        inputs=_digest(_digests(inputs | recorded)),
-        actual=actual,
-        comparisons=[_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.arrays.items()],
-        missing=[name for name in oracle if name not in actual.arrays],
-    )
+    missing_outputs = [name for name in oracle if name not in actual.arrays]
+    return _Sample(_digest(_digests(inputs | recorded)), actual, comparisons, missing_outputs)
 
 
 def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actual:
@@ -129,8 +127,7 @@ def _require_every_output(case: Case, actual: Arrays, oracle: Arrays) -> None:
     extra = [name for name in actual if name not in oracle]
     if extra or not oracle:
         lacks = f"lacks {', '.join(extra)}" if extra else "gives nothing"
-        message = f"expected the {case.role} to give every output of the subject but it {lacks}"
-        raise CaseFailed(Failure(Reason.REFERENCE_ERROR, message))
+        raise UserError("bad-outputs", f"expected the {case.role} to give every output of the subject but it {lacks}")
 
 
 def _compared(

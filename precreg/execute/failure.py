@@ -42,7 +42,7 @@ def blamed_on(reason: Reason) -> Iterator[None]:
 def describe(error: BaseException, reason: Reason) -> Failure:
     """Tell an exception in one line, and the part of its traceback that lies in the user's code."""
     if isinstance(error, UserError):
-        return Failure(reason, error.message)
+        return Failure(reason, error.message, f"{error}\n")
     if isinstance(error, SystemExit):
         return Failure(reason, f"exited with {error.code or 0}")
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]

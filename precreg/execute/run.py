@@ -16,7 +16,7 @@ IN_PROCESS = 0
 class Plan(Struct, frozen=True):
     """Where and how cases run: `jobs` worker processes, or this process for 0.
 
-    `done` holds the outcomes of an interrupted run by case id, and `journal` takes the new ones.
+    `project` is absolute. `done` holds the outcomes of an interrupted run by case id, and `journal` takes the new ones.
     """
 
     project: Path

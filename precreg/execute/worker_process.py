@@ -38,9 +38,9 @@ class WorkerProcess:
         self.deadline = inf
         self.ready = False
         self.connection, theirs = _CONTEXT.Pipe()
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         self.process = _CONTEXT.Process(target=serve, args=(theirs, project, chain))
         try:
+            self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
             with _without_main_module():
                 self.process.start()
             send_handle(self.connection, self._printed.fileno(), self.process.pid)
@@ -85,8 +85,9 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill the process and all that its subjects started, and wait until it is gone."""
-        with suppress(OSError):
-            os.killpg(self.process.pid or 0, SIGKILL)
+        if self.process.pid is not None:
+            with suppress(OSError):
+                os.killpg(self.process.pid, SIGKILL)
         self.process.kill()
         self.process.join(EXIT_PATIENCE_S)
         self._printed.close()
