@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import isfinite
@@ -83,5 +84,7 @@ def _number(value: float | None) -> float | None:
 
 def _coarser(histogram: Histogram, width: int) -> Histogram:
     """Join bins into groups of `width`, each under the number of its lowest."""
-    pairs = zip(histogram.bins, histogram.counts, strict=True)
-    return merge([Histogram(histogram.zeros, [], []), *(Histogram(0, [bin // width * width], [n]) for bin, n in pairs)])
+    counts = Counter[int]()
+    for bin, count in zip(histogram.bins, histogram.counts, strict=True):
+        counts[bin // width * width] += count
+    return Histogram(histogram.zeros, list(counts), list(counts.values()))

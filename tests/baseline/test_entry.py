@@ -4,7 +4,7 @@ import math
 from collections import Counter
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.entry import METRICS, SKETCH_BYTES, entry_from, sketch
@@ -56,6 +56,7 @@ def test_a_seed_without_a_histogram_adds_nothing():
     }
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 3000), st.integers(0, 2**45))
 def test_a_long_sketch_is_coarsened_and_loses_no_count(outputs, bins, count):
     full = Histogram(5, list(range(8187 - bins, 8187)), [count] * bins)

@@ -203,6 +203,13 @@ def test_two_orphans_of_one_definition_do_not_move_to_one_place(tmp_path):
     assert pruned == Pruned((Place("generic", Y),), {Place("generic", X): Place("generic", Z)})
 
 
+def test_an_orphan_does_not_replace_the_entry_of_its_namesake(tmp_path):
+    orphan, kept = Place("generic", X), Place("generic", Y)
+    put(tmp_path, {orphan: entry("1:aa", 1.0), kept: entry("1:aa", 2.0)})
+    assert prune(tmp_path, {Y: "1:aa"}, environ={}) == Pruned((orphan,), {})
+    assert entries(tmp_path) == {kept: entry("1:aa", 2.0)}
+
+
 def die_at(event_number: int, project: Path) -> None:
     """Accept in this process, and be killed at its nth change of the file system."""
     seen = 0
