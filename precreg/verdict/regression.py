@@ -8,7 +8,7 @@ of match ratio. Where fewer than MIN_ELEMENTS elements were measured a mean says
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log2
+from math import exp2, log2
 from statistics import fmean
 
 from precreg.measure.metrics import METRICS
@@ -107,25 +107,46 @@ def enough(comparisons: Sequence[Comparison]) -> bool:
 
 def _match_ratio_lost(pairs: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
     current, baseline = means(pairs, accepted, "match_ratio")
-    if current is None or baseline is None or current >= baseline:
-        return
-    message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; any loss counts"
-    ratio = (1 - current) / (1 - baseline) if baseline < 1 else None
-    yield Finding(
-        Reason.REGRESSED, message, pairs[0].output, "match_ratio", None, current, baseline, ratio, limit=baseline
-    )
+    if current is not None and baseline is not None and current < baseline:
+        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; any loss counts"
+        yield _finding(pairs[0].output, "match_ratio", message, current, baseline, 0.0)
 
 
 def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
-    if baseline == 0:
+    factor = ratio(metric, current, baseline)
+    if factor is None:
         message = f"{metric} was 0 and is {current:.4g}"
-        return Finding(Reason.REGRESSED, message, output, metric, None, current, baseline, None, 1 + threshold)
-    ratio = current / baseline
-    message = (
-        f"{metric} is {ratio:.3g} times the baseline's "
-        f"({current:.4g} against {baseline:.4g}, allowed {1 + threshold:.3g} times)"
+    else:
+        allowed = _allowed_ratio(metric, threshold)
+        message = (
+            f"{metric} is {factor:.3g} times the baseline's "
+            f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
+        )
+    return _finding(output, metric, message, current, baseline, threshold)
+
+
+def _finding(output: str, metric: str, message: str, current: float, baseline: float, threshold: float) -> Finding:
+    return Finding(
+        Reason.REGRESSED,
+        message,
+        output,
+        metric,
+        current=current,
+        baseline=baseline,
+        ratio=ratio(metric, current, baseline),
+        limit=_allowed_ratio(metric, threshold),
     )
-    return Finding(Reason.REGRESSED, message, output, metric, None, current, baseline, ratio, 1 + threshold)
+
+
+def ratio(metric: str, current: float, baseline: float) -> float | None:
+    """Return current / baseline, of sizes and not of logarithms; None where the baseline is 0."""
+    if METRICS[metric].unit == "log2 ULP":
+        return exp2(current - baseline)
+    return abs(current) / abs(baseline) if baseline else None
+
+
+def _allowed_ratio(metric: str, threshold: float) -> float:
+    return 1 - threshold if METRICS[metric].better == "higher" else 1 + threshold
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

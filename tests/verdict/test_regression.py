@@ -46,6 +46,8 @@ def test_scalars_are_left_to_bounds():
 def test_a_golden_case_regresses_with_any_loss_of_match_ratio_and_with_nothing_else():
     lost = [comparison(seed, match_ratio=0.999931, mean_abs_error=1.0) for seed in (0, 1)]
     assert regressed(lost, role="golden") == {"match_ratio"}
+    (finding,) = growth_findings(lost, entry().outputs["out"], tolerance(), "golden")
+    assert (finding.current, finding.baseline, finding.ratio, finding.limit) == (0.999931, 1.0, 0.999931, 1.0)
     assert regressed([comparison(mean_abs_error=1.0)], role="golden") == set()
 
 
@@ -86,12 +88,14 @@ def test_a_bias_is_as_bad_as_it_is_large():
 
 
 def test_a_ratio_is_lost_downward():
-    assert chosen("equal_share", 0.5, 0.9)
+    (finding,) = chosen("equal_share", 0.5, 0.9)
+    assert (finding.ratio, finding.limit) == (0.5 / 0.9, 0.9)
     assert not chosen("equal_share", 0.9, 0.5)
 
 
 def test_a_threshold_on_a_logarithm_is_a_difference():
-    assert chosen("mean_log2_ulp", -1.5, -1.7)
+    (finding,) = chosen("mean_log2_ulp", -1.5, -1.75)
+    assert finding.ratio == 2**0.25
     assert not chosen("mean_log2_ulp", -1.6, -1.7)
     assert not chosen("mean_log2_ulp", -1.9, -1.7)
 

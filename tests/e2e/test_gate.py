@@ -1,0 +1,113 @@
+"""What the gate is for, on the shipped suites: a change in a kernel, the command, its exit code and its reports."""
+
+import json
+import re
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.e2e.command import ROOT, change, copy_of, git, precreg
+
+SUITES = ("suites/tolerances.yaml", "suites/unit", "baselines")
+ADAM = "unit/apply_adam/float32-768x768-standard"
+
+
+@pytest.fixture
+def project(tmp_path):
+    return copy_of(ROOT, tmp_path, *SUITES)
+
+
+def result_of(project, case):
+    record = json.loads((project / "reports" / "record.json").read_text())
+    return next(result for result in record["results"] if result["id"] == case)
+
+
+def junit_case(project, case):
+    tier, suite, name = case.split("/")
+    root = ElementTree.parse(project / "reports" / "junit.xml").getroot()
+    return root.find(f"./testsuite[@name='precreg.{tier}']/testcase[@classname='{tier}.{suite}'][@name='{name}']")
+
+
+def swap_the_order(project):
+    """Multiply before dividing: equal on paper."""
+    kernel = project / "suites/unit/kernels/apply_adam.py"
+    change(kernel, "return rate * (m / denominator)", "return (rate * m) / denominator")
+
+
+def test_adams_swapped_order_is_caught_by_the_golden_and_by_nothing_else(project):
+    swap_the_order(project)
+    done = precreg(project, "run", "apply_adam")
+    assert done.returncode == 1, done.stdout
+    verdict = result_of(project, ADAM)["verdict"]
+    finding = verdict["findings"][0]
+    assert (verdict["status"], verdict["reason"]) == ("failed", "regressed")
+    assert (finding["metric"], finding["output"], finding["baseline"]) == ("match_ratio", "w", 1.0)
+    assert 0.9999 < finding["current"] < 0.99996
+    for case in ("float32-256x256-standard", "float32-3x5x63-standard"):
+        against_reference = result_of(project, f"unit/apply_adam_reference/{case}")["verdict"]
+        assert against_reference["status"] == "passed", "against an exact reference both orders are equally good"
+
+
+def test_terminal_junit_html_and_markdown_say_the_same(project):
+    swap_the_order(project)
+    done = precreg(project, "run", "--suite", "apply_adam")
+    finding = result_of(project, ADAM)["verdict"]["findings"][0]
+    current = re.escape(f"{finding['current']:.6g}"[:6])
+    for text in (
+        done.stdout,
+        junit_case(project, ADAM).find("failure").text,
+        (project / "reports" / "report.html").read_text(),
+        (project / "reports" / "summary.md").read_text(),
+    ):
+        assert ADAM in text
+        assert "match_ratio" in text
+        assert "regressed" in text
+        assert re.search(current, text)
+        assert re.search(r"\b1\b", text)
+
+
+def test_a_narrow_accumulator_is_a_regression_inside_its_tolerance(project):
+    change(project / "suites/unit/kernels/softmax.py", "ACCUMULATOR = np.float32", "ACCUMULATOR = np.float16")
+    done = precreg(project, "run", "--suite", "softmax", "float16-4x4096")
+    assert done.returncode == 1, done.stdout
+    result = result_of(project, "unit/softmax/float16-4x4096")
+    assert result["verdict"]["reason"] == "regressed"
+    assert all(comparison["metrics"]["match_ratio"] == 1.0 for comparison in result["outcome"]["comparisons"])
+    assert result["verdict"]["findings"][0]["ratio"] > 1.2
+    assert "within tolerance" in done.stdout
+
+
+def test_the_less_accurate_release_is_flagged_against_the_better_ones_baseline(project):
+    precreg(project, "run", "--suite", "numpy_arctan2")
+    record = json.loads((project / "reports" / "record.json").read_text())
+    reasons = {result["name"].split("-")[0]: result["verdict"] for result in record["results"]}
+    assert reasons["1.23.5"]["reason"] == "identical"
+    assert (reasons["1.24.4"]["reason"], reasons["1.24.4"]["underlying"]) == ("expected_failure", "regressed")
+
+
+def test_a_new_release_in_place_of_the_accepted_one_fails(project):
+    outputs = project / "suites/unit/recorded/arctan2/outputs"
+    shutil.rmtree(outputs / "1.23.5")
+    shutil.copytree(outputs / "1.24.4", outputs / "1.23.5")
+    done = precreg(project, "run", "--suite", "numpy_arctan2", "1.23.5")
+    assert done.returncode == 1
+    assert "mean_ulp" in done.stdout
+
+
+def test_the_shipped_suites_pass_against_the_shipped_baselines_in_ci(tmp_path):
+    project = copy_of(ROOT, tmp_path)
+    done = precreg(project, "run", CI="true")
+    assert done.returncode == 0, done.stdout
+    record = json.loads((project / "reports" / "record.json").read_text())
+    assert {result["tier"] for result in record["results"]} == {"unit", "integration", "model"}
+    assert record["orphans"] == []
+    assert git(project, "status", "--porcelain") == "", "a run writes nothing that git sees"
+
+
+def test_the_shipped_suites_pass_with_other_bits(tmp_path):
+    """Without the vector units numpy computes other bits, as on another processor; no case is flagged for it."""
+    project = copy_of(ROOT, tmp_path)
+    features = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR AVX2 FMA3 X86_V3 X86_V4"
+    done = precreg(project, "run", CI="true", NPY_DISABLE_CPU_FEATURES=features, OPENBLAS_CORETYPE="Prescott")
+    assert done.returncode == 0, done.stdout
