@@ -17,6 +17,7 @@ from time import monotonic
 from types import ModuleType
 
 from precreg.errors import UserError
+from precreg.execute.environment import limit_blas_threads
 from precreg.execute.worker import end_of, serve
 from precreg.types import Case
 
@@ -97,6 +98,7 @@ def prepare() -> None:
     """Start the server that workers are forked from, in the background: it loads numpy while the suites are read."""
     from multiprocessing.forkserver import ensure_running
 
+    limit_blas_threads()
     _CONTEXT.set_forkserver_preload(_PRELOADED)
     ensure_running()
 

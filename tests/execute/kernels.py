@@ -164,6 +164,11 @@ def waits_half_a_second(x):
     return x
 
 
+def needs_one_thread(x):
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    return x
+
+
 def takes_a_moment(x, number):
     time.sleep(0.02)
     return x * number

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
+from precreg.execute.environment import THREAD_VARIABLES
 from precreg.execute.in_process import run_in_process
 from precreg.execute.workers import run_in_workers
 from precreg.types import Execution, Outcome, Reason
@@ -157,7 +158,7 @@ from tests.execute.conftest import case_of
 
 cases = [case_of(*{arguments}, name=str(number)) for number in range({count})]
 for outcome in run_in_workers(cases, Path(sys.argv[1]), ("cpu",), 2):
-    print(outcome.case, flush=True)
+    print(outcome.case, outcome.execution.failure, flush=True)
 """
 
 
@@ -195,8 +196,15 @@ def test_workers_do_not_outlive_their_parent(project, number):
 
 def test_a_script_without_a_guard_can_run_cases(project):
     out, err = start(project, 3).communicate(timeout=60)
-    assert sorted(out.split()) == ["unit/s/0", "unit/s/1", "unit/s/2"]
+    assert sorted(out.splitlines()) == ["unit/s/0 None", "unit/s/1 None", "unit/s/2 None"]
     assert err == ""
+
+
+def test_blas_has_one_thread_in_workers_too(project, monkeypatch):
+    for name in THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    out, _ = start(project, 1, "needs_one_thread").communicate(timeout=60)
+    assert out == "unit/s/0 None\n"
 
 
 def test_workers_that_cannot_start_are_one_error(project, tmp_path):
