@@ -1,7 +1,6 @@
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from msgspec.structs import replace
@@ -94,6 +93,4 @@ def test_a_finished_run_has_nothing_left(project):
     plan = plan_of(project, 0)
     done = {outcome.case: outcome for outcome in outcomes([case_of()], plan)}
     plan.journal.close()
-    started = time.monotonic()
     assert list(outcomes([case_of()], replace(plan, journal=None, jobs=2, done=done))) == list(done.values())
-    assert time.monotonic() - started < 1
