@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Pa
 def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
     """Return a path beside the suite, relative to the project. Raises UserError: outside-project, missing-file."""
     found = inside(project, directory, file, source.where(*path))
-    if not (project / found).is_file():
+    if not isfile(project / found):
         beside = (project / found).parent
         known = [item.name for item in beside.iterdir()] if beside.is_dir() else []
         message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"

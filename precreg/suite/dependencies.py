@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def _of_inputs(case: Case, project: Path) -> frozenset[str]:
 
 def _files_named(value: Any, directory: str, project: Path) -> Iterator[str]:
     """Yield every text inside a value that is the path of a file beside the suite."""
-    if isinstance(value, str) and (project / directory / value).is_file():
+    if isinstance(value, str) and isfile(project / directory / value):
         yield (project / directory / value).resolve().relative_to(project.resolve()).as_posix()
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:

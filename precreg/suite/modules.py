@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
+from os.path import isdir, isfile
 from pathlib import Path, PurePosixPath
 
 from precreg.errors import UserError, nearest
@@ -49,15 +50,15 @@ def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
     for folder in folders:
         base = folder.joinpath(*parts)
         for path in (base / "__init__.py", base.with_name(base.name + ".py")):
-            if path.is_file():
+            if isfile(path):
                 return path
     return None
 
 
 def _require_installed(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
     top = module.partition(".")[0]
-    owned = any((folder / top).is_dir() for folder in folders)
-    if not owned and find_spec(top) is not None:
+    owned = any(isdir(folder / top) for folder in folders)
+    if not owned and top != "__main__" and find_spec(top) is not None:
         return
     message = f"expected module={module} in {_shown(folders, project)}, or installed, but found neither"
     message += nearest(module, _modules_near(module, folders))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from pathlib import Path, PurePosixPath
 
 from precreg.errors import UserError
 from precreg.types import Location
+
+MAX_PATH = 1024
 
 
 def find_project(start: Path) -> Path:
@@ -20,10 +23,13 @@ def find_project(start: Path) -> Path:
 def inside(project: Path, directory: str, path: str, where: Location) -> str:
     """Return a path that a suite names relative to its folder, as a path relative to the project.
 
-    Links are followed first, so that one cannot lead out. Raises UserError (outside-project).
+    Links are followed first, so that one cannot lead out. Raises UserError: outside-project; bad-value for what
+    no file system takes.
     """
-    target = (project / directory / path).resolve()
-    root = project.resolve()
+    if "\0" in path or len(path) > MAX_PATH:
+        message = f"expected a path of at most {MAX_PATH} characters, without NUL, but got path={path[:60]!r}"
+        raise UserError("bad-value", message, file=where.file, line=where.line)
+    root, target = Path(realpath(project)), Path(realpath(project / directory / path))
     if PurePosixPath(path).is_absolute() or not target.is_relative_to(root):
         message = f"expected a path inside the project, relative to {directory}/, but got path={path}"
         raise UserError("outside-project", message, file=where.file, line=where.line)

@@ -24,7 +24,9 @@ _WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
-_PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
+_UNKNOWN = "Object contains unknown field `"
+_MISSING = "Object missing required field `"
+_AT = " - at `$"
 _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 
@@ -51,18 +53,17 @@ def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
 
 def _translated(source: Source, kind: type, message: str) -> UserError:
     """Make a UserError of a message of msgspec's, such as "Expected `int`, got `str` - at `$.cases[0].seeds`"."""
-    place = _PLACE.search(message)
-    path = _path(place["path"]) if place else ()
-    complaint = message[: place.start()] if place else message
-    quoted = re.findall(r"`([^`]+)`", complaint)
-    if complaint.startswith("Object contains unknown field"):
-        return _unknown_key(source, path, quoted[0], _NESTED.get(str(path[0]), kind) if path else kind)
-    if complaint.startswith("Object missing required field"):
-        return source.error("missing-key", f"expected {quoted[0]}: but the key is not there", *path)
+    complaint, place = message.rsplit(_AT, 1) if _AT in message else (message, "")
+    path = _path(place)
+    if complaint.startswith(_UNKNOWN):
+        key = complaint.removeprefix(_UNKNOWN).removesuffix("`")
+        return _unknown_key(source, path, key, _NESTED.get(str(path[0]), kind) if path else kind)
+    if complaint.startswith(_MISSING):
+        key = complaint.removeprefix(_MISSING).removesuffix("`")
+        return source.error("missing-key", f"expected {key}: but the key is not there", *path)
     name = ".".join(str(step) for step in path) or "file"
-    return source.error(
-        "bad-value", f"expected {_expected(complaint)} but got {name}={shown(_at(source.data, path))}", *path
-    )
+    came = shown(_at(source.data, path))
+    return source.error("bad-value", f"expected {_expected(complaint)} but got {name}={came}", *path)
 
 
 def _unknown_key(source: Source, path: KeyPath, key: str, kind: type) -> UserError:

@@ -82,6 +82,8 @@ def test_names_that_a_module_does_not_have(find, text):
         ("kernels/adam.py:f", "bad-value", "'kernels/adam.py:f'"),
         ("../adam:f", "bad-value", "'../adam:f'"),
         (":f", "bad-value", "':f'"),
+        ("__main__:f", "missing-module", "module=__main__"),
+        (f"{'m' * 300}:f", "missing-module", "module=mmm"),
     ],
 )
 def test_what_is_refused(find, target, slug, says):

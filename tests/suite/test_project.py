@@ -26,6 +26,14 @@ def test_a_path_beside_the_suite_is_relative_to_the_project(tmp_path):
     assert inside(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
 
 
+@pytest.mark.parametrize("path", ["a\0b.npy", "x" * 2000])
+def test_a_path_that_no_file_system_takes(tmp_path, path):
+    with pytest.raises(UserError) as caught:
+        inside(tmp_path, "suites/unit", path, WHERE)
+    assert (caught.value.slug, caught.value.line) == ("bad-value", 7)
+    assert repr(path[:60]) in caught.value.message
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../x.npy", "a/../../../../x.npy", "link/x.npy"])
 def test_a_path_that_leaves_the_project_is_refused(tmp_path, path):
     project = tmp_path / "project"
