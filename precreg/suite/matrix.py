@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 from typing import Any
 
 from precreg.arith.formats import DTYPE_NAMES
@@ -12,6 +13,9 @@ from precreg.suite.validate import expect_mapping, shown
 from precreg.suite.yaml_source import Source
 
 Row = dict[str, Any]
+
+MAX_ROWS = 100_000
+"""A matrix beyond this is a mistake, and would fill the memory before anything is selected."""
 
 
 def rows(source: Source, matrix: Any) -> list[Row]:
@@ -28,7 +32,7 @@ def rows(source: Source, matrix: Any) -> list[Row]:
     for index, row in enumerate(included):
         _check_row(source, row, parameters, index)
     excluded = _entries(source, matrix, "exclude")
-    made = _product(values) if values or not included else []
+    made = _product(source, values) if values or not included else []
     kept = [row for row in made if not any(_matches(row, entry) for entry in excluded)]
     _check_exclusions(source, excluded, parameters, made)
     if not kept and not included:
@@ -58,7 +62,11 @@ def _bare(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _product(values: dict[str, list[Any]]) -> list[Row]:
+def _product(source: Source, values: dict[str, list[Any]]) -> list[Row]:
+    count = prod(len(choices) for choices in values.values())
+    if count > MAX_ROWS:
+        message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"
+        raise source.error("bad-value", message, "matrix")
     return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
 
 

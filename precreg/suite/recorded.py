@@ -68,6 +68,9 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     chosen = _chosen(source, suite.file.matrix, actual)
     recorded = _restricted(actual.found(project), chosen)
     references = _restricted(oracle.found(project), chosen)
+    for key, paths in (("actual", recorded), (role, references)):
+        for path in paths:
+            inside(project, ".", path, source.where("files", key))
     _require(source, role, actual, recorded, oracle, references)
     free = [name for name in actual.parameters if name not in chosen[0] and name not in oracle.parameters]
     versions = _distinct({name: row[name] for name in free} for row in recorded.values())
@@ -127,6 +130,9 @@ def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Row]:
             if not isinstance(value, str):
                 message = f"expected text, in quotes, because it is part of a path, but got {name}={shown(value)}"
                 raise source.error("bad-value", message, "matrix", name)
+            if "/" in value or value == "..":
+                message = f"expected the name of one file or folder but got {name}={value}"
+                raise source.error("outside-project", message, "matrix", name)
     return chosen
 
 

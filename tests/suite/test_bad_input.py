@@ -72,6 +72,12 @@ def lines(text):
         # the matrix
         (lines("matrix: [1]\n"), "bad-value", 4, ["expected a mapping but got matrix=[1]"]),
         (lines("matrix:\n  order: []\n"), "empty-matrix", 5, ["order=[]"]),
+        (
+            lines("matrix: {" + ", ".join(f"p{i}: {list(range(10))}" for i in range(6)) + "}\n"),
+            "bad-value",
+            4,
+            ["at most 100000 combinations but got 1000000"],
+        ),
         (lines("matrix:\n  order: up\n"), "bad-value", 5, ["expected a list", "order=up"]),
         (lines("matrix:\n  order: [{a: 1}]\n"), "bad-value", 5, ['order={"a": 1}']),
         (lines("matrix:\n  a: [$b]\n  b: [$a]\n"), "bad-value", 5, ["without $", "a=$b"]),

@@ -109,6 +109,7 @@ def test_files_elsewhere_in_the_project(write):
         ),
         (SUITE + "matrix: {verson: [a]}\n", "bad-value", 5, 'verson; did you mean "version"?'),
         (SUITE + "matrix: {version: [1.20]}\n", "bad-value", 5, "in quotes"),
+        (SUITE + "matrix: {version: ['1', '../..']}\n", "outside-project", 5, "version=../.."),
         (SUITE + "seeds: 2\n", "bad-value", 5, "expected seeds or files"),
         (SUITE + "cases: [{match: a, seeds: 2}]\n", "bad-value", 5, "seeds=2"),
     ],
@@ -117,3 +118,13 @@ def test_what_is_refused(record, suite, slug, line, says):
     error = refused(record(suite, "outputs/1/a.npy", "outputs/1/b.npy", "golden/a.npy"))
     assert (error.slug, error.file, error.line) == (slug, "suites/unit/atan.yaml", line), error
     assert says in error.message
+
+
+def test_a_link_out_of_the_project_is_not_followed(record, tmp_path_factory):
+    project = record(SUITE, "outputs/1/a.npy", "golden/a.npy")
+    outside = tmp_path_factory.mktemp("outside") / "b.npy"
+    outside.touch()
+    (project / "suites/unit/golden/b.npy").symlink_to(outside)
+    error = refused(project)
+    assert (error.slug, error.file, error.line) == ("outside-project", "suites/unit/atan.yaml", 4)
+    assert "golden/b.npy" in error.message
