@@ -151,4 +151,6 @@ def _allowed_ratio(metric: str, threshold: float) -> float:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return fmean(known) if values and len(known) == len(values) else None
+    if not known or len(known) < len(values):
+        return None
+    return sum(value / len(known) for value in known)  # divided first: the sum of numbers near the largest overflows

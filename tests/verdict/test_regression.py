@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.types import Reason, Tolerance
-from precreg.verdict.regression import floor, growth_findings, improved
+from precreg.verdict.regression import floor, growth_findings, improved, means
 from tests.verdict.made import comparison, entry, tolerance
 
 
@@ -105,3 +105,11 @@ def test_improved_needs_more_than_the_threshold():
     assert improved([comparison(mean_abs_error=0.95e-6)], accepted, tolerance()) is None
     found = improved([comparison(mean_abs_error=0.5e-6)], accepted, tolerance())
     assert (found.reason, found.ratio) == (Reason.IMPROVED, 0.5)
+
+
+def test_means_of_the_largest_numbers_do_not_overflow():
+    huge = entry(mean_abs_error=1.7e308).outputs["out"]
+    assert means([comparison(seed, mean_abs_error=1.7e308) for seed in (0, 1)], huge, "mean_abs_error") == (
+        1.7e308,
+        1.7e308,
+    )
