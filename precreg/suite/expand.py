@@ -85,13 +85,20 @@ def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params:
 
 
 def _require_distinct(suite: Suite, cases: list[Case]) -> None:
-    first: dict[str, Case] = {}
+    """Require that cases differ in name, and in what they compute: a parameter that nothing names changes nothing."""
+    named: dict[str, Case] = {}
+    computed: dict[str, Case] = {}
     for case in cases:
-        other = first.setdefault(case.id, case)
+        other = named.setdefault(case.id, case)
         if other is not case:
             both = f"{shown(other.parameters)} and {shown(case.parameters)}"
             message = f"expected cases with names of their own but got case={case.id} from {both}"
             raise suite.source.error("duplicate-case", message, "matrix")
+        other = computed.setdefault(case.definition, case)
+        if other is not case:
+            idle = [name for name, value in case.parameters.items() if other.parameters[name] != value]
+            message = f"expected {other.name} and {case.name} to compute different things but nothing names ${idle[0]}"
+            raise suite.source.error("duplicate-case", message, "matrix", idle[0])
 
 
 def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:

@@ -88,6 +88,12 @@ def lines(text):
             ['dtype=floot16; did you mean "float16"'],
         ),
         (lines("matrix: {a: [1, 1]}\n"), "duplicate-case", 4, ["case=unit/softmax/a=1"]),
+        (
+            lines("matrix:\n  n: [1, 2]\n  order: [up, down]\nparams: {n: $n}\n"),
+            "duplicate-case",
+            6,
+            ["n=1-up and n=1-down to compute different things", "$order"],
+        ),
         (lines("matrix:\n  a: [1]\n  exclude: [{a: 1}]\n"), "empty-matrix", 4, ["exclude removes all 1"]),
         (lines("matrix:\n  a: [1]\n  exclude: [{a: 2}]\n"), "bad-value", 6, ['exclude={"a": 2}', "matches none"]),
         (lines("matrix:\n  order: [1]\n  exclude: [{oder: 1}]\n"), "unknown-key", 6, ['oder=1; did you mean "order"']),

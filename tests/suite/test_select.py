@@ -8,7 +8,10 @@ from precreg.suite.select import Selection, select, shard
 from precreg.types import Case, Computation, Location
 from tests.suite.conftest import SUITE
 
-ADAM = SUITE.replace("softmax", "adam") + "matrix: {dtype: [float16, float32], order: [a, ab]}\nparams: {o: $order}\n"
+ADAM = (
+    SUITE.replace("softmax", "adam")
+    + "matrix: {dtype: [float16, float32], order: [a, ab]}\nparams: {o: $order, d: $dtype}\n"
+)
 
 
 @pytest.fixture
