@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -55,6 +54,8 @@ def _kind_and_spec(source: Source, key: str, value: Any) -> tuple[str, Any]:
 
 
 def _require_installed(source: Source, key: str, kind: str) -> None:
+    from importlib.metadata import entry_points  # 15 ms, and suites rarely name other kinds
+
     installed = entry_points(group="precreg.subjects").names
     if kind not in installed:
         near = nearest(kind, {*_OURS, *installed})
