@@ -1,58 +1,40 @@
-"""Records for the tests of reports: the golden three, one case changed field by field, and a large run."""
+"""Records for the tests of reports: three cases with round figures, to be changed field by field, and a large run."""
 
-from pathlib import Path
-
-import msgspec
 from msgspec.structs import replace
 
 from precreg.types import (
+    RECORD_SCHEMA,
+    Baseline,
+    BaselineEntry,
+    BaselineOutput,
+    Bound,
+    CaseResult,
     Comparison,
+    Environment,
     Execution,
     Failure,
     Finding,
+    GitState,
     Histogram,
+    Location,
     Outcome,
     Positions,
     Reason,
     RunRecord,
     Status,
+    Tolerance,
     Verdict,
 )
 
-ROAD = Path(__file__).parents[1] / "golden" / "road" / "expected"
-_ROAD_RECORD = msgspec.json.decode((ROAD / "record.json").read_bytes(), type=RunRecord)
-
-
-def road(**changes):
-    """Return the golden record: one regressed, one proposed, one passed case."""
-    return replace(_ROAD_RECORD, **changes)
-
-
-def regressed(name="float16-8x256", **changes):
-    """Return the golden regressed case under a name."""
-    return _named(_ROAD_RECORD.results[0], name, changes)
-
-
-def passed(name="float32-8x256", **changes):
-    """Return the golden passed case under a name."""
-    return _named(_ROAD_RECORD.results[2], name, changes)
-
-
-def _named(result, name, changes):
-    id = f"{changes.get('tier', 'unit')}/row_sum/{name}"
-    outcome = replace(result.outcome, case=id)
-    return replace(result, **({"id": id, "name": name, "baseline_id": id, "outcome": outcome} | changes))
-
-
-def crashed(name="crashes", detail="Traceback (most recent call last):\n  ...\nValueError: no"):
-    """Return a case whose subject raised."""
-    failure = Failure(Reason.SUBJECT_ERROR, "ValueError: no", detail)
-    id = f"unit/row_sum/{name}"
-    verdict = Verdict(
-        Status.ERROR, failure.reason, failure.message, (Finding(failure.reason, failure.message, ratio=None),)
-    )
-    outcome = Outcome(id, "1:d", Execution(inputs=("5e0a",), failure=failure))
-    return passed(name, verdict=verdict, outcome=outcome, tolerances={}, baseline=None)
+SUITE = Location("suites/unit/row_sum.yaml", 1)
+SHIPPED = Location("precreg:standards/torch-2.13")
+TOLERANCE = Tolerance(
+    rtol=Bound("rtol", 1e-2, "suite float16", Location("suites/unit/row_sum.yaml", 14)),
+    atol=Bound("atol", 1e-5, "shipped", SHIPPED),
+    bounds=(Bound("match_ratio", 1.0, "shipped", SHIPPED),),
+    regression={"mean_abs_error": 0.1, "rms_error": 0.1},
+    standard="torch-2.13",
+)
 
 
 def verdict(reason, status, message="", **finding):
@@ -60,9 +42,138 @@ def verdict(reason, status, message="", **finding):
     return Verdict(status, reason, message, (Finding(reason, message, **finding),))
 
 
+def comparison(seed, mean, rms):
+    """Return measurements of one output at one seed."""
+    return Comparison(
+        output="out",
+        seed=seed,
+        dtype="float16",
+        shape=(8,),
+        reference_dtype="float64",
+        reference_shape=(8,),
+        metrics={"mean_abs_error": mean, "rms_error": rms, "bias": -mean / 2, "match_ratio": 1.0},
+        counts={"n": 8, "finite": 8, "nan_mismatched": 0, "exact_matches": 1},
+        worst=Positions([3, 1], [127.75, 130.5], [128.25, 130.125]),
+        histogram=Histogram(0, [4092, 4096], [3, 5]),
+    )
+
+
+def accepted(mean, rms):
+    """Return a baseline with the metrics of two seeds."""
+    output = BaselineOutput("float16", (8,), ["aa01…", "aa02…"], {"mean_abs_error": mean, "rms_error": rms})
+    entry = BaselineEntry(
+        definition="1:d",
+        inputs=["5e0a…", "77b1…"],
+        reason="first version",
+        author="Ada <ada@example.org>",
+        date="2026-11-02",
+        commit="0c1d2e3f4a5b",
+        fingerprint="6f2a90c1",
+        duration_s=0.0004,
+        outputs={"out": output},
+        sketch={"out": Histogram(1, [4080, 4084], [7, 8])},
+    )
+    return Baseline(entry, "generic", "baselines/generic/unit/row_sum.json")
+
+
+def _result(name, verdict, comparisons, baseline, changes):
+    tier = changes.get("tier", "unit")
+    id = f"{tier}/row_sum/{name}"
+    execution = Execution(("5e0a…", "77b1…"), {"out": ("cc01…", "cc02…")}, 0.0004)
+    fields = {
+        "id": id,
+        "tier": tier,
+        "suite": "row_sum",
+        "name": name,
+        "source": SUITE,
+        "role": "reference",
+        "definition": "1:d",
+        "parameters": {"dtype": "float16", "shape": [8, 256]},
+        "tags": (),
+        "outcome": Outcome(id, "1:d", execution, comparisons),
+        "verdict": verdict,
+        "tolerances": {"out": TOLERANCE},
+        "baseline": baseline,
+        "baseline_id": id,
+    }
+    return CaseResult(**(fields | changes))
+
+
+def regressed(name="float16-8x256", **changes):
+    """Return a case whose mean error is 4.9 times and whose RMS error is 4.7 times the baseline's."""
+    message = "out: mean_abs_error is 4.9 times the baseline's (0.1175 against 0.024, allowed 1.1 times)"
+    findings = (
+        Finding(Reason.REGRESSED, message, "out", "mean_abs_error", None, 0.1175, 0.024, 0.1175 / 0.024, 1.1),
+        Finding(Reason.REGRESSED, "rms_error grew", "out", "rms_error", None, 0.1405, 0.0299, 0.1405 / 0.0299, 1.1),
+    )
+    comparisons = (comparison(0, 0.118, 0.142), comparison(1, 0.117, 0.139))
+    baseline = accepted([0.0239, 0.0241], [0.03, 0.0298])
+    return _result(name, Verdict(Status.FAILED, Reason.REGRESSED, message, findings), comparisons, baseline, changes)
+
+
+def proposed(name="float16-16x64", **changes):
+    """Return a case without a baseline."""
+    new = verdict(Reason.NEW, Status.PROPOSED, "no baseline in cpu-x86_64, cpu, generic")
+    return _result(name, new, (comparison(0, 0.03, 0.04),), None, changes)
+
+
+def passed(name="float32-8x256", **changes):
+    """Return a case with the baseline's bits."""
+    identical = verdict(Reason.IDENTICAL, Status.PASSED, "every output has the baseline's bits")
+    comparisons = (comparison(0, 5e-6, 6e-6), comparison(1, 5.1e-6, 6.1e-6))
+    return _result(name, identical, comparisons, accepted([5e-6, 5.1e-6], [6e-6, 6.1e-6]), changes)
+
+
+def improved(name="better", **changes):
+    """Return a case that is better than what was accepted."""
+    better = verdict(
+        Reason.IMPROVED,
+        Status.PASSED,
+        "out: mean_abs_error fell",
+        output="out",
+        metric="mean_abs_error",
+        current=0.01,
+        baseline=0.02,
+        ratio=0.5,
+    )
+    return passed(name, **({"verdict": better} | changes))
+
+
+def crashed(name="crashes", detail="Traceback (most recent call last):\n  ...\nValueError: no", **changes):
+    """Return a case whose subject raised."""
+    failure = Failure(Reason.SUBJECT_ERROR, "ValueError: no", detail)
+    raised = verdict(failure.reason, Status.ERROR, failure.message)
+    outcome = Outcome(name, "1:d", Execution(inputs=("5e0a…",), failure=failure))
+    return passed(name, **({"verdict": raised, "outcome": outcome, "tolerances": {}, "baseline": None} | changes))
+
+
+def skipped(name="on-npu", **changes):
+    """Return a case whose requirement is missing."""
+    missing = verdict(Reason.UNAVAILABLE, Status.SKIPPED, "device:npu is not there")
+    return passed(name, **({"verdict": missing, "outcome": Outcome(name, "1:d", Execution())} | changes))
+
+
 def run_of(*results, **changes):
-    """Return a record of these cases."""
-    return road(**({"results": tuple(results)} | changes))
+    """Return a record of these cases, as schema 1 writes it."""
+    fields = {
+        "schema": RECORD_SCHEMA,
+        "precreg": "0.1.0",
+        "project": "road",
+        "started": "2026-11-21T09:00:00+00:00",
+        "duration_s": 0.31,
+        "environment": Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "6f2a90c1", {"numpy": "2.4.6"}),
+        "git": GitState("1a2b3c4d5e6f", "main", False, "Ada <ada@example.org>"),
+        "selection": {},
+        "ci": False,
+        "results": results,
+        "exit_code": 1,
+    }
+    return RunRecord(**(fields | changes))
+
+
+def road(**changes):
+    """Return a run of one regressed, one proposed and one passed case."""
+    return run_of(regressed(), proposed(), passed(), **changes)
 
 
 def large(number, share_failed=0.02):
@@ -74,20 +185,12 @@ def large(number, share_failed=0.02):
         name = f"float{(16, 32, 64)[i % 3]}-{2 ** (i % 12)}x{i}"
         make = regressed if i % step == 0 else passed
         result = make(name, tier=tier)
-        comparisons = tuple(_heavy(result.outcome.comparisons[0], seed, i % step == 0) for seed in range(3))
-        outcome = replace(result.outcome, comparisons=comparisons)
-        finding = result.verdict.findings[0]
-        if i % step == 0:
-            ratio = 1.1 + (i * 7919 % 4001) / 100
-            finding = replace(finding, ratio=ratio, current=0.024 * ratio)
-        results.append(
-            replace(result, outcome=outcome, verdict=replace(result.verdict, findings=(finding,)), tier=tier)
-        )
-    return road(results=tuple(results))
+        heavy = tuple(_heavy(result.outcome.comparisons[0], seed, 100 if i % step == 0 else 5) for seed in range(3))
+        results.append(replace(result, outcome=replace(result.outcome, comparisons=heavy)))
+    return run_of(*results)
 
 
-def _heavy(comparison: Comparison, seed: int, failed: bool) -> Comparison:
-    size = 100 if failed else 5
+def _heavy(comparison, seed, size):
     worst = Positions(
         [i * 37 % 98304 for i in range(size)],
         [0.1 + i / 7 for i in range(size)],

@@ -1,0 +1,190 @@
+"""The HTML report as a reviewer uses it: opened from a file, filtered, sorted, searched, a case looked into."""
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.report import html
+from tests.report.made import crashed, large, passed, regressed, road, run_of
+
+BY_CSS = "css selector"
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Return a function that opens a record's report; at the end nothing may stand in the console."""
+
+    def open_report(record, case=""):
+        path = tmp_path / "report.html"
+        path.write_text(html.render(record), encoding="utf-8")
+        browser.set_window_size(1600, 1000)
+        browser.get("about:blank")
+        browser.get(path.as_uri() + (f"#{case}" if case else ""))
+        return browser
+
+    yield open_report
+    assert browser.get_log("browser") == []
+
+
+@pytest.fixture(scope="module")
+def thousands():
+    return large(10_000)
+
+
+def all_of(browser, selector):
+    return browser.find_elements(BY_CSS, selector)
+
+
+def one_of(browser, selector):
+    return browser.find_element(BY_CSS, selector)
+
+
+def ids(browser):
+    return [anchor.text for anchor in all_of(browser, "#rows a")]
+
+
+def column(browser, name):
+    place = [heading.text for heading in all_of(browser, "#headings th")].index(name) + 1
+    return [cell.text for cell in all_of(browser, f"#rows td:nth-child({place})")]
+
+
+def click_heading(browser, name):
+    next(button for button in all_of(browser, "#headings button") if button.text == name).click()
+
+
+def detail(browser):
+    return one_of(browser, "#detail").text
+
+
+def test_the_sentence_and_the_cases_worst_first(opened):
+    browser = opened(road())
+    assert one_of(browser, "h1").text == "1 case is worse than what was accepted"
+    assert column(browser, "status") == ["failed", "proposed", "passed"]
+    assert column(browser, "ratio") == ["4.9", "", "1"]
+
+
+def test_chips_and_numbers_of_the_overview_filter(opened):
+    browser = opened(run_of(regressed(), passed("a"), passed("b", tier="model"), crashed()))
+    one_of(browser, "[data-chip=passed]").click()
+    assert ids(browser) == ["model/row_sum/b", "unit/row_sum/a"]
+    assert one_of(browser, "#shown").text == "2 of 4 cases"
+    one_of(browser, ".cell[data-tier=model][data-status=passed]").click()
+    assert ids(browser) == ["model/row_sum/b"]
+    one_of(browser, "#clear").click()
+    assert len(ids(browser)) == 4
+
+
+def test_every_word_of_a_search_must_occur(opened):
+    browser = opened(run_of(passed("float16-8x8"), passed("float16-4x4"), passed("float32-8x8")))
+    one_of(browser, "#search").send_keys("FLOAT16 8x8")
+    assert ids(browser) == ["unit/row_sum/float16-8x8"]
+    one_of(browser, "#search").send_keys(" nonsense")
+    assert one_of(browser, "#rows").text == "No case matches."
+
+
+def test_numbers_are_sorted_as_numbers_in_both_directions(opened):
+    browser = opened(run_of(*(_with_ratio(ratio) for ratio in (9.0, 10.5, 100.0, 1e6, 1.25))))
+    click_heading(browser, "ratio")
+    assert column(browser, "ratio") == ["1e+06", "100", "10.5", "9", "1.25"]
+    click_heading(browser, "ratio")
+    assert column(browser, "ratio") == ["1.25", "9", "10.5", "100", "1e+06"]
+    assert one_of(browser, "[aria-sort]").get_attribute("aria-sort") == "ascending"
+
+
+def _with_ratio(ratio):
+    case = regressed(f"r{ratio}")
+    finding = replace(case.verdict.findings[0], ratio=ratio)
+    return replace(case, verdict=replace(case.verdict, findings=(finding,)))
+
+
+def test_ten_thousand_cases_a_hundred_at_a_time(opened, thousands):
+    browser = opened(thousands)
+    assert len(ids(browser)) == 100
+    assert one_of(browser, "#page").text == "1 to 100 of 10,000"
+    first = ids(browser)
+    one_of(browser, "#next-page").click()
+    assert one_of(browser, "#page").text == "101 to 200 of 10,000"
+    assert not set(first) & set(ids(browser))
+    one_of(browser, "#search").send_keys("x9999")
+    assert [id.rpartition("x")[2] for id in ids(browser)] == ["9999"]
+    assert not one_of(browser, "#pager").is_displayed()
+
+
+def test_ten_thousand_cases_are_there_within_seconds(opened, thousands):
+    browser = opened(thousands)
+    assert browser.execute_script("return performance.getEntriesByType('navigation')[0].duration") < 5_000
+
+
+def test_a_case_is_opened_walked_from_and_closed_by_keys(opened):
+    browser = opened(road())
+    all_of(browser, "#rows a")[0].send_keys("\n")
+    assert browser.current_url.endswith("#unit/row_sum/float16-8x256")
+    assert "mean_abs_error is 4.9 times the baseline's" in detail(browser)
+    one_of(browser, "#detail").send_keys("j")
+    assert "unit/row_sum/float16-16x64" in detail(browser)
+    assert "no baseline in" in detail(browser)
+    one_of(browser, "#detail").send_keys("\ue00c")  # Escape
+    assert not one_of(browser, "#detail").is_displayed()
+    assert browser.switch_to.active_element.text == "unit/row_sum/float16-16x64"
+
+
+def test_a_link_to_a_case_shows_all_that_is_known_of_it(opened):
+    browser = opened(road(), "unit/row_sum/float16-8x256")
+    text = detail(browser)
+    for part in (
+        "suites/unit/row_sum.yaml:14",
+        "suite float16",
+        "Ada <ada@example.org>",
+        "first version",
+        "cc01…",
+        "[3]",
+    ):
+        assert part in text
+    assert [figure.get_attribute("aria-label") for figure in all_of(browser, "#detail svg")] == [
+        "share of elements in each bin",
+        "share of elements with at most this error",
+    ]
+    assert len(all_of(browser, ".bar-now")) == 2
+    assert all_of(browser, ".plain tr.bad")
+
+
+def test_charts_have_no_broken_numbers_at_the_edges_of_the_floats(opened):
+    case = regressed()
+    edges = replace(case.outcome.comparisons[0].histogram, bins=[0, 1, 3, 4, 8187], counts=[1, 1, 1, 1, 1])
+    comparison = replace(case.outcome.comparisons[0], histogram=edges, heat=[0.0, 5e-324, 1e308])
+    browser = opened(run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,)))), case.id)
+    assert all_of(browser, "#detail svg")
+    assert "NaN" not in one_of(browser, "#detail").get_attribute("innerHTML")
+    assert "Infinity" not in one_of(browser, "#detail").get_attribute("innerHTML")
+
+
+def test_a_failure_shows_its_traceback(opened):
+    assert "Traceback (most recent call last)" in detail(opened(run_of(crashed()), "unit/row_sum/crashes"))
+
+
+def test_a_case_beyond_the_limit_says_where_its_details_are(opened, thousands):
+    last = thousands.results[-1]
+    assert "left out to keep the report small" in detail(opened(thousands, last.id))
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "50% & #1?"])
+def test_a_name_is_text_wherever_it_stands(opened, name):
+    case = regressed(name, parameters={name: name}, tags=(name,))
+    finding = replace(case.verdict.findings[0], message=name, output=name)
+    browser = opened(run_of(replace(case, verdict=replace(case.verdict, message=name, findings=(finding,)))))
+    one_of(browser, "#rows a").click()
+    assert one_of(browser, "#detail h2").text == f"unit/row_sum/{name}"
+    assert all_of(browser, "img") == []
+    assert len(all_of(browser, "script")) == 3
+
+
+def test_a_phone_shows_the_table_without_scrolling_sideways(opened):
+    browser = opened(run_of(regressed(), crashed()))
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+        one_of(browser, "#rows a").click()
+        assert one_of(browser, "#detail").rect["width"] <= 400
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,0 +1,26 @@
+"""The reports of a run in one folder."""
+
+import pytest
+
+from precreg.errors import UserError
+from precreg.report.files import write_reports
+from precreg.report.record import read
+from tests.report.made import road
+
+
+def test_four_files_are_written_and_named(tmp_path):
+    written = write_reports(road(), tmp_path / "reports", "gitlab")
+    assert [path.name for path in written] == ["record.json", "junit.xml", "report.html", "summary.md"]
+    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == sorted(path.name for path in written)
+
+
+def test_every_report_can_be_made_again_from_the_record(tmp_path):
+    first = write_reports(road(), tmp_path / "a", "strict")
+    again = write_reports(read(first[0]), tmp_path / "b", "strict")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+
+
+def test_a_folder_that_cannot_be_is_a_mistake_of_the_user(tmp_path):
+    (tmp_path / "reports").write_text("in the way")
+    with pytest.raises(UserError, match="not-writable"):
+        write_reports(road(), tmp_path / "reports", "gitlab")

@@ -1,0 +1,143 @@
+"""report.html as text: one file, inert whatever a record holds, small whatever a run holds. tests/browser opens it."""
+
+import base64
+import hashlib
+import json
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.report import html
+from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the text of its scripts by id."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.scripts, self.text, self._inside = [], {}, "", None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag == "script":
+            self._inside = dict(attributes).get("id", "code")
+            self.scripts[self._inside] = ""
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self._inside = None
+
+    def handle_data(self, data):
+        if self._inside:
+            self.scripts[self._inside] += data
+        else:
+            self.text += data
+
+    def data(self, name):
+        return json.loads(self.scripts[name])
+
+
+def page(*results, **changes):
+    return Page(html.render(run_of(*results, **changes)))
+
+
+@pytest.fixture(scope="module")
+def thousands():
+    return large(10_000)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    '"><img onerror=x>',
+    "{{ 7 * 7 }}",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_of_a_record_is_neither_markup_nor_code(text):
+    case = regressed(text, parameters={text: text}, tags=(text,))
+    changed = {
+        "project": text,
+        "orphans": (text,),
+        "started": text,
+        "environment": replace(road().environment, label=text, facts={text: text}),
+        "git": replace(road().git, branch=text, commit=text),
+    }
+    hostile = page(case, crashed(text, text), improved(text), **changed)
+    tame = page(regressed("tame"), crashed("tame"), improved("tame"), orphans=("tame",))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in tame.elements]
+    assert hostile.data("data")["rows"][0][0] == f"unit/row_sum/{text}"
+    assert text in hostile.text
+
+
+def test_nothing_is_fetched():
+    written = html.render(road())
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|\bsrc=|@import|url\(", written)
+    assert not [tag for tag, _ in Page(written).elements if tag in ("link", "img", "iframe", "object")]
+
+
+def test_the_policy_lets_only_the_pages_own_script_run():
+    written = page(regressed())
+    policy = next(attributes["content"] for tag, attributes in written.elements if "http-equiv" in attributes)
+    digest = base64.b64encode(hashlib.sha256(written.scripts["code"].encode()).digest()).decode()
+    assert "default-src 'none'" in policy
+    assert f"script-src 'sha256-{digest}';" in policy
+
+
+def test_rows_are_worst_first_and_say_what_the_terminal_says():
+    rows = page(passed(), proposed(), regressed()).data("data")["rows"]
+    assert [row[2] for row in rows] == ["failed", "proposed", "passed"]
+    assert rows[0][3:] == ["regressed", "mean_abs_error", "0.1175", "0.024", "4.9", 0.0004, "0.4 ms"]
+    assert rows[1][4:8] == ["", "", "", ""]
+    assert rows[2][4:8] == ["mean_abs_error", "5.05e-06", "5.05e-06", "1"]
+
+
+def test_the_overview_says_what_the_terminal_says():
+    text = page(regressed(), orphans=("unit/old/x",)).text
+    for part in ("1 case is worse than what was accepted", "cpu-x86_64", "1a2b3c4d", "0.31 s", "unit/old/x", "2.4.6"):
+        assert part in text
+
+
+def test_an_empty_run_has_a_page():
+    assert "Nothing was selected" in page(exit_code=2).text
+
+
+def test_a_run_outside_git_has_a_page():
+    assert "none" in page(regressed(), git=None).text
+
+
+def test_ten_thousand_cases_stay_small_and_are_written_in_seconds(thousands):
+    began = time.process_time()
+    written = html.render(thousands)
+    assert time.process_time() - began < 20
+    assert len(written.encode()) < 30e6
+    data = Page(written)
+    assert len(data.data("data")["rows"]) == 10_000
+    details = data.data("details")
+    assert {case.id for case in thousands.results if case.verdict.status == "failed"} < set(details)
+    assert len(details) == 200 + html.MOST_PASSED_IN_DETAIL
+
+
+def test_ten_thousand_failures_stay_small_and_the_worst_keep_their_details(thousands):
+    failing = large(2_000, share_failed=1.0)
+    results = tuple(replace(case, id=f"{case.id}-{copy}") for copy in range(5) for case in failing.results)
+    written = html.render(replace(failing, results=results))
+    assert len(written.encode()) < 30e6
+    data = Page(written)
+    details = data.data("details")
+    assert 500 < len(details) < 10_000
+    assert list(details) == [row[0] for row in data.data("data")["rows"][: len(details)]]
+
+
+def test_json_in_a_script_reads_back():
+    value = {"<!--": ["</script>", "&amp;", "\u2028\u2029", "é"]}
+    text = html.json_for_script(value)
+    assert json.loads(text) == value
+    assert not set("<>&\u2028\u2029") & set(text)

@@ -1,0 +1,126 @@
+"""JUnit XML: held to Jenkins' schema in the strict dialect, read as GitLab reads it in the other."""
+
+import hashlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+from msgspec.structs import replace
+
+from precreg.report.junit import render
+from precreg.types import Execution, Finding, Outcome, Reason, Status, Verdict
+from tests.report.golden import RECORD, expected, settled
+from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of, skipped, verdict
+
+JENKINS = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit-10.xsd")))
+STATUSES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+EVERYTHING = run_of(
+    regressed("m", tier="model"), crashed(), proposed(), skipped(), improved(), passed("i", tier="integration")
+)
+
+
+def valid(xml):
+    return JENKINS.validate(etree.fromstring(xml.encode()))
+
+
+def as_gitlab_reads(xml):
+    """Return what a merge request shows: by identity, status and text, and the file that can be copied."""
+    root = ElementTree.fromstring(xml)
+    assert root.tag in ("testsuites", "testsuite")
+    seen = {}
+    for suite in root.iter("testsuite"):
+        for case in suite.iter("testcase"):
+            identity = hashlib.sha256(f"{suite.get('name')}_{case.get('classname')}_{case.get('name')}".encode())
+            found = next((child for child in case if child.tag in STATUSES), None)
+            status = "success" if found is None else STATUSES[found.tag]
+            text = "" if found is None else (found.text or "")
+            seen.setdefault(identity.hexdigest(), (case.get("name"), status, text, case.get("file")))
+    return list(seen.values())
+
+
+@pytest.mark.parametrize(("dialect", "name"), [("gitlab", "junit.xml"), ("strict", "junit-strict.xml")])
+def test_the_golden_record_gives_the_golden_file(dialect, name):
+    assert settled(render(RECORD, dialect)) == settled(expected(name))
+
+
+@pytest.mark.parametrize("record", [EVERYTHING, run_of(), road()], ids=["everything", "nothing", "road"])
+def test_the_strict_dialect_keeps_jenkins_schema(record):
+    assert valid(render(record, "strict")), JENKINS.error_log
+
+
+def test_the_schema_would_refuse_the_other_dialect():
+    assert not valid(render(EVERYTHING, "gitlab"))
+
+
+def test_a_reviewer_sees_status_text_and_file_in_gitlab():
+    seen = {name: rest for name, *rest in as_gitlab_reads(render(EVERYTHING, "gitlab"))}
+    status, text, file = seen["m"]
+    assert (status, file) == ("failed", "suites/unit/row_sum.yaml")
+    assert "mean_abs_error is 4.9 times the baseline's (0.1175 against 0.024" in text
+    assert "rms_error       0.1405   0.0299    4.7    1.1" in text
+    assert "accepted 2026-11-02 at 0c1d2e3f: first version" in text
+    assert seen["crashes"][0] == "error"
+    assert "ValueError: no" in seen["crashes"][1]
+    assert [seen[name][0] for name in ("float16-16x64", "on-npu", "better", "i")] == ["skipped"] * 2 + ["success"] * 2
+
+
+def test_names_hold_nothing_that_changes_from_run_to_run():
+    again = replace(EVERYTHING, started="2027", duration_s=9.0, git=None, results=EVERYTHING.results[::-1])
+    assert render(again, "strict") == render(EVERYTHING, "strict")
+    root = ElementTree.fromstring(render(EVERYTHING, "strict"))
+    assert [suite.get("name") for suite in root] == ["precreg.unit", "precreg.integration", "precreg.model"]
+    assert {case.get("classname") for case in root[0]} == {"unit.row_sum"}
+
+
+def test_totals_are_those_of_the_cases():
+    root = ElementTree.fromstring(render(EVERYTHING, "strict"))
+    assert {name: root.get(name) for name in ("tests", "failures", "errors")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "1",
+    }
+    assert (root[0].get("tests"), root[0].get("skipped")) == ("4", "2")
+
+
+def test_skipped_and_proposed_say_why_in_the_only_place_there_is():
+    root = ElementTree.fromstring(render(EVERYTHING, "gitlab"))
+    messages = [found.get("message") for found in root.iter("skipped")]
+    assert messages == ["new: no baseline in cpu-x86_64, cpu, generic", "unavailable: device:npu is not there"]
+
+
+def test_times_are_plain_decimals_however_short():
+    instant = replace(passed().outcome, execution=Execution(duration_s=1e-9))
+    root = ElementTree.fromstring(render(run_of(passed(outcome=instant)), "strict"))
+    assert root.get("time") == root[0].get("time") == root[0][0].get("time") == "0.000000"
+
+
+def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
+    record = run_of(passed("a"), regressed("a\x01"), passed("a\x02"))
+    assert [(name, status) for name, status, *_ in as_gitlab_reads(render(record, "gitlab"))] == [("a", "failed")]
+
+
+@given(st.text(st.characters()))
+def test_any_text_gives_xml_that_a_parser_reads(text):
+    finding = Finding(Reason.REGRESSED, text, text, text or "m", current=1.0)
+    failed = regressed(text, verdict=Verdict(Status.FAILED, Reason.REGRESSED, text, (finding,)), suite=text)
+    record = run_of(
+        failed, crashed("c", detail=text), skipped(verdict=verdict(Reason.UNAVAILABLE, Status.SKIPPED, text))
+    )
+    assert valid(render(record, "strict")), JENKINS.error_log
+    assert len(as_gitlab_reads(render(record, "gitlab"))) == 3
+
+
+def test_ten_thousand_failures_stay_below_gitlabs_limit():
+    detail = "Traceback (most recent call last):\n" + "  a line of a traceback in some file\n" * 200
+    failing = replace(large(1), results=tuple(crashed(f"case-{i}", detail) for i in range(10_000)))
+    assert len(render(failing, "gitlab").encode()) < 30e6
+
+
+def test_an_outcome_without_comparisons_has_a_body():
+    missing = regressed(outcome=Outcome("x", "1:d", Execution()), tolerances={}, baseline=None)
+    (_, status, text, _) = as_gitlab_reads(render(run_of(missing), "gitlab"))[0]
+    assert status == "failed"
+    assert "suites/unit/row_sum.yaml:1" in text

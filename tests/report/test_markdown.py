@@ -1,0 +1,66 @@
+"""summary.md: as GitLab's and GitHub's Markdown read it."""
+
+import pytest
+from markdown_it import MarkdownIt
+from msgspec.structs import replace
+
+from precreg.report.markdown import code, escaped, render
+from tests.report.golden import RECORD, expected
+from tests.report.made import crashed, improved, passed, regressed, road, run_of
+
+HOSTILE = ["a|b", "`a`", "``", "|`|", "<script>alert(1)</script>", "a\nb", "[a](javascript:b)", "**a**", "\\|", "&lt;"]
+
+
+def cells(markdown):
+    """Return the text of every cell, row by row, as a Markdown parser reads the table."""
+    rows, row = [], None
+    for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown):
+        if token.type == "tr_open":
+            rows.append(row := [])
+        elif token.type == "inline" and row is not None:
+            assert not {child.type for child in token.children} & {"html_inline", "link_open", "strong_open"}
+            row.append("".join(child.content for child in token.children))
+    return rows
+
+
+def test_the_golden_record_gives_the_golden_text():
+    assert render(RECORD) == expected("summary.md")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_stays_text_in_its_own_cell(text):
+    case = regressed(text)
+    findings = tuple(replace(finding, output=text) for finding in case.verdict.findings)
+    (_, row) = cells(render(run_of(replace(case, verdict=replace(case.verdict, findings=findings)))))
+    assert len(row) == 9
+    assert row[1] == f"unit/row_sum/{text}".replace("\n", " ")
+    assert row[3] == text.replace("\n", " ")
+
+
+def test_code_is_fenced_by_more_backticks_than_it_has():
+    assert (code("a"), code("a`b"), code("``")) == ("`a`", "`` a`b ``", "``` `` ```")
+
+
+def test_metric_names_stay_readable_in_the_source():
+    assert escaped("mean_abs_error") == "mean_abs_error"
+
+
+def test_the_worst_fifty_and_a_count():
+    text = render(run_of(*(regressed(f"{i:03}") for i in range(60))))
+    assert text.count("| failed |") == 50
+    assert "\n\nAnd 10 more in the report.\n" in text
+
+
+def test_improved_cases_and_orphans_are_named():
+    text = render(run_of(improved(), passed(), orphans=("unit/old/x",)))
+    assert "Improved: `unit/row_sum/better`." in text
+    assert "Baselines without a case: `unit/old/x`." in text
+    assert "|" not in text
+
+
+def test_a_case_without_figures_has_empty_cells():
+    assert cells(render(run_of(crashed())))[1] == ["error", "unit/row_sum/crashes", "subject_error", *[""] * 6]
+
+
+def test_a_run_outside_git_says_so():
+    assert "no commit" in render(road(git=None))

@@ -1,0 +1,204 @@
+"""Records: written without loss, read with care, merged in any order."""
+
+import struct
+from itertools import permutations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from precreg.errors import UserError
+from precreg.report.record import merge, read, write
+from precreg.types import GitState
+from tests.report.made import crashed, passed, proposed, regressed, road, run_of
+
+EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
+
+
+def bits(value):
+    return struct.pack("<d", value)
+
+
+def with_metrics(values):
+    case = regressed()
+    comparison = replace(case.outcome.comparisons[0], metrics={f"m{i}": value for i, value in enumerate(values)})
+    return run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,))))
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)).map(lambda some: EDGES + some))
+def test_floats_come_back_with_their_bits(tmp_path_factory, values):
+    path = tmp_path_factory.getbasetemp() / "floats.json"
+    write(with_metrics(values), path)
+    metrics = read(path).results[0].outcome.comparisons[0].metrics
+    assert [bits(value) for value in metrics.values()] == [bits(value) for value in values]
+
+
+def test_a_record_comes_back_as_it_was(tmp_path):
+    case = regressed()
+    worst = replace(case.outcome.comparisons[0].worst, actual=["nan", 2**63], reference=["-inf", "(1+2j)"])
+    comparison = replace(case.outcome.comparisons[0], worst=worst)
+    record = run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,))), crashed(), proposed())
+    write(record, tmp_path / "record.json")
+    assert read(tmp_path / "record.json") == record
+
+
+def test_a_record_is_one_line(tmp_path):
+    write(road(), tmp_path / "record.json")
+    data = (tmp_path / "record.json").read_bytes()
+    assert data.count(b"\n") == 1
+    assert data.endswith(b"}\n")
+
+
+def test_what_a_later_version_adds_within_the_schema_is_passed_over(tmp_path):
+    fields = msgspec.to_builtins(road()) | {"weather": "fine"}
+    fields["results"][0]["mood"] = [1]
+    (tmp_path / "r.json").write_bytes(msgspec.json.encode(fields))
+    assert read(tmp_path / "r.json") == road()
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "says"),
+    [
+        ("", "unreadable-record", "truncated"),
+        ("\x00", "unreadable-record", "malformed"),
+        ('{"schema": ' + "[" * 100_000, "unreadable-record", "Expected `str`"),
+        ('{"x": ' + "[" * 100_000, "unreadable-record", "recursion"),
+        ("[]", "unreadable-record", "Expected `object`, got `array`"),
+        ('{"cases": {}}', "unreadable-record", "`schema`"),
+        ('{"schema": "precreg-baseline/1"}', "unreadable-record", "schema='precreg-baseline/1'"),
+        ('{"schema": "precreg-record/one"}', "unreadable-record", "schema='precreg-record/one'"),
+        ('{"schema": "precreg-record/2", "x": 1}', "future-schema", "schema=precreg-record/2"),
+        ('{"schema": "precreg-record/1"}', "unreadable-record", "`precreg`"),
+    ],
+)
+def test_what_is_no_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, text, slug, says):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        read(path)
+    assert (raised.value.slug, raised.value.file) == (slug, str(path))
+    assert says in raised.value.message
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "r.json").write_bytes(b'{"schema": "\xff"}')
+    with pytest.raises(UserError, match="utf-8"):
+        read(tmp_path / "r.json")
+
+
+def test_half_a_record_is_refused(tmp_path):
+    write(road(), tmp_path / "r.json")
+    data = (tmp_path / "r.json").read_bytes()
+    (tmp_path / "r.json").write_bytes(data[: len(data) // 2])
+    with pytest.raises(UserError, match="truncated"):
+        read(tmp_path / "r.json")
+
+
+def test_a_value_of_another_kind_is_named_by_its_path(tmp_path):
+    fields = msgspec.to_builtins(road())
+    fields["results"][1]["verdict"]["status"] = "fine"
+    (tmp_path / "r.json").write_bytes(msgspec.json.encode(fields))
+    with pytest.raises(UserError, match=r"\$\.results\[1\]\.verdict\.status"):
+        read(tmp_path / "r.json")
+
+
+def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path):
+    with pytest.raises(UserError) as missing:
+        read(tmp_path / "none.json")
+    with pytest.raises(UserError) as folder:
+        read(tmp_path)
+    assert (missing.value.slug, folder.value.slug) == ("missing-file", "unreadable-record")
+
+
+# Merging
+
+
+def test_shards_make_the_whole_run():
+    one = run_of(passed("c"), passed("a"), duration_s=2.0, started="2026-11-21T09:00:05+00:00", exit_code=0)
+    other = run_of(regressed("b"), duration_s=1.0, orphans=("unit/x/y",))
+    merged = merge([one, other])
+    assert [result.name for result in merged.results] == ["a", "b", "c"]
+    assert (merged.duration_s, merged.started, merged.exit_code) == (2.0, "2026-11-21T09:00:00+00:00", 1)
+    assert merged.orphans == ()
+
+
+def test_orphans_of_every_shard_and_selections_in_common_are_kept():
+    one = run_of(passed("a"), orphans=("unit/x", "unit/y"), selection={"shard": "1/2", "tags": ["fast"]})
+    other = run_of(passed("b"), orphans=("unit/y",), selection={"shard": "2/2", "tags": ["fast"]})
+    merged = merge([one, other])
+    assert (merged.orphans, merged.selection) == (("unit/y",), {"tags": ["fast"]})
+
+
+def test_a_case_in_two_shards_is_kept_once():
+    again = replace(passed(), outcome=replace(passed().outcome, comparisons=()))
+    assert len(merge([run_of(passed()), run_of(again), run_of(passed())]).results) == 1
+
+
+def test_two_verdicts_of_one_case_are_refused():
+    with pytest.raises(UserError) as raised:
+        merge([run_of(passed("a")), run_of(regressed("a"))])
+    assert raised.value.slug == "mixed-records"
+    assert "unit/row_sum/a" in raised.value.message
+    assert "failed (" in raised.value.message
+    assert "passed (" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"project": "other"}, "project=other and road"),
+        ({"precreg": "0.2.0"}, "precreg version=0.1.0 and 0.2.0"),
+        ({"ci": True}, "ci=False and True"),
+        ({"git": None}, "commit=1a2b3c4d5e6f and None"),
+        ({"git": GitState("ffff", "main", False, "Ada")}, "commit=1a2b3c4d5e6f and ffff"),
+        ({"environment": replace(road().environment, label="npu")}, "environment="),
+    ],
+)
+def test_records_of_different_runs_are_refused_and_told_apart(change, says):
+    with pytest.raises(UserError) as raised:
+        merge([road(), road(**change)])
+    assert raised.value.slug == "mixed-records"
+    assert says in raised.value.message
+
+
+def test_a_merge_without_a_case_keeps_what_its_shards_said():
+    assert merge([run_of(exit_code=0), run_of(exit_code=0)]).exit_code == 0
+    assert merge([run_of(exit_code=0), run_of(exit_code=2)]).exit_code == 2
+    assert merge([run_of(exit_code=2), run_of(passed(), exit_code=0)]).exit_code == 0
+
+
+def test_nothing_cannot_be_merged():
+    with pytest.raises(ValueError, match="at least one record"):
+        merge([])
+
+
+CASES = [make(name) for name in "abc" for make in (passed,)] + [regressed("d"), crashed("e"), proposed("f")]
+texts = st.sampled_from(["", "x", "y | z", "z"])
+shards = st.builds(
+    lambda results, duration, orphans, fingerprint, facts, dirty, branch, selection: run_of(
+        *results,
+        duration_s=duration,
+        orphans=tuple(orphans),
+        environment=replace(road().environment, fingerprint=fingerprint, facts=facts),
+        git=GitState("1a2b", branch, dirty, "Ada"),
+        selection=selection,
+        exit_code=0,
+    ),
+    st.lists(st.sampled_from(CASES), unique_by=lambda case: case.id),
+    st.floats(0, 1e6),
+    st.sets(st.sampled_from(["unit/o/1", "unit/o/2"])),
+    texts,
+    st.dictionaries(st.sampled_from(["numpy", "cpu"]), texts),
+    st.booleans(),
+    texts,
+    st.dictionaries(st.sampled_from(["shard", "tags"]), texts),
+)
+
+
+@given(st.lists(shards, min_size=1, max_size=4))
+def test_order_and_grouping_of_shards_do_not_matter(records):
+    whole = merge(records)
+    assert all(merge(order) == whole for order in permutations(records))
+    assert all(merge([merge(records[:cut]), merge(records[cut:])]) == whole for cut in range(1, len(records)))

@@ -1,0 +1,78 @@
+"""The summary on a terminal and in a log."""
+
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from precreg.report.terminal import render
+from tests.report.golden import RECORD, WRITTEN, expected, settled
+from tests.report.made import crashed, improved, passed, proposed, regressed, road, run_of
+
+
+def test_the_golden_record_gives_the_golden_text():
+    assert settled(render(RECORD, colour=False, reports=WRITTEN)) == settled(expected("terminal.txt"))
+
+
+def test_colour_adds_nothing_but_colour():
+    coloured = render(RECORD, colour=True, reports=WRITTEN)
+    assert click.unstyle(coloured) == render(RECORD, colour=False, reports=WRITTEN)
+    assert coloured.count("\x1b[31m\x1b[1m") == 2  # FAILED, and the last line
+
+
+def test_passed_cases_are_shown_when_asked_for():
+    assert "float32-8x256" not in render(road(), colour=False)
+    assert "passed   unit/row_sum/float32-8x256   identical\n" in render(road(), colour=False, verbose=True)
+
+
+def test_the_worst_twenty_are_shown_and_the_others_counted():
+    text = render(run_of(*(regressed(f"case-{i:02}") for i in range(23))), colour=False)
+    assert text.count("FAILED   ") == 20
+    assert "... and 3 more in the report\n" in text
+
+
+def test_an_error_shows_the_end_of_what_was_raised():
+    text = render(run_of(crashed(), exit_code=2), colour=False)
+    assert "ERROR    unit/row_sum/crashes   subject_error\n" in text
+    assert "         ValueError: no\n" in text
+    assert text.endswith("exit 2: 1 case could not be judged: 1 subject_error\n")
+
+
+def test_orphans_are_warned_of_and_many_are_counted():
+    text = render(road(orphans=tuple(f"unit/old/{i}" for i in range(7))), colour=False)
+    assert (
+        "warning   baselines without a case: unit/old/0, unit/old/1, unit/old/2, unit/old/3, unit/old/4 and 2 more"
+        in text
+    )
+
+
+def test_improved_cases_are_named_and_may_be_accepted():
+    text = render(run_of(improved(), exit_code=0), colour=False)
+    assert "improved  unit/row_sum/better\n" in text
+    assert "precreg baseline accept" in text
+
+
+def test_ci_is_not_told_to_accept():
+    assert "precreg baseline accept" not in render(road(ci=True), colour=False)
+
+
+def test_a_run_in_which_all_is_well_is_four_lines():
+    text = render(run_of(passed(), exit_code=0), colour=False, reports=[Path("reports/report.html")])
+    assert text.splitlines()[1:] == [
+        "",
+        "",
+        "1 passed in 0.31 s",
+        "reports   reports/report.html",
+        "exit 0: nothing is worse than what was accepted",
+    ]
+
+
+def test_uncommitted_changes_and_a_missing_repository_are_said():
+    dirty = road(git=replace(road().git, dirty=True))
+    assert "commit 1a2b3c4d with uncommitted changes\n" in render(dirty, colour=False)
+    assert "commit none\n" in render(road(git=None), colour=False)
+
+
+def test_text_of_a_case_cannot_steer_the_terminal():
+    case = crashed(detail="\x1b[2J\x1b]0;title\x07 all passed")
+    assert "\x1b" not in render(run_of(case, proposed("\x1b[1mbold")), colour=False)
