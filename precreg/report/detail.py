@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import isfinite
 from statistics import fmean
 from typing import Any
@@ -130,9 +131,11 @@ def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
 
 
 def _positions(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
+    """Yield the first positions, which are the worst of their seed."""
     if positions is None:
         return
-    for index, actual, reference in zip(positions.index, positions.actual, positions.reference, strict=True):
+    elements = zip(positions.index, positions.actual, positions.reference, strict=True)
+    for index, actual, reference in islice(elements, MOST_POSITIONS):
         place = ", ".join(map(str, unravelled(index, comparison.shape)))
         yield [str(comparison.seed), f"[{place}]", *_pair(actual, reference)]
 
