@@ -3,14 +3,14 @@
 import shutil
 
 import pytest
+from selenium import webdriver as selenium
 
 
 @pytest.fixture(scope="session")
 def browser():
-    selenium = pytest.importorskip("selenium.webdriver")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("there is no chromium with its chromedriver")
+    assert chromium, "the browser's tests need chromium and chromedriver: `make browser` installs them on Debian"
+    assert driver, "chromium is here, its chromedriver is not"
     options = selenium.ChromeOptions()
     options.binary_location = chromium
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"):

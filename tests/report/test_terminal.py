@@ -56,10 +56,9 @@ def test_ci_is_not_told_to_accept():
     assert "precreg baseline accept" not in render(road(ci=True), colour=False)
 
 
-def test_a_run_in_which_all_is_well_is_four_lines():
+def test_a_run_in_which_all_is_well_is_short():
     text = render(run_of(passed(), exit_code=0), colour=False, reports=[Path("reports/report.html")])
     assert text.splitlines()[1:] == [
-        "",
         "",
         "1 passed in 0.31 s",
         "reports   reports/report.html",
