@@ -34,13 +34,11 @@ def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: S
     """
     results = describe.worst_first(record.results)
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
-    lines = [_heading(record), ""]
-    for result in shown[:MOST_CASES]:
-        lines += _case(result)
+    listed = [line for result in shown[:MOST_CASES] for line in _case(result)]
     if len(shown) > MOST_CASES:
-        lines.append(f"... and {len(shown) - MOST_CASES} more in the report")
-    lines += ["", *_ending(record, results, reports)]
-    text = describe.plain("\n".join(line.rstrip() for line in lines)) + "\n"
+        listed.append(f"... and {len(shown) - MOST_CASES} more in the report")
+    paragraphs = [[_heading(record)], listed, _ending(record, results, reports)]
+    text = describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
 
 
