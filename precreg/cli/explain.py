@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from precreg.baseline.proposal import pending
 from precreg.baseline.store import Baselines
 from precreg.cli.selecting import find_project
 from precreg.errors import UserError, nearest
 from precreg.execute.environment import detect
 from precreg.suite.expand import load_cases
-from precreg.suite.pyramid import explain, resolve, warnings
+from precreg.suite.pyramid import Row, explain, resolve, warnings
 from precreg.types import Baseline, Case, Environment
 
 Output = tuple[str, str]
@@ -30,9 +31,8 @@ def command(given: Path | None, /, case_id: str, environment: str | None) -> Non
     case = _found(load_cases(project), case_id)
     here = detect(environment)
     baseline = Baselines(project).lookup(case.baseline_id, here.chain)
-    click.echo(
-        "\n".join([*_definition(case), "", *_baseline(case, baseline, here), *_tolerances(case, baseline, here)])
-    )
+    tolerances = (line for output in _outputs(case, baseline, project) for line in _tolerance(case, output, here))
+    click.echo("\n".join([*_definition(case), "", *_baseline(case, baseline, here), *tolerances]))
 
 
 def _found(cases: list[Case], case_id: str) -> Case:
@@ -75,23 +75,30 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
         yield f"            stale: it was accepted for definition {entry.definition}"
 
 
-def _tolerances(case: Case, baseline: Baseline | None, environment: Environment) -> Iterator[str]:
-    for output, dtype in _outputs(case, baseline):
-        yield ""
-        yield f"tolerance of output {output!r} in {dtype}, later layers win (* holds)"
-        rows = explain(case.layers, output, dtype, environment.chain)
-        cells = [(" *"[row.wins], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
-        widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
-        yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
-        tolerance = resolve(case.layers, output, dtype, environment.chain)
-        yield from (f"warning: {warning}" for warning in warnings(tolerance, dtype))
+def _tolerance(case: Case, output: Output, environment: Environment) -> Iterator[str]:
+    name, dtype = output
+    rows = _by_metric(explain(case.layers, name, dtype, environment.chain))
+    cells = [(" *"[row.wins], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
+    widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
+    yield from ("", f"tolerance of output {name!r} in {dtype}, later layers win (* holds)")
+    yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
+    tolerance = resolve(case.layers, name, dtype, environment.chain)
+    yield from (f"warning: {warning}" for warning in warnings(tolerance, dtype))
 
 
-def _outputs(case: Case, baseline: Baseline | None) -> list[Output]:
-    """Take outputs and dtypes from the baseline; before there is one, the case's own dtype stands for them."""
-    if baseline is not None:
-        return [(name, output.dtype) for name, output in baseline.entry.outputs.items()]
-    return [("out", str(case.parameters.get("dtype", "float32")))]
+def _by_metric(rows: Sequence[Row]) -> list[Row]:
+    """Put the layers of each metric together, in their order; leave out what is off that no layer had set."""
+    metrics = list(dict.fromkeys(row.metric for row in rows if row.value is not None))
+    return [row for metric in metrics for row in rows if row.metric == metric]
+
+
+def _outputs(case: Case, baseline: Baseline | None, project: Path) -> list[Output]:
+    """Take outputs and dtypes from the baseline or from what waits to be one; without a run, guess the case's dtype."""
+    proposal = pending(project).get(case.id)
+    entry = baseline.entry if baseline is not None else proposal.entry if proposal is not None else None
+    if entry is None:
+        return [("out", str(case.parameters.get("dtype", "float32")))]
+    return [(name, output.dtype) for name, output in entry.outputs.items()]
 
 
 def _limit(value: float | None) -> str:
