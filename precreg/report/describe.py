@@ -103,9 +103,15 @@ def _higher_is_better(metric: str) -> bool:
 
 
 def notes(verdict: Verdict) -> list[str]:
-    """List the findings without a metric that the verdict's own sentence leaves out."""
-    messages = (finding.message for finding in verdict.findings if not finding.metric)
-    return [message for message in dict.fromkeys(messages) if message not in verdict.message]
+    """List the findings without a metric that the verdict's own sentence leaves out, with their output and seed."""
+    others = (finding for finding in verdict.findings if not finding.metric and finding.message not in verdict.message)
+    return list(dict.fromkeys(map(_note, others)))
+
+
+def _note(finding: Finding) -> str:
+    seed = "" if finding.seed is None else f"seed {finding.seed}"
+    place = ", ".join(filter(None, (finding.output, seed)))
+    return f"{place}: {finding.message}" if place else finding.message
 
 
 def table(rows: Sequence[Row], most: int = 12) -> list[str]:

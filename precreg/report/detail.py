@@ -118,9 +118,9 @@ def _histogram(histogram: Histogram) -> dict[str, Any]:
     return {"zeros": histogram.zeros, "bins": histogram.bins, "counts": histogram.counts}
 
 
-def _heat(comparisons: Sequence[Comparison]) -> list[float]:
+def _heat(comparisons: Sequence[Comparison]) -> list[str]:
     strips = [comparison.heat for comparison in comparisons if comparison.heat]
-    return [float(figure(fmean(group), 3)) for group in zip(*strips, strict=False)]
+    return [figure(fmean(group), 3) for group in zip(*strips, strict=False)]
 
 
 def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:

@@ -29,7 +29,7 @@ MOST_PASSED_IN_DETAIL = 300
 """Cases that passed without change for the better, of which details are kept."""
 
 HEADLINE = "mean_abs_error"
-"""The metric that the table shows of a case without a finding on another."""
+"""The metric that the table shows of a case that passed without a finding on another."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -80,7 +80,7 @@ def _row(result: CaseResult) -> list[Any]:
     """Describe a case in a line: id, tier, status, reason, metric, current, baseline, ratio, seconds, its text."""
     seconds = result.outcome.execution.duration_s
     verdict = result.verdict
-    time = [float(figure(seconds, 3)), duration(seconds)]
+    time = [float(figure(seconds, 3)), duration(seconds) if seconds else ""]
     return [result.id, result.tier, verdict.status, verdict.reason, *_headline(result), *time]
 
 
@@ -88,7 +88,8 @@ def _headline(result: CaseResult) -> list[str]:
     rows = describe.rows(result.verdict)
     if rows:
         return [rows[0].metric, rows[0].current, rows[0].baseline, rows[0].ratio]
-    return next(_headlines_of_outputs(result), ["", "", "", ""])
+    unchanged = _headlines_of_outputs(result) if result.verdict.status is Status.PASSED else iter(())
+    return next(unchanged, ["", "", "", ""])
 
 
 def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:

@@ -55,9 +55,22 @@ def test_a_ratio_barely_above_what_is_allowed_does_not_look_like_it():
     assert (row.ratio, row.allowed) == ("1.10004", "1.1")
 
 
-def test_notes_are_the_messages_that_neither_the_sentence_nor_the_table_has():
-    findings = tuple(Finding(Reason.EMPTY, message, "out") for message in ("no element", "no pair", "no pair"))
-    assert describe.notes(Verdict(Status.FAILED, Reason.EMPTY, "out: no element", findings)) == ["no pair"]
+def test_notes_are_the_findings_that_neither_the_sentence_nor_the_table_has():
+    said = Finding(Reason.EMPTY, "no element", "out", seed=0)
+    findings = (
+        said,
+        Finding(Reason.EMPTY, "no pair", "out", seed=1),
+        Finding(Reason.EMPTY, "gone"),
+        regressed_metric(),
+    )
+    assert describe.notes(Verdict(Status.FAILED, Reason.EMPTY, "out: no element", findings)) == [
+        "out, seed 1: no pair",
+        "gone",
+    ]
+
+
+def regressed_metric():
+    return regressed().verdict.findings[0]
 
 
 def test_a_table_leaves_out_empty_columns_and_counts_what_it_leaves_out():

@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report import html
-from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of
+from precreg.types import Reason, Status
+from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of, verdict
 
 
 class Page(HTMLParser):
@@ -97,6 +98,11 @@ def test_rows_are_worst_first_and_say_what_the_terminal_says():
     assert rows[0][3:] == ["regressed", "mean_abs_error", "0.1175", "0.024", "4.9", 0.0004, "0.4 ms"]
     assert rows[1][4:8] == ["", "", "", ""]
     assert rows[2][4:8] == ["mean_abs_error", "5.05e-06", "5.05e-06", "1"]
+
+
+def test_a_failure_without_a_metric_shows_none_that_did_not_fail():
+    mismatch = verdict(Reason.NON_FINITE_MISMATCH, Status.FAILED, "8 of 945 elements differ", current=8.0, limit=0.0)
+    assert page(regressed(verdict=mismatch)).data("data")["rows"][0][3:8] == ["non_finite_mismatch", *[""] * 4]
 
 
 def test_the_overview_says_what_the_terminal_says():

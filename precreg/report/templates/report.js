@@ -185,12 +185,12 @@ function panelOf(one, detail) {
 function output(one) {
   return [element("h3", {}, "Output ", element("code", {}, one.name)),
     element("p", { class: "note" }, one.about),
+    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), table(["seed", "index", "actual", "reference"], one.nonFinite, ["number right", "id", "number right", "number right"])] : "",
     charts(one),
     heat(one),
     element("h4", {}, "Metrics, means over the seeds"),
     table(["metric", "unit", "current", "baseline", "ratio"], one.metrics, ["id", "soft", "number right", "number right", "number right"]),
     one.worst.length ? [element("h4", {}, "Worst positions"), table(["seed", "index", "actual", "reference", "distance"], one.worst, ["number right", "id", "number right", "number right", "number right"])] : "",
-    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), table(["seed", "index", "actual", "reference"], one.nonFinite, ["number right", "id", "number right", "number right"])] : "",
     element("h4", {}, one.standard ? `Tolerance, standard ${one.standard}` : "Tolerance"),
     table(["limit on", "limit", "layer", "set at"], one.tolerance, ["id", "number", "", "id"]),
     element("h4", {}, "Counts over the seeds"),
@@ -303,8 +303,8 @@ function ticks(low, high) {
 }
 
 function heat({ heat: groups, length }) {
-  const most = Math.max(...groups);
-  if (!groups.length || !most) return "";
+  const most = groups.reduce((one, other) => (Number(other) > Number(one) ? other : one), "0");
+  if (!Number(most)) return "";
   const width = WIDTH * 2 / groups.length;
   const cells = groups.map((mean, at) => drawn("rect", { class: "heat", x: at * width, y: 0, width: width + .2, height: 22, opacity: mean / most },
     drawn("title", {}, `from index ${Math.floor(at * length / groups.length)}: ${mean}`)));
