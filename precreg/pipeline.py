@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,9 +16,8 @@ KEPT_POSITIONS = 5
 """Worst positions that the record keeps of a case that passed; one that did not keeps all."""
 
 
-def results(cases: Sequence[Case], plan: Plan, policy: Policy) -> Iterator[CaseResult]:
+def results(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Baselines) -> Iterator[CaseResult]:
     """Run, measure and judge cases; yield each result as it comes, in no promised order."""
-    baselines = Baselines(plan.project)
     by_id = {case.id: case for case in cases}
     for outcome in outcomes(cases, plan):
         yield judged(by_id[outcome.case], outcome, baselines, plan.environment, policy)
@@ -49,11 +47,6 @@ def judged(case: Case, outcome: Outcome, baselines: Baselines, environment: Envi
         baseline=baseline,
         baseline_id=case.baseline_id,
     )
-
-
-def orphans(project: Path, cases: Iterable[Case], environment: Environment) -> tuple[str, ...]:
-    """Return the baselines that no case looks up any more; meaningless after a selection or in a shard."""
-    return Baselines(project).orphans({case.baseline_id for case in cases}, environment.chain)
 
 
 def _shortened(outcome: Outcome) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,16 +107,7 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
 def entries(project: Path) -> dict[Place, BaselineEntry]:
     """Return everything that was accepted, in every environment, sorted by place."""
     folders = sorted(path for path in (project / FOLDER).glob("*/") if not path.name.startswith("."))
-    return {place: entry for folder in folders for place, entry in _in_environment(project, folder.name).items()}
-
-
-def _in_environment(project: Path, environment: str) -> dict[Place, BaselineEntry]:
-    found: dict[Place, BaselineEntry] = {}
-    for path in sorted((project / FOLDER / environment).glob("*/[!.]*.json")):
-        suite = f"{path.parent.name}/{path.stem}"
-        for name, entry in read_suite(project, environment, suite).items():
-            found[Place(environment, f"{suite}/{name}")] = entry
-    return found
+    return dict(Baselines(project).entries(folder.name for folder in folders))
 
 
 class Baselines:
@@ -128,12 +119,21 @@ class Baselines:
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
         """Return the entry of the first environment of the chain that has the case."""
+        wanted = Place("", baseline_id)
+        suite, name = wanted.suite, wanted.name
         for environment in chain:
-            place = Place(environment, baseline_id)
-            entry = self._suite(environment, place.suite).get(place.name)
+            entry = self._suite(environment, suite).get(name)
             if entry is not None:
-                return Baseline(entry, environment, place.file)
+                return Baseline(entry, environment, baseline_file(environment, suite))
         return None
+
+    def entries(self, environments: Iterable[str]) -> Iterator[tuple[Place, BaselineEntry]]:
+        """Yield everything that was accepted in these environments."""
+        for environment in environments:
+            for path in sorted((self._project / FOLDER / environment).glob("*/[!.]*.json")):
+                suite = f"{path.parent.name}/{path.stem}"
+                for name, entry in self._suite(environment, suite).items():
+                    yield Place(environment, f"{suite}/{name}"), entry
 
     def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> tuple[str, ...]:
         """Return, as text, the entries in the chain's environments that none of the ids looks up."""
@@ -145,8 +145,7 @@ class Baselines:
         return next((place for place, entry in orphans.items() if entry.definition == definition), None)
 
     def _orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[Place, BaselineEntry]:
-        accepted = (item for environment in chain for item in _in_environment(self._project, environment).items())
-        return {place: entry for place, entry in accepted if place.id not in ids}
+        return {place: entry for place, entry in self.entries(chain) if place.id not in ids}
 
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from precreg import __version__, vcs
 from precreg.baseline.proposal import propose
 from precreg.baseline.review import in_ci
+from precreg.baseline.store import Baselines
 from precreg.cli.progress import shown
 from precreg.cli.selecting import parse_shard, selected
 from precreg.errors import UserError
 from precreg.execute import journal
 from precreg.execute.environment import detect
 from precreg.execute.run import Plan
-from precreg.pipeline import orphans, results
+from precreg.pipeline import results
 from precreg.report import terminal
 from precreg.report.files import write_reports
 from precreg.suite.expand import load_cases
@@ -41,10 +42,11 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
     if not cases:
         click.echo(f"no case depends on what changed since {options['changed_since']}")
         return 0
-    environment = detect(options["environment"])
-    record = _record(project, _results(project, cases, environment, options), environment, options)
+    environment, baselines = detect(options["environment"]), Baselines(project)
+    record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     if len(cases) == len(every):
-        record = replace(record, orphans=orphans(project, every, environment))
+        looked_up = {case.baseline_id for case in every}
+        record = replace(record, orphans=baselines.orphans(looked_up, environment.chain))
     record = replace(record, duration_s=round(perf_counter() - began, 3))
     propose(project, record.results, environment, record.git, options["environment"])
     written = write_reports(record, options["output"], options["junit_dialect"])
@@ -62,11 +64,13 @@ def _chosen(project: Path, every: list[Case], options: dict[str, Any]) -> list[C
     return cases if part is None else shard(cases, *part)
 
 
-def _results(project: Path, cases: list[Case], environment: Environment, options: dict[str, Any]) -> list[CaseResult]:
+def _results(
+    project: Path, cases: list[Case], environment: Environment, baselines: Baselines, options: dict[str, Any]
+) -> list[CaseResult]:
     plan = _plan(project, environment, len(cases), options)
     policy = Policy(ci=_is_ci(options), require=options["require"])
     try:
-        return sorted(shown(results(cases, plan, policy), len(cases)), key=lambda result: result.id)
+        return sorted(shown(results(cases, plan, policy, baselines), len(cases)), key=lambda result: result.id)
     finally:
         if plan.journal is not None:
             plan.journal.close()
