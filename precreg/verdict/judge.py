@@ -1,7 +1,8 @@
 """One case's verdict: a pure function of what was measured, the tolerance, and the baseline.
 
 The first question that finds something decides: was there a result, is it accurate enough, is there a baseline for
-it, did it get worse. A verdict depends on its own case alone, so it is the same in any selection, shard or resume.
+it, did it get worse. A result that is not accurate enough is still held against its baseline, and both are told.
+A verdict depends on its own case alone, so it is the same in any selection, shard or resume.
 """
 
 from __future__ import annotations
@@ -80,15 +81,15 @@ def _findings(
         return [Finding(failure.reason, failure.message)]
     defined_alike = baseline is not None and baseline.entry.definition == case.baseline_definition
     entry = baseline.entry if baseline is not None and defined_alike else None
-    found = (
-        [*structural_findings(outcome, case.role, entry)]
-        or [*_nondeterminism(outcome)]
-        or [*_out_of_tolerance(outcome, tolerances)]
-        or [*_without_baseline(case, outcome, baseline, environment)]
-    )
-    if found or entry is None:
+    found = [*structural_findings(outcome, case.role, entry)] or [*_nondeterminism(outcome)]
+    if found:
         return found
-    return [*_worse(case, outcome, tolerances, entry, environment)] or [*_not_worse(outcome, tolerances, entry)]
+    inaccurate = [*_out_of_tolerance(outcome, tolerances)]
+    unknown = [*_without_baseline(case, outcome, baseline, environment)]
+    if unknown or entry is None:
+        return inaccurate or unknown
+    worse = [*_worse(case, outcome, tolerances, entry, environment)]
+    return inaccurate + worse or [*_not_worse(outcome, tolerances, entry)]
 
 
 def _nondeterminism(outcome: Outcome) -> Iterator[Finding]:

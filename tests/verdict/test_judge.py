@@ -131,6 +131,12 @@ def test_a_regression_inside_the_tolerance_is_found():
     )
 
 
+def test_what_is_inaccurate_and_worse_is_told_both_and_the_bound_decides():
+    given = verdict(on=outcome(comparison(match_ratio=0.5, mean_abs_error=1e-3)))
+    assert given.reason is Reason.OUT_OF_TOLERANCE
+    assert [finding.metric for finding in given.findings] == ["match_ratio", "mean_abs_error"]
+
+
 def test_the_worst_ratio_comes_first():
     given = verdict(on=outcome(comparison(mean_abs_error=2e-6, rms_error=9e-6)))
     assert [finding.metric for finding in given.findings] == ["rms_error", "mean_abs_error"]
