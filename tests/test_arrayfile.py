@@ -1,6 +1,5 @@
 import contextlib
 import io
-import os
 import struct
 import zipfile
 
@@ -108,12 +107,10 @@ def test_ml_dtypes_arrays_are_refused_with_a_way_out(tmp_path, dtype):
     assert "astype('float32')" in refusal(read_array, tmp_path / "a.npy").message
 
 
-def test_unreadable_files_are_refused(tmp_path):
-    path = tmp_path / "a.npy"
+def test_unreadable_files_are_refused(unprivileged):
+    path = unprivileged / "a.npy"
     np.save(path, np.ones(3))
     path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("this user may read everything")
     assert refusal(read_array, path).slug == "bad-array-file"
 
 

@@ -38,13 +38,15 @@ def _described(change: review.Change, verbose: bool) -> Iterator[str]:
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
     for metric in change.metrics:
         if verbose or metric.kind != "same":
-            ratio = "" if metric.ratio is None else f" ({figure(metric.ratio, 3)} times)"
-            values = f"{_figure(metric.old)} -> {_figure(metric.new)}{ratio}"
-            yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {values}"
+            yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_values(metric)}"
 
 
-def _figure(value: float | None) -> str:
-    return "undefined" if value is None else figure(value)
+def _values(metric: review.MetricChange) -> str:
+    before, after = ("undefined" if value is None else figure(value) for value in (metric.old, metric.new))
+    if metric.kind == "new":
+        return after
+    ratio = "" if metric.ratio is None else f" ({figure(metric.ratio, 3)} times)"
+    return f"{before} -> {after}{ratio}"
 
 
 @command.command("accept")

@@ -25,6 +25,9 @@ _RANK = {status: rank for rank, status in enumerate(LABELS)}
 _FACTORS = frozenset({Reason.REGRESSED, Reason.OVER_BUDGET})
 _UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
 
+SHARE_DIGITS = 7
+"""Of match ratios and the like, where what is lost stands in the last digits."""
+
 TAIL_LINES = 20
 TAIL_CHARACTERS = 1500
 """What text reports show of the end of a traceback or of what was printed; the HTML report has all that was kept."""
@@ -91,8 +94,9 @@ def _row(finding: Finding) -> Row:
         current, baseline = apart([finding.current, finding.baseline])
         ratio, allowed = apart([finding.ratio, finding.limit], digits=3)
     else:
-        current, baseline, limit = apart([finding.current, finding.baseline, finding.limit])
-        ratio = "" if finding.ratio is None else figure(finding.ratio, 3)
+        digits = SHARE_DIGITS if _higher_is_better(finding.metric) else 4
+        current, baseline, limit = apart([finding.current, finding.baseline, finding.limit], digits)
+        ratio = "" if finding.ratio is None else figure(finding.ratio, max(digits, 3))
         sign = ">=" if _higher_is_better(finding.metric) else "<="
         allowed = limit and f"{sign} {limit}"
     return Row(finding.output, seed, finding.metric, current or "undefined", baseline, ratio, allowed)
@@ -131,8 +135,8 @@ def provenance(result: CaseResult) -> list[str]:
     if result.baseline is None:
         return [suite]
     entry = result.baseline.entry
-    accepted = f"accepted {entry.date} at {entry.commit[:8]}: {entry.reason}"
-    return [f"baseline  {result.baseline.file}, {accepted}", suite]
+    commit = f" at {entry.commit[:8]}" if entry.commit else ""
+    return [f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}", suite]
 
 
 def tail(result: CaseResult) -> list[str]:

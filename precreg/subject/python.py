@@ -9,6 +9,8 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from precreg.errors import UserError, nearest
 from precreg.subject.call import Call
 from precreg.subject.module_space import ModuleSpace, enter
@@ -22,9 +24,16 @@ def run(spec: str, call: Call) -> Outputs:
     """
     function = _function(spec, enter(call.directory, call.project))
     started = perf_counter_ns()
-    returned = function(**call.inputs, **call.params)
+    returned = _called(function, call)
     duration_s = (perf_counter_ns() - started) / 1e9
     return Outputs(normalise(returned), duration_s)
+
+
+def _called(function: Callable[..., Any], call: Call) -> Any:
+    """Give inputs and params by keyword; a numpy ufunc, which knows no names, gets its inputs in their order."""
+    if isinstance(function, np.ufunc):
+        return function(*call.inputs.values(), **call.params)
+    return function(**call.inputs, **call.params)
 
 
 def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:

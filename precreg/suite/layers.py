@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan
+from math import inf
 from typing import Any, NamedTuple
 
 from precreg.arith.formats import DTYPE_NAMES
@@ -78,11 +78,10 @@ def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
     if key == "standard":
         find_standard(str(value), source.where(*path))
     elif key in METRICS or key in ("rtol", "atol"):
-        least = float("-inf") if key == "mean_log2_ulp" else 0.0
-        if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value < least:
-            raise source.error(
-                "bad-value", f"expected a number that is not negative but got {key}={shown(value)}", *path
-            )
+        least = -2.0 if key == "mean_log2_ulp" else 0.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < inf:
+            message = f"expected a finite number that is not negative but got {key}={shown(value)}"
+            raise source.error("bad-value", message, *path)
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
         raise source.error("unknown-dtype", message, *path)
@@ -106,7 +105,7 @@ def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | 
         raise source.error("unknown-metric", message, *path)
     if growth == "off":
         return None
-    if isinstance(growth, bool) or not isinstance(growth, int | float) or not growth >= 0:
+    if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth < inf:
         raise source.error(
             "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={shown(growth)}", *path
         )

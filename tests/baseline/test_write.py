@@ -3,9 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
-import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,21 +16,6 @@ from tests.baseline.samples import entry
 PLACE = Place("generic", "unit/a/x")
 FORK = multiprocessing.get_context("fork")
 SPAWN = multiprocessing.get_context("spawn")
-
-
-@pytest.fixture
-def unprivileged():
-    """A folder of its own for a user whom permissions hold, which they do not hold root."""
-    folder = Path(tempfile.mkdtemp())
-    if os.geteuid() == 0:
-        os.chown(folder, 65534, 65534)
-        os.seteuid(65534)
-        yield folder
-        os.seteuid(0)
-    else:
-        yield folder
-        folder.chmod(0o700)
-    shutil.rmtree(folder)
 
 
 def in_child(work, *arguments) -> int:

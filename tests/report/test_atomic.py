@@ -1,7 +1,5 @@
 """Files that are the old ones or the new ones."""
 
-import os
-
 import pytest
 
 from precreg.errors import UserError
@@ -21,11 +19,10 @@ def test_a_file_in_the_way_of_the_folder_is_a_mistake_of_the_user(tmp_path):
     assert (raised.value.slug, raised.value.file) == ("not-writable", str(tmp_path / "reports" / "x.txt"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_read_only_folder_is_a_mistake_of_the_user(tmp_path):
-    tmp_path.chmod(0o500)
+def test_a_read_only_folder_is_a_mistake_of_the_user(unprivileged):
+    unprivileged.chmod(0o500)
     with pytest.raises(UserError, match="Permission denied"):
-        atomic.write(tmp_path / "x.txt", "new")
+        atomic.write(unprivileged / "x.txt", "new")
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):

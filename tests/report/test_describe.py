@@ -44,9 +44,9 @@ def test_a_row_tells_a_factor_from_a_limit():
 
 
 def test_a_match_ratio_that_fell_is_held_against_the_baseline_itself():
-    lost = Finding(Reason.REGRESSED, "", "w", "match_ratio", None, 0.99993, 1.0, None, limit=1.0)
+    lost = Finding(Reason.REGRESSED, "", "w", "match_ratio", None, 0.99993, 1.0, 0.99993, limit=1.0)
     (row,) = describe.rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (lost,)))
-    assert (row.current, row.baseline, row.ratio, row.allowed) == ("0.9999", "1", "", ">= 1")
+    assert (row.current, row.baseline, row.ratio, row.allowed) == ("0.99993", "1", "0.99993", ">= 1")
 
 
 def test_a_ratio_barely_above_what_is_allowed_does_not_look_like_it():

@@ -17,6 +17,13 @@ def test_inputs_and_params_come_by_keyword(write, call):
     assert outputs.arrays["out"].tolist() == [0, 2, 4]
 
 
+def test_a_ufunc_gets_its_inputs_in_order(call):
+    inputs = {"y": np.array(1.0), "x": np.array(-1.0)}
+    assert value("numpy:arctan2", call(inputs=inputs)) == np.arctan2(1.0, -1.0)
+    outputs = run("numpy:add", call(inputs=inputs, params={"dtype": "float32"}))
+    assert outputs.arrays["out"].dtype == np.float32
+
+
 def test_the_time_is_that_of_the_function_and_not_of_its_import(write, call):
     write("suites/unit/slow.py", "import time\ntime.sleep(0.5)\ndef f():\n    time.sleep(0.02)\n    return 1.0\n")
     assert 0.02 <= run("slow:f", call()).duration_s < 0.5
