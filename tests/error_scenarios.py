@@ -1,0 +1,184 @@
+"""How to meet each error of docs/errors.md: a small project, what is done wrong in it, and the command that says so."""
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from errno import EMFILE
+from os import strerror
+
+SUITE = """\
+suite: mean
+subject: kernels:mean
+reference: kernels:mean
+matrix:
+  dtype: [float16, float32]
+inputs:
+  x: {shape: [8, 8], dtype: $dtype, normal: {mean: 0, std: 1}}
+"""
+KERNELS = "def mean(x):\n    return x.mean(axis=0)\n"
+FILES = """\
+suite: recorded
+files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
+"""
+BASELINE = '{"schema": "precreg-baseline/1", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
+
+
+class Project:
+    """A project in a folder of its own; `run` gives what `precreg ARGUMENTS` prints, stdout and stderr together."""
+
+    def __init__(self, root, run, monkeypatch):
+        self.root, self.run, self.monkeypatch = root, run, monkeypatch
+        self.suite = root / "suites" / "unit" / "mean.yaml"
+        self.write("suites/unit/mean.yaml", SUITE)
+        self.write("suites/unit/kernels.py", KERNELS)
+
+    def write(self, path, content):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+    def change(self, before, after, path="suites/unit/mean.yaml"):
+        text = (self.root / path).read_text()
+        assert text.count(before) == 1
+        self.write(path, text.replace(before, after))
+
+
+def changed(before, after, *arguments):
+    """Return the scenario of one change to the suite."""
+
+    def scenario(project):
+        project.change(before, after)
+        return project.run(*(arguments or ("list",)))
+
+    return scenario
+
+
+def added(line, *arguments):
+    """Return the scenario of one more line at the end of the suite."""
+    return changed(SUITE, f"{SUITE}{line}\n", *arguments)
+
+
+def written(path, content, *arguments):
+    """Return the scenario of one more file."""
+
+    def scenario(project):
+        project.write(path, content)
+        return project.run(*arguments)
+
+    return scenario
+
+
+def command(*arguments):
+    """Return the scenario in which the command itself is the mistake."""
+    return lambda project: project.run(*arguments)
+
+
+def without_project(project):
+    shutil.rmtree(project.root / "suites")
+    return project.run("list")
+
+
+def with_broken_input(project):
+    project.write("suites/unit/x.npy", "not an array")
+    project.change("normal: {mean: 0, std: 1}", "file: {path: x.npy}")
+    return project.run("run", "--jobs", "0")
+
+
+def with_no_outputs(project):
+    project.change("return x.mean", "x.mean", "suites/unit/kernels.py")
+    return project.run("run", "--jobs", "0")
+
+
+def changed_since_interrupted(project):
+    project.run("run", "--jobs", "0")
+    project.change("axis=0", "axis=1", "suites/unit/kernels.py")
+    return project.run("run", "--resume")
+
+
+def without_repository(project):
+    project.monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.root.parent))
+    return project.run("list", "--changed-since", "main")
+
+
+def in_repository(project):
+    subprocess.run(["git", "init", "-q", project.root], check=True)
+    return project.run("list", "--changed-since", "mian")
+
+
+def in_ci(project):
+    project.monkeypatch.setenv("CI", "true")
+    return project.run("baseline", "accept", "--all", "--reason", "first version")
+
+
+def without_a_free_file(project):
+    def no_file():
+        raise OSError(EMFILE, strerror(EMFILE))
+
+    project.monkeypatch.setattr(tempfile, "TemporaryFile", no_file)
+    return project.run("run", "--jobs", "1")
+
+
+def beside_another_run(project):
+    project.write(".precreg/journal/run.jsonl", "")
+    with (project.root / ".precreg/journal/run.jsonl").open("ab") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        return project.run("run", "--jobs", "0")
+
+
+def from_two_environments(project):
+    project.run("run", "--jobs", "0", "--output", "reports/cpu", "--environment", "cpu")
+    project.run("run", "--jobs", "0", "--output", "reports/npu", "--environment", "npu")
+    return project.run("report", "reports/cpu", "reports/npu")
+
+
+SCENARIOS = {
+    "no-project": without_project,
+    "yaml-syntax": added("tags: [fast"),
+    "yaml-tag": added("tags: !!python/tuple [fast]"),
+    "duplicate-key": added("seeds: 1\nseeds: 3"),
+    "unknown-key": added("sedes: 3"),
+    "bad-value": added("seeds: three"),
+    "missing-key": changed("reference: kernels:mean\n", ""),
+    "unknown-dtype": changed("float16", "flaot16"),
+    "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
+    "unknown-metric": added("tolerance: {max_upl: 4}"),
+    "unknown-standard": added("tolerance: {standard: torch-2.31}"),
+    "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
+    "unknown-reference": changed("$dtype", "$dtpye"),
+    "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),
+    "empty-matrix": changed("[float16, float32]", "[]"),
+    "duplicate-case": changed("[float16, float32]", "[float16, float16]"),
+    "duplicate-suite": written("suites/unit/more/mean.yaml", SUITE, "list"),
+    "outside-project": changed("normal: {mean: 0, std: 1}", "file: {path: ../../../x.npy}"),
+    "missing-module": changed("subject: kernels", "subject: kernel"),
+    "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
+    "bad-outputs": with_no_outputs,
+    "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
+    "bad-array-file": with_broken_input,
+    "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
+    "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
+    "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),
+    "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
+    "future-schema": written(
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/1", "baseline/9"), "baseline", "list"
+    ),
+    "unreadable-record": written("reports/record.json", "{}", "report", "reports"),
+    "unreadable-journal": written(".precreg/journal/run.jsonl", "{}\n", "run", "--resume"),
+    "nothing-to-resume": command("run", "--resume"),
+    "code-changed": changed_since_interrupted,
+    "no-git": without_repository,
+    "unknown-revision": in_repository,
+    "nothing-selected": command("run", "medain"),
+    "unknown-case": command("explain", "unit/mean/float61"),
+    "accept-in-ci": in_ci,
+    "no-proposal": command("baseline", "accept", "unit/mean/float16", "--reason", "first version"),
+    "missing-reason": command("baseline", "accept", "--all"),
+    "no-workers": without_a_free_file,
+    "locked": beside_another_run,
+    "not-writable": written("reports", "in the way", "run", "--jobs", "0"),
+    "operating-system": command("--project", "x" * 300, "list"),
+    "bad-shard": command("run", "--shard", "4/3"),
+    "mixed-records": from_two_environments,
+}
+"""By slug, in the order of ADVICE."""
