@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -15,10 +16,14 @@ def array_digest(array: NDArray[Any]) -> str:
     What is hashed is `float16 4x64`, a newline, and the elements in C order, little-endian; the shape of a scalar
     is empty. -0.0 and 0.0 differ, and so do NaN of different bits. The padding of a longdouble is hashed as zeros.
     """
-    header = f"{array.dtype.name} {'x'.join(map(str, array.shape))}\n"
-    digest = sha256(header.encode())
+    digest = sha256(_header(array.dtype, array.shape))
     digest.update(_bytes(array).data)
     return digest.hexdigest()[:32]
+
+
+@lru_cache
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return f"{dtype.name} {'x'.join(map(str, shape))}\n".encode()
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

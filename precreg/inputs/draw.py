@@ -6,6 +6,7 @@ one word makes one number, the bits do not depend on the blocks.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,16 @@ from precreg.inputs.spec import InputSpec
 
 _BLOCK = 4096
 """Elements at a time: temporaries stay in the cache, and below the size that malloc asks the system for each time."""
+_REMEMBERED = 64
+"""Drawn arrays of at most a block that are kept: the cases of a matrix share inputs, and draw one after the other."""
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 def draw(name: str, spec: InputSpec, seed: int, directory: Path, project: Path) -> NDArray[Any]:
     """Return the array of `spec.shape` and `spec.dtype`, in C order, for an input's name and a seed.
 
-    Complex arrays take two numbers per element, real part first. `directory` is the suite's folder, which file paths
+    Complex arrays take two numbers per element, real part first. A small array may be one that was given before, so
+    it is read-only. `directory` is the suite's folder, which file paths
     start from. Raises UserError: unknown-dtype where the installed ml_dtypes lacks the dtype; missing-file,
     bad-array-file, outside-project for files, and bad-value where a file has another shape.
     """
@@ -57,6 +61,22 @@ def draw(name: str, spec: InputSpec, seed: int, directory: Path, project: Path) 
 
 
 def _draw(name: str, options: Options, seed: int, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    if prod(shape) > _BLOCK:
+        return _drawn(name, options, seed, shape, dtype)
+    return _remembered(name, options, repr(options), seed, shape, dtype)
+
+
+@lru_cache(_REMEMBERED)
+def _remembered(
+    name: str, options: Options, _shown: str, seed: int, shape: tuple[int, ...], dtype: str
+) -> NDArray[Any]:
+    """Draw a small array once. Options are told apart as text too: 0.0 and -0.0 are equal, and draw other bits."""
+    array = _drawn(name, options, seed, shape, dtype)
+    array.flags.writeable = False
+    return array
+
+
+def _drawn(name: str, options: Options, seed: int, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     array = np.empty(prod(shape), numpy_dtype(dtype))
     match options:
         case Special():

@@ -151,3 +151,20 @@ def test_files_that_do_not_fit_are_refused(folder, path, dtype, shape, slug):
 def test_a_key_that_the_file_lacks_is_refused(folder):
     with pytest.raises(UserError, match="expected one of x but got key=y"):
         drawn(directory=folder, shape=[2, 2], dtype="float16", file={"path": "b.npz", "key": "y"})
+
+
+@pytest.mark.parametrize("distribution", [{"constant": {"value": 0.0}}, {"normal": {"std": 0}}])
+def test_zero_and_minus_zero_are_equal_options_that_draw_different_bits(distribution):
+    kind, options = next(iter(distribution.items()))
+    key = "value" if kind == "constant" else "mean"
+    signs = [
+        np.signbit(drawn(shape=64, dtype="float32", **{kind: {**options, key: zero}})) for zero in (0.0, -0.0, 0.0)
+    ]
+    assert (signs[0] == signs[2]).all()
+    assert (signs[0] != signs[1]).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_what_is_remembered_cannot_be_changed(dtype):
+    with pytest.raises(ValueError, match="read-only"):
+        drawn(shape=3, dtype=dtype, normal={})[0] = 1
