@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,14 @@ def ulp(values: NDArray[Any], format: Format) -> NDArray[Any]:
     is the largest binade's. NaN gives NaN. This is Goldberg's ulp (Muller et al., Handbook of Floating-Point
     Arithmetic, 2018, section 2.3.2).
     """
-    one = values.dtype.type(1)
-    smallest, largest = np.ldexp(one, format.min_exponent), np.ldexp(one, format.max_exponent)
-    significands, exponents = np.frexp(np.clip(np.abs(values), smallest, largest))
+    smallest, largest = _binades(format, values.dtype)
+    significands, exponents = np.frexp(np.minimum(np.maximum(np.abs(values), smallest), largest))
     spacing: NDArray[Any] = np.ldexp(np.sign(significands), exponents - format.precision)
     return spacing
+
+
+@cache
+def _binades(format: Format, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return where the smallest and the largest binade begin."""
+    one = dtype.type(1)
+    return np.ldexp(one, format.min_exponent), np.ldexp(one, format.max_exponent)

@@ -47,7 +47,12 @@ def describe(error: BaseException, reason: Reason) -> Failure:
         return Failure(reason, f"exited with {error.code or 0}")
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
     lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    return Failure(reason, message, "".join(lines)[-DETAIL_LENGTH:])
+    return Failure(reason, _encodable(message), _encodable("".join(lines)[-DETAIL_LENGTH:]))
+
+
+def _encodable(text: str) -> str:
+    """Write out lone surrogates, which no record could hold: a file name that is not UTF-8 becomes one."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def with_printed(outcome: Outcome, printed: str) -> Outcome:
@@ -55,7 +60,7 @@ def with_printed(outcome: Outcome, printed: str) -> Outcome:
     failure = outcome.execution.failure
     if failure is None or not printed:
         return outcome
-    detail = f"{failure.detail}printed:\n{printed[-DETAIL_LENGTH:]}"
+    detail = f"{failure.detail}printed:\n{_encodable(printed[-DETAIL_LENGTH:])}"
     return replace(outcome, execution=replace(outcome.execution, failure=replace(failure, detail=detail)))
 
 

@@ -15,6 +15,7 @@ MOST_CASES = 20
 """Cases shown in full; the reports have the others."""
 
 MOST_IDS = 5
+MOST_WARNINGS = 5
 INDENT = " " * 9
 
 _COLOURS = {
@@ -71,6 +72,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(
             f"warning   baselines without a case: {_some(record.orphans)}; precreg baseline prune removes them"
         )
+    lines += [f"warning   {text}" for text in describe.warnings(record)[:MOST_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if results and results[0].verdict.status in (Status.FAILED, Status.ERROR):

@@ -19,8 +19,13 @@ from precreg.types import Case, Computation
 
 
 def touched(cases: Sequence[Case], changed: set[str], project: Path) -> list[Case]:
-    """Return the cases that depend on a changed file; `changed` has paths relative to the project."""
-    return [case for case in cases if not changed.isdisjoint(dependencies(case, project))]
+    """Return the cases that depend on a changed file, or whose baseline changed; paths are relative to the project."""
+    accepted = {path.partition("/")[2].partition("/")[2] for path in changed if path.startswith("baselines/")}
+    return [
+        case
+        for case in cases
+        if f"{case.tier}/{case.suite}.json" in accepted or not changed.isdisjoint(dependencies(case, project))
+    ]
 
 
 def dependencies(case: Case, project: Path) -> frozenset[str]:

@@ -150,7 +150,5 @@ def _allowed_ratio(metric: str, threshold: float) -> float:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return sum(value / len(known) for value in known)  # divided first: the sum of numbers near the largest overflows
+    known = [value / len(values) for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None  # divided first: their sum may overflow

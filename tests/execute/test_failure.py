@@ -28,6 +28,10 @@ def test_an_exception_is_one_line(error, message):
     assert (failure.reason, failure.message) == (Reason.SUBJECT_ERROR, message)
 
 
+def test_what_no_record_could_hold_is_written_out():
+    assert failure_of(ValueError("\udcff")).message == "ValueError: \\udcff"
+
+
 def test_what_is_long_is_cut():
     failure = failure_of(ValueError("x" * 10**6))
     assert len(failure.message) == MESSAGE_LENGTH

@@ -54,6 +54,8 @@ def test_a_recorded_file_that_is_missing_is_a_dependency(project):
         ({"package/other.py"}, ["default"]),
         ({"suites/unit/golden/a.npy"}, ["a"]),
         ({"suites/unit/atan.yaml"}, ["a", "b"]),
+        ({"baselines/cpu/unit/atan.json"}, ["a", "b"]),
+        ({"baselines/cpu/model/atan.json"}, []),
         ({"suites/tolerances.yaml"}, ["a", "b", "default"]),
         ({"suites/unit/ops/unused.py", "README.md"}, []),
     ],
