@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from precreg.baseline.entry import METRICS as KEPT
+from precreg.baseline.proposal import PROPOSED
 from precreg.cli.main import precreg
 from precreg.errors import ADVICE
+from precreg.execute.environment import detect
+from precreg.measure.metrics import METRICS
+from precreg.suite.pyramid import SHIPPED, SHIPPED_REGRESSION, resolve
+from precreg.types import BaselineOutput, Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
+from precreg.verdict.exit_code import exit_code
+from precreg.verdict.judge import Policy, judge
+from precreg.verdict.regression import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
 from tests.error_scenarios import SCENARIOS, Project
+from tests.verdict.made import ENVIRONMENT, case
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -71,3 +81,116 @@ def test_an_error_is_printed_as_its_section_shows_it(slug, tmp_path, run, monkey
 def test_every_slug_is_raised_somewhere(slug):
     sources = (path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "errors.py")
     assert any(f'"{slug}"' in source for source in sources)
+
+
+def table(text, *columns):
+    """Return the rows, as dicts, of the table of a page whose header is that, without backticks."""
+    header = f"| {' | '.join(columns)} |\n"
+    assert text.count(header) == 1, header
+    lines = text.partition(header)[2].splitlines()[1:]
+    cells = (
+        [re.sub(r"^`([^`]*)`$", r"\1", cell.strip()) for cell in line.strip("|").split(" | ")]
+        for line in lines[: lines.index("")]
+    )
+    return [dict(zip(columns, row, strict=True)) for row in cells]
+
+
+def names(text):
+    """Return everything in backticks."""
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+VERDICTS = sections(page("verdicts.md"))
+
+
+def test_every_reason_is_in_the_table_with_its_statuses():
+    rows = table(VERDICTS["Reasons"], "reason", "status", "status in CI", "when")
+    assert [row["reason"] for row in rows] == list(Reason)
+    for row in rows:
+        for column, policy in {"status": Policy(), "status in CI": Policy(ci=True)}.items():
+            assert row[column] == status_of(Reason(row["reason"]), policy), row
+    assert [row["status"] for row in table(page("verdicts.md"), "status", "meaning")] == list(Status)
+    assert status_of(Reason.UNAVAILABLE, Policy(require=True)) is Status.ERROR
+
+
+def status_of(reason, policy):
+    """Ask the judge, by way of a case that got no further than this reason."""
+    outcome = Outcome("unit/s/a", "1:d", Execution(failure=Failure(reason, "why")))
+    return judge(case(), outcome, {}, None, ENVIRONMENT, policy).status
+
+
+def test_every_reason_answers_one_question():
+    asked = re.findall(r"^\d\. .*?(?=^\d\. |\n\n|\Z)", VERDICTS["The order of questions"], re.MULTILINE | re.DOTALL)
+    assert len(asked) == 7
+    last = "At the end" + VERDICTS["The order of questions"].partition("At the end")[2].partition("\n\n")[0]
+    answered = [name for question in [*asked, last] for name in names(question) if name in list(Reason)]
+    assert sorted(answered) == sorted(Reason)
+
+
+def test_the_thresholds_are_the_shipped_ones():
+    rows = table(VERDICTS["The rule for regressions"], "metric", "threshold", "which allows")
+    assert {row["metric"]: float(row["threshold"]) for row in rows} == SHIPPED_REGRESSION
+    for row in rows:
+        growth = float(row["threshold"])
+        wording = f"{growth:.0%} more".replace("%", " %") if growth < 1 else f"{1 + growth:g} times the baseline"
+        assert row["which allows"].startswith(wording)
+
+
+def test_the_floors_are_those_of_the_rule():
+    text = VERDICTS["The rule for regressions"]
+    maxima = names(text.partition("for maxima (")[2].partition(")")[0])
+    assert f"k = {FLOOR_MAX_ULP:g} ULP for maxima" in text
+    assert f"k = {FLOOR_ULP:g} ULP for\neverything else" in text
+    seeds = [comparison({"ulp_scale": scale, "mean_magnitude": 8.0}) for scale in (0.25, 0.75)]
+    formulas = {row["unit of the metric"]: row["floor"] for row in table(text, "unit of the metric", "floor")}
+    for name, metric in METRICS.items():
+        is_relative = "rel_error" in name or name in ("mere", "mare")
+        of_one = "1, relative errors and `mere`, `mare`" if is_relative else "1, shares and ratios"
+        formula = formulas[of_one if metric.unit == "1" else metric.unit].replace("^", "**")
+        k = FLOOR_MAX_ULP if name in maxima else FLOOR_ULP
+        assert floor(seeds, name) == eval(formula, {"k": k, "ulp_scale": 0.5, "mean_magnitude": 8.0}), name
+
+
+def comparison(metrics, finite=1000):
+    return Comparison("out", 0, "float16", (finite,), "float64", (finite,), metrics, {"finite": finite})
+
+
+def test_the_example_of_the_rule():
+    text = " ".join(VERDICTS["The rule for regressions"].partition("An example")[2].partition("\n\n")[0].split())
+    scale, before, threshold, least, within, beyond = map(float, re.findall(r"0\.\d+", text))
+    tolerance = resolve((SHIPPED,), "out", "float16", ("generic",))
+    accepted = BaselineOutput("float16", (1000,), ["digest"], {"mean_abs_error": [before]})
+
+    def regressed(mean, finite=1000):
+        seeds = [comparison({"mean_abs_error": mean, "ulp_scale": scale}, finite)]
+        return [found.metric for found in growth_findings(seeds, accepted, tolerance, "reference")]
+
+    assert threshold == pytest.approx(SHIPPED_REGRESSION["mean_abs_error"] * before)
+    assert least == pytest.approx(FLOOR_ULP * scale)
+    assert regressed(within) == []
+    assert regressed(beyond) == ["mean_abs_error"]
+    assert f"fewer than {MIN_ELEMENTS} finite pairs" in VERDICTS["The rule for regressions"]
+    assert regressed(beyond, MIN_ELEMENTS) == ["mean_abs_error"]
+    assert regressed(beyond, MIN_ELEMENTS - 1) == []
+
+
+def test_what_baselines_keep_and_runs_propose():
+    kept = VERDICTS["The rule for regressions"].partition("only these can be judged:")[2].partition(".")[0]
+    assert tuple(names(kept)) == KEPT
+    proposed = VERDICTS["What is proposed"].partition("after these\nverdicts:")[2].partition(".")[0]
+    assert set(names(proposed)) == PROPOSED
+
+
+def test_the_chains_of_environments():
+    for row in table(VERDICTS["Environments"], "label", "chain"):
+        assert detect(row["label"]).chain == tuple(names(row["chain"]))
+
+
+def test_the_exit_codes():
+    rows = table(VERDICTS["Exit codes"], "code", "when")
+    by_code = {row["code"]: [name for name in names(row["when"]) if name in list(Status)] for row in rows}
+    assert sorted(status for listed in by_code.values() for status in listed) == sorted(Status)
+    for code, listed in by_code.items():
+        for status in listed:
+            assert exit_code([Verdict(Status(status), Reason.NEW, "")]) == int(code)
+    assert exit_code([]) == 2
