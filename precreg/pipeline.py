@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
 from precreg.suite.pyramid import resolve
-from precreg.types import Case, CaseResult, Comparison, Environment, Outcome, Positions, Status
+from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Outcome, Positions, Status
 from precreg.verdict.judge import Policy, judge
 
 KEPT_POSITIONS = 5
@@ -17,19 +17,24 @@ KEPT_POSITIONS = 5
 
 
 def results(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Baselines) -> Iterator[CaseResult]:
-    """Run, measure and judge cases; yield each result as it comes, in no promised order."""
-    by_id = {case.id: case for case in cases}
+    """Run, measure and judge cases; yield each result as it comes, in no promised order.
+
+    Baselines are looked up first: one that cannot be read stops a run that has not begun.
+    """
+    chain = plan.environment.chain
+    by_id = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
     for outcome in outcomes(cases, plan):
-        yield judged(by_id[outcome.case], outcome, baselines, plan.environment, policy)
+        yield judged(*by_id[outcome.case], outcome, plan.environment, policy)
 
 
-def judged(case: Case, outcome: Outcome, baselines: Baselines, environment: Environment, policy: Policy) -> CaseResult:
+def judged(
+    case: Case, baseline: Baseline | None, outcome: Outcome, environment: Environment, policy: Policy
+) -> CaseResult:
     """Put one outcome beside its tolerances and its baseline, and judge it."""
     tolerances = {
         comparison.output: resolve(case.layers, comparison.output, comparison.dtype, environment.chain)
         for comparison in outcome.comparisons
     }
-    baseline = baselines.lookup(case.baseline_id, environment.chain)
     verdict = judge(case, outcome, tolerances, baseline, environment, policy)
     return CaseResult(
         id=case.id,

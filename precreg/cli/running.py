@@ -21,7 +21,8 @@ from precreg.cli.selecting import parse_shard, selected
 from precreg.errors import UserError
 from precreg.execute import journal
 from precreg.execute.environment import detect
-from precreg.execute.run import Plan
+from precreg.execute.run import IN_PROCESS, Plan
+from precreg.execute.worker_process import prepare
 from precreg.pipeline import results
 from precreg.report import terminal
 from precreg.report.files import write_reports
@@ -37,6 +38,8 @@ JOURNALS = Path(".precreg", "journal")
 def run_and_report(project: Path, options: dict[str, Any]) -> int:
     """Run what is selected, write reports and proposals, print the summary, and return the exit code."""
     began = perf_counter()
+    if options["jobs"] != IN_PROCESS:
+        prepare()
     every = load_cases(project)
     cases = _chosen(project, every, options)
     if not cases:
