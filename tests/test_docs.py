@@ -1,17 +1,31 @@
 """The pages in docs/ say what the program does: examples are loaded and run, tables and numbers compared with it."""
 
 import re
+import runpy
+from hashlib import blake2b
 from pathlib import Path
 
+import jsonschema
+import numpy as np
 import pytest
+from msgspec.structs import fields
 
+from precreg.arith.formats import DTYPE_NAMES
 from precreg.baseline.entry import METRICS as KEPT
 from precreg.baseline.proposal import PROPOSED
 from precreg.cli.main import precreg
 from precreg.errors import ADVICE
 from precreg.execute.environment import detect
+from precreg.inputs.bits import word_stream
+from precreg.inputs.options import special_values
+from precreg.inputs.spec import DISTRIBUTIONS
 from precreg.measure.metrics import METRICS
+from precreg.report.record import read
+from precreg.suite.expand import load_cases
+from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
 from precreg.suite.pyramid import SHIPPED, SHIPPED_REGRESSION, resolve
+from precreg.suite.schema import json_schema, tolerances_schema
+from precreg.suite.yaml_source import read as read_yaml
 from precreg.types import BaselineOutput, Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
 from precreg.verdict.exit_code import exit_code
 from precreg.verdict.judge import Policy, judge
@@ -194,3 +208,119 @@ def test_the_exit_codes():
         for status in listed:
             assert exit_code([Verdict(Status(status), Reason.NEW, "")]) == int(code)
     assert exit_code([]) == 2
+
+
+SUITES = sections(page("suites.md"))
+FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", page("suites.md"), re.MULTILINE | re.DOTALL))
+YAML_FILES = [path for path in FILES if path.endswith(".yaml")]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The project that the page on suites shows, file by file, with the arrays that its script writes."""
+    for path, content in FILES.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    runpy.run_path(str(tmp_path / "suites" / "unit" / "record.py"))
+    return tmp_path
+
+
+def test_every_file_of_the_page_gives_cases(project):
+    sources = {case.source.file for case in load_cases(project)}
+    assert sources == {path for path in YAML_FILES if path != "suites/tolerances.yaml"}
+
+
+def test_the_project_of_the_page_runs_and_every_case_is_accurate_enough(project, run):
+    run("run", "--jobs", "0")
+    results = read(project / "reports" / "record.json").results
+    found = {result.id: result.verdict.reason for result in results}
+    bad = found.pop("integration/running_sum/float16-rows=4000")
+    assert bad is Reason.EXPECTED_FAILURE
+    assert set(found.values()) == {Reason.NEW}, found
+
+
+def test_a_borrowed_baseline_judges(project, run):
+    run("run", "--jobs", "0", "--suite", "recorded_sine")
+    run("baseline", "accept", "--all", "--reason", "released")
+    assert "FAILED   unit/recorded_sine/1.1-sine   regressed" in run("run", "--jobs", "0", "--suite", "recorded_sine")
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```console\n(.*?)^```$", page("suites.md"), re.MULTILINE | re.DOTALL))
+def test_commands_print_what_the_page_shows(block, project, run):
+    command, *expected = block.splitlines()
+    shown = run(*command.removeprefix("$ precreg ").split()).splitlines()
+    for line in expected:
+        pattern = ".*".join(map(re.escape, re.split(r"\s*\.\.\.\s*", line)))
+        assert any(re.fullmatch(pattern, found) for found in shown), f"{line}\nnot in\n" + "\n".join(shown)
+    if command.startswith("$ precreg list"):
+        assert shown[: len(expected)] == expected
+        assert len(shown) == len(expected) + 1
+
+
+@pytest.mark.parametrize("path", YAML_FILES)
+def test_an_editor_takes_every_file_of_the_page(path, project):
+    schema = tolerances_schema() if path == "suites/tolerances.yaml" else json_schema()
+    jsonschema.validate(read_yaml(project / path, path).data, schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        (SuiteFile, ("key", "default", "meaning")),
+        (FilesEntry, ("key of `files`", "default", "meaning")),
+        (CaseEntry, ("key of an entry", "default", "meaning")),
+        (BudgetEntry, ("key of `budget`", "default", "meaning")),
+        (TolerancesFile, ("key of `suites/tolerances.yaml`", "meaning")),
+    ],
+)
+def test_every_key_is_in_its_table_with_its_default(kind, columns):
+    rows = {row[columns[0]]: row.get("default", "") for row in table(page("suites.md"), *columns)}
+    assert list(rows) == [field.name for field in fields(kind)]
+    for field in fields(kind):
+        assert (rows[field.name] == "required") is field.required
+        if isinstance(field.default, bool | int | float):
+            assert rows[field.name] == f"{field.default:g}" if field.default is not False else "false"
+
+
+def test_every_distribution_is_in_the_table_with_its_options():
+    rows = table(SUITES["Inputs"], "distribution", "options", "numbers")
+    assert [row["distribution"] for row in rows] == list(DISTRIBUTIONS)
+    drawn = FILES["suites/unit/every_input.yaml"]
+    for row in rows:
+        struct = DISTRIBUTIONS[row["distribution"]]
+        shown = dict(option.partition(": ")[::2] for option in names(f"`{row['options'].strip('`')}`"))
+        assert list(shown) == list(struct.__struct_fields__)
+        for field in fields(struct):
+            assert (shown[field.name] == "") is field.required, (row, field.name)
+            if isinstance(field.default, float):
+                assert float(shown[field.name]) == field.default
+        assert f"{row['distribution']}: {{" in drawn
+
+
+def test_every_dtype_and_special_value_is_named():
+    paragraphs = SUITES["Inputs"].split("\n\n")
+    dtypes = next(paragraph for paragraph in paragraphs if paragraph.startswith("The dtypes:"))
+    assert tuple(names(dtypes.partition(". A complex")[0])) == DTYPE_NAMES
+    special = next(paragraph for paragraph in paragraphs if paragraph.startswith("Special values"))
+    floats, integers = special.split("Integers have")
+    plain = [name for name in special_values("float32") if not name.startswith("-")]
+    assert [name for name in names(floats) if name != "-"] == plain
+    assert names(integers) == list(special_values("int8"))
+
+
+def test_the_key_of_an_input_is_what_the_page_says():
+    said = " ".join(SUITES["Inputs"].split())
+    assert "BLAKE2b-128 of `precreg-inputs-1`, a NUL, the name, a NUL, and the seed in decimal" in said
+    key = np.frombuffer(blake2b(b"precreg-inputs-1\0x\x007", digest_size=16).digest(), "<u8")
+    assert "Philox4x64-10 with counters 1, 2, 3, ..." in said
+    assert word_stream("x", 7)(9).tolist() == np.random.Philox(key=key).random_raw(9).tolist()
+
+
+def test_every_link_leads_somewhere():
+    for file in DOCS.glob("*.md"):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", file.read_text()):
+            other = DOCS / target if target else file
+            heads = re.findall(r"^#+ (.*)$", other.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
+            assert not anchor or anchor in anchors, f"{file.name}: {target}#{anchor}"

@@ -135,16 +135,8 @@ class Baselines:
                 for name, entry in self._suite(environment, suite).items():
                     yield Place(environment, f"{suite}/{name}"), entry
 
-    def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> tuple[str, ...]:
-        """Return, as text, the entries in the chain's environments that none of the ids looks up."""
-        return tuple(map(str, self._orphans(ids, chain)))
-
-    def renamed_from(self, definition: str, ids: Collection[str], chain: tuple[str, ...]) -> Place | None:
-        """Return the orphan that was defined like a new case, which then is that case under its former name."""
-        orphans = self._orphans(ids, chain)
-        return next((place for place, entry in orphans.items() if entry.definition == definition), None)
-
-    def _orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[Place, BaselineEntry]:
+    def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[Place, BaselineEntry]:
+        """Return the entries in the chain's environments that none of the ids looks up."""
         return {place: entry for place, entry in self.entries(chain) if place.id not in ids}
 
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:

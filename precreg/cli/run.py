@@ -19,8 +19,8 @@ from precreg.vcs import changed_files
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")
 @click.option("--require", is_flag=True, help="A case whose requirements are missing is an error, not skipped.")
-@click.option("--environment", metavar="LABEL", help="Look baselines up under this label (PRECREG_ENVIRONMENT).")
-@click.option("--output", type=click.Path(path_type=Path), default=Path("reports"), help="The folder of the reports.")
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
+@click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj

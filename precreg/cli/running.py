@@ -28,7 +28,7 @@ from precreg.report import terminal
 from precreg.report.files import write_reports
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
-from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, RunRecord
+from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, Reason, RunRecord
 from precreg.verdict.exit_code import exit_code
 from precreg.verdict.judge import Policy
 
@@ -48,14 +48,24 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
     environment, baselines = detect(options["environment"]), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     if len(cases) == len(every):
-        looked_up = {case.baseline_id for case in every}
-        record = replace(record, orphans=baselines.orphans(looked_up, environment.chain))
+        record = replace(record, orphans=_orphans(record, every, baselines))
     record = replace(record, duration_s=round(perf_counter() - began, 3))
     propose(project, record.results, environment, record.git, options["environment"])
-    written = write_reports(record, options["output"], options["junit_dialect"])
+    folder = options["output"] or Path(os.path.relpath(project / "reports"))
+    written = write_reports(record, folder, options["junit_dialect"])
     text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options["verbose"], reports=written)
     click.echo(text, nl=False)
     return record.exit_code
+
+
+def _orphans(record: RunRecord, every: list[Case], baselines: Baselines) -> tuple[str, ...]:
+    """Name the baselines that no case looks up, each with the new case that is defined like it, if there is one."""
+    new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
+    orphans = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
+    return tuple(
+        f"{place} (now {new[entry.definition]})" if entry.definition in new else str(place)
+        for place, entry in orphans.items()
+    )
 
 
 def _chosen(project: Path, every: list[Case], options: dict[str, Any]) -> list[Case]:

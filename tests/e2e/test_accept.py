@@ -101,6 +101,28 @@ def test_a_case_that_is_gone_leaves_an_orphan_that_prune_removes(project):
     assert "float16-16x64" not in cases(project)
 
 
+def test_a_renamed_case_is_told_from_a_new_one_and_keeps_its_baseline(project):
+    precreg(project, "run")
+    precreg(project, "baseline", "accept", "--all", *WHY)
+    change(project / "suites/unit/row_sum.yaml", "suite: row_sum", "suite: sum_of_rows")
+    done = precreg(project, "run")
+    assert done.returncode == 2
+    assert f"unit/row_sum/float16-8x256 in {BASELINE} (now unit/sum_of_rows/float16-8x256)" in done.stdout
+    assert "0 removed, 3 renamed" in precreg(project, "baseline", "prune").stdout
+    assert precreg(project, "run").returncode == 0
+
+
+def test_an_environment_of_its_own_falls_back_until_it_has_baselines_of_its_own(project):
+    npu = {"PRECREG_ENVIRONMENT": "ascend-910b"}
+    done = precreg(project, "run", **npu)
+    assert "environment ascend-910b (then ascend, generic)" in done.stdout
+    assert "baselines/generic/unit/row_sum.json" in done.stdout, "the fallback that was used is named"
+    assert precreg(project, "baseline", "accept", "--all", *WHY).returncode == 0
+    assert (project / "baselines/ascend-910b/unit/row_sum.json").is_file()
+    assert precreg(project, "run", **npu).returncode == 0
+    assert precreg(project, "run").returncode == 1, "elsewhere the generic baselines still judge"
+
+
 def test_a_changed_definition_is_stale_and_changed_inputs_are_told_apart(project):
     change(project / "suites/unit/row_sum.yaml", "high: 1", "high: 2")
     assert "stale" in precreg(project, "run", "float32-8x256").stdout

@@ -208,4 +208,7 @@ def test_changed_since_selects_what_a_change_touches(tmp_path):
 
 def test_a_run_in_a_folder_below_finds_the_project(tmp_path):
     project = copy_of(ROAD, tmp_path)
-    assert precreg(project / "suites" / "unit", "list").stdout.count("\n") == 3
+    below = project / "suites" / "unit"
+    assert precreg(below, "list").stdout.count("\n") == 3
+    assert "../../reports/record.json" in precreg(below, "run").stdout
+    assert (project / "reports" / "record.json").is_file()
