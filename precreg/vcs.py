@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precreg.errors import UserError
-from precreg.types import GitState
 
 if TYPE_CHECKING:
     from git import Repo
+
+    from precreg.types import GitState
 
 
 def state(project: Path) -> GitState | None:
@@ -18,6 +19,8 @@ def state(project: Path) -> GitState | None:
     repository = _repository(project)
     if repository is None or not repository.head.is_valid():
         return None
+    from precreg.types import GitState
+
     branch = "" if repository.head.is_detached else repository.active_branch.name
     dirty = repository.is_dirty(untracked_files=True)
     return GitState(repository.head.commit.hexsha, branch, dirty, author(project))

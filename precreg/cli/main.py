@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from traceback import format_exc
 from typing import Any
 
 import click
@@ -63,6 +62,8 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception:
+            from traceback import format_exc
+
             click.echo(
                 format_exc() + "error: this is a bug of precreg; please report it with the lines above", err=True
             )
