@@ -25,7 +25,7 @@ from precreg.verdict.regression import means
 MOST_DETAIL_BYTES = 12_000_000
 """Details are kept worst first up to this size; a case beyond it is a row in the table alone."""
 
-MOST_PASSED_IN_DETAIL = 300
+MOST_PASSED_IN_DETAIL = 100
 """Cases that passed without change for the better, of which details are kept."""
 
 HEADLINE = "mean_abs_error"

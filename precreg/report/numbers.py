@@ -22,15 +22,11 @@ def apart(values: Sequence[float | None], digits: int = 4) -> list[str]:
     None is written as nothing.
     """
     distinct = {value for value in values if value is not None}
-    enough = next(
-        (
-            precision
-            for precision in range(digits, MOST_DIGITS)
-            if len({figure(value, precision) for value in distinct}) == len(distinct)
-        ),
-        MOST_DIGITS,
-    )
-    return ["" if value is None else figure(value, enough) for value in values]
+    while len(distinct) > 1 and digits < MOST_DIGITS:
+        if len({figure(value, digits) for value in distinct}) == len(distinct):
+            break
+        digits += 1
+    return ["" if value is None else figure(value, digits) for value in values]
 
 
 def duration(seconds: float) -> str:
