@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from datetime import UTC, datetime
@@ -34,10 +35,14 @@ from precreg.verdict.judge import Policy
 
 JOURNALS = Path(".precreg", "journal")
 
+SEARCH_FOR_GARBAGE = 50_000
+"""Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
+
 
 def run_and_report(project: Path, options: dict[str, Any]) -> int:
     """Run what is selected, write reports and proposals, print the summary, and return the exit code."""
     began = perf_counter()
+    gc.set_threshold(SEARCH_FOR_GARBAGE)
     if options["jobs"] != IN_PROCESS:
         prepare()
     every = load_cases(project)
