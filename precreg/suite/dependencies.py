@@ -1,7 +1,8 @@
 """Which files a case depends on, so that a change selects the cases that it can touch. Nothing is executed.
 
 Seen are the suite, suites/tolerances.yaml, the modules that subject, reference and golden name with all that those
-import from the project, and files of inputs and recorded outputs. A file that a function opens by itself is not seen.
+import from the project, and files of inputs and recorded outputs. So is every file that an import looks for in vain: a
+module that was there and is removed changes the case. A file that a function opens by itself is not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.suite.load import TOLERANCES
-from precreg.suite.modules import find_module, search_path
+from precreg.suite.modules import possible_files, search_path
 from precreg.types import Case, Computation
 
 
@@ -57,24 +58,23 @@ def _files_named(value: Any, directory: str, project: Path) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _modules(module: str, directory: str, project: Path) -> frozenset[str]:
-    """Return the files of a module, of the packages around it, and of what they import from the project."""
+    """Return the files of a module, of the packages around it, and of what they import, wherever those may be."""
     folders = search_path(project, directory)
     found: set[Path] = set()
-    waiting = list(_files_of(module, folders))
+    done = {""}
+    waiting = [module]
     while waiting:
-        path = waiting.pop()
-        if path not in found:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        waiting.append(name.rpartition(".")[0])
+        for path in possible_files(name, folders):
             found.add(path)
-            waiting += [file for name in _imported(path, folders) for file in _files_of(name, folders)]
+            if isfile(path):
+                waiting += _imported(path, folders)
+                break
     return frozenset(path.relative_to(project).as_posix() for path in found)
-
-
-def _files_of(module: str, folders: tuple[Path, ...]) -> Iterator[Path]:
-    parts = module.split(".")
-    for count in range(1, len(parts) + 1):
-        path = find_module(".".join(parts[:count]), folders)
-        if path is not None:
-            yield path
 
 
 def _imported(path: Path, folders: tuple[Path, ...]) -> Iterator[str]:

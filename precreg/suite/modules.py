@@ -46,13 +46,15 @@ def search_path(project: Path, directory: str) -> tuple[Path, ...]:
 
 def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
     """Return the first file that is the module: a/b/__init__.py or a/b.py for a.b; None where no folder has one."""
+    return next(filter(isfile, possible_files(name, folders)), None)
+
+
+def possible_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the files that would be the module, in the order in which they are looked for."""
     parts = name.split(".")
     for folder in folders:
         base = folder.joinpath(*parts)
-        for path in (base / "__init__.py", base.with_name(base.name + ".py")):
-            if isfile(path):
-                return path
-    return None
+        yield from (base / "__init__.py", base.with_name(base.name + ".py"))
 
 
 def _require_installed(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
