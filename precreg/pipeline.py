@@ -10,7 +10,7 @@ from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
 from precreg.suite.pyramid import resolve
 from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Outcome, Positions, Status
-from precreg.verdict.judge import Policy, judge
+from precreg.verdict.judge import Policy, acceptable, judge
 
 KEPT_POSITIONS = 5
 """Worst positions that the record keeps of a case that passed; one that did not keeps all."""
@@ -51,6 +51,7 @@ def judged(
         tolerances=tolerances,
         baseline=baseline,
         baseline_id=case.baseline_id,
+        acceptable=acceptable(case, outcome, tolerances, baseline, environment, verdict),
     )
 
 

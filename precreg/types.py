@@ -321,6 +321,8 @@ class CaseResult(Struct, frozen=True):
     tolerances: dict[str, Tolerance] = field(default_factory=dict)
     baseline: Baseline | None = None
     baseline_id: str = ""
+    acceptable: bool = False
+    """Whether the case as it is now could become its own baseline: sound, within tolerance, other than before."""
 
 
 class RunRecord(Struct, frozen=True):

@@ -12,7 +12,6 @@ from msgspec.structs import fields
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.baseline.entry import METRICS as KEPT
-from precreg.baseline.proposal import PROPOSED
 from precreg.cli.main import precreg
 from precreg.errors import ADVICE
 from precreg.execute.environment import detect
@@ -23,12 +22,12 @@ from precreg.measure.metrics import METRICS
 from precreg.report.record import read
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
-from precreg.suite.pyramid import SHIPPED, SHIPPED_REGRESSION, resolve
+from precreg.suite.pyramid import NARROW_GROWTH, SHIPPED, WIDE_GROWTH, resolve
 from precreg.suite.schema import json_schema, tolerances_schema
 from precreg.suite.yaml_source import read as read_yaml
 from precreg.types import BaselineOutput, Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
 from precreg.verdict.exit_code import exit_code
-from precreg.verdict.judge import Policy, judge
+from precreg.verdict.judge import KNOWN_BAD, Policy, judge
 from precreg.verdict.regression import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
 from tests.error_scenarios import SCENARIOS, Project
 from tests.verdict.made import ENVIRONMENT, case
@@ -141,9 +140,12 @@ def test_every_reason_answers_one_question():
     assert sorted(answered) == sorted(Reason)
 
 
-def test_the_thresholds_are_the_shipped_ones():
-    rows = table(VERDICTS["The rule for regressions"], "metric", "threshold", "which allows")
-    assert {row["metric"]: float(row["threshold"]) for row in rows} == SHIPPED_REGRESSION
+@pytest.mark.parametrize(("dtype", "growths"), [("float32", WIDE_GROWTH), ("bfloat16", NARROW_GROWTH)])
+def test_the_thresholds_are_the_shipped_ones(dtype, growths):
+    wide, _, narrow = VERDICTS["The rule for regressions"].partition("and in the narrow formats")
+    rows = table(wide if growths is WIDE_GROWTH else narrow, "metric", "threshold", "which allows")
+    assert {row["metric"]: float(row["threshold"]) for row in rows} == growths
+    assert growths.items() <= resolve(SHIPPED, "out", dtype, ()).regression.items()
     for row in rows:
         growth = float(row["threshold"])
         wording = f"{growth:.0%} more".replace("%", " %") if growth < 1 else f"{1 + growth:g} times the baseline"
@@ -172,14 +174,14 @@ def comparison(metrics, finite=1000):
 def test_the_example_of_the_rule():
     text = " ".join(VERDICTS["The rule for regressions"].partition("An example")[2].partition("\n\n")[0].split())
     scale, before, threshold, least, within, beyond = map(float, re.findall(r"0\.\d+", text))
-    tolerance = resolve((SHIPPED,), "out", "float16", ("generic",))
+    tolerance = resolve(SHIPPED, "out", "float16", ("generic",))
     accepted = BaselineOutput("float16", (1000,), ["digest"], {"mean_abs_error": [before]})
 
     def regressed(mean, finite=1000):
         seeds = [comparison({"mean_abs_error": mean, "ulp_scale": scale}, finite)]
         return [found.metric for found in growth_findings(seeds, accepted, tolerance, "reference")]
 
-    assert threshold == pytest.approx(SHIPPED_REGRESSION["mean_abs_error"] * before)
+    assert threshold == pytest.approx(NARROW_GROWTH["mean_abs_error"] * before)
     assert least == pytest.approx(FLOOR_ULP * scale)
     assert regressed(within) == []
     assert regressed(beyond) == ["mean_abs_error"]
@@ -188,11 +190,14 @@ def test_the_example_of_the_rule():
     assert regressed(beyond, MIN_ELEMENTS - 1) == []
 
 
-def test_what_baselines_keep_and_runs_propose():
+def test_what_expect_fail_expects():
+    expected = VERDICTS["Reasons"].partition("expects wrong figures:")[2].partition(";")[0]
+    assert set(names(expected)) == KNOWN_BAD
+
+
+def test_what_baselines_keep():
     kept = VERDICTS["The rule for regressions"].partition("only these can be judged:")[2].partition(".")[0]
     assert tuple(names(kept)) == KEPT
-    proposed = VERDICTS["What is proposed"].partition("after these\nverdicts:")[2].partition(".")[0]
-    assert set(names(proposed)) == PROPOSED
 
 
 def test_the_chains_of_environments():

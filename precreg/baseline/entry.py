@@ -10,23 +10,8 @@ from math import isfinite
 import msgspec
 
 from precreg.measure.histogram import merge
+from precreg.measure.metrics import KEPT
 from precreg.types import BaselineEntry, BaselineOutput, Comparison, Histogram, Outcome
-
-METRICS = (
-    "max_abs_error",
-    "mean_abs_error",
-    "rms_error",
-    "bias",
-    "max_rel_error",
-    "mean_rel_error",
-    "max_ulp",
-    "mean_ulp",
-    "mean_log2_ulp",
-    "match_ratio",
-    "equal_share",
-    "ulp_scale",
-)
-"""The metrics that a baseline keeps, in the order of its file."""
 
 SKETCH_BYTES = 8 * 1024 - 32
 """The longest sketch, so that its line, with indentation and key, has at most 8 KiB."""
@@ -74,7 +59,7 @@ def sketch(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, Histogram]:
 
 
 def _output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:
-    metrics = {metric: [_number(comparison.metrics.get(metric)) for comparison in seeds] for metric in METRICS}
+    metrics = {metric: [_number(comparison.metrics.get(metric)) for comparison in seeds] for metric in KEPT}
     return BaselineOutput(seeds[0].dtype, seeds[0].shape, list(digests), metrics)
 
 

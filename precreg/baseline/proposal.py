@@ -19,18 +19,6 @@ SCHEMA = "precreg-proposals/1"
 FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
 
-PROPOSED = frozenset(
-    {
-        Reason.NEW,
-        Reason.STALE,
-        Reason.INPUTS_CHANGED,
-        Reason.IMPROVED,
-        Reason.REGRESSED,
-        Reason.WITHIN_TOLERANCE,
-    }
-)
-"""Verdicts after which a case could be accepted as it is now: measured, within tolerance, and other than before."""
-
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found."""
@@ -96,7 +84,7 @@ def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> 
 
 def _proposal(result: CaseResult, environment: Environment, commit: str, level: str | None) -> Proposal | None:
     borrowed = result.baseline_id not in ("", result.id)
-    if borrowed or result.verdict.reason not in PROPOSED:
+    if borrowed or not result.acceptable:
         return None
     found = None if result.baseline is None else result.baseline.environment
     target = level or found or DEFAULT_ENVIRONMENT

@@ -65,6 +65,22 @@ _TABLE = (
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 """Every metric a bound may name, in the order of the page."""
 
+KEPT = (
+    "max_abs_error",
+    "mean_abs_error",
+    "rms_error",
+    "bias",
+    "max_rel_error",
+    "mean_rel_error",
+    "max_ulp",
+    "mean_ulp",
+    "mean_log2_ulp",
+    "match_ratio",
+    "equal_share",
+    "ulp_scale",
+)
+"""The metrics that a baseline keeps, in the order of its file: growth of others cannot be judged."""
+
 COUNTS: dict[str, str] = {
     "n": "elements",
     "finite": "pairs with both sides finite: the pairs that errors are taken over",

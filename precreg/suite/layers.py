@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from math import inf
 from typing import Any, NamedTuple
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import nearest
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import KEPT, METRICS
 from precreg.suite.standards import find_standard
 from precreg.suite.validate import expect_mapping, shown
 from precreg.suite.yaml_source import KeyPath, Source
@@ -91,10 +92,10 @@ def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
 
 
 def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
-    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for every metric."""
+    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for every metric that is kept."""
     path = (*path, "regression")
     if value == "off":
-        return dict.fromkeys(METRICS)
+        return dict.fromkeys(KEPT)
     expect_mapping(source, value, *path)
     return {metric: _growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
 
@@ -103,6 +104,10 @@ def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | 
     if metric not in METRICS:
         message = f"expected the name of a metric but got {metric}={shown(growth)}{nearest(metric, METRICS)}"
         raise source.error("unknown-metric", message, *path)
+    if metric not in KEPT:
+        kept = ", ".join(get_close_matches(metric, KEPT, n=len(KEPT), cutoff=0))
+        message = f"expected a metric that baselines keep ({kept}) but got {metric}={shown(growth)}"
+        raise source.error("bad-value", message, *path)
     if growth == "off":
         return None
     if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth < inf:

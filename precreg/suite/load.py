@@ -74,7 +74,7 @@ def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
     file = convert(source, SuiteFile)
     _check_roles(source, file)
     layers = (
-        SHIPPED,
+        *SHIPPED,
         *foundation.default,
         *foundation.tiers.get(tier, ()),
         *foundation.categories.get(file.category or "", ()),

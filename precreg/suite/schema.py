@@ -12,7 +12,7 @@ import msgspec
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.inputs.spec import DISTRIBUTIONS
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import KEPT, METRICS
 from precreg.suite.files import ABOUT_TOLERANCE, SuiteFile, TolerancesFile
 from precreg.suite.standards import STANDARDS
 
@@ -119,7 +119,7 @@ def _distributions() -> dict[str, Schema]:
 def _tolerance() -> Schema:
     limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
-    growths = {"type": "object", "properties": dict.fromkeys(METRICS, growth), "additionalProperties": False}
+    growths = {"type": "object", "properties": dict.fromkeys(KEPT, growth), "additionalProperties": False}
     return {
         "type": "object",
         "description": ABOUT_TOLERANCE,

@@ -29,8 +29,8 @@ def holds(bound: Bound, value: float) -> bool:
 def _finding(comparison: Comparison, tolerance: Tolerance, bound: Bound, current: float | None) -> Finding:
     relation = "at least" if METRICS[bound.metric].better == "higher" else "at most"
     got = "is not defined on this data" if current is None else f"is {current:.7g}"
-    message = f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g}{_closeness(bound, tolerance)}"
-    message += f" ({bound.layer}, {bound.source})"
+    message = f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g} ({bound.layer}, {bound.source})"
+    message += _closeness(bound, tolerance)
     return Finding(
         Reason.OUT_OF_TOLERANCE,
         message,
@@ -47,7 +47,8 @@ def _finding(comparison: Comparison, tolerance: Tolerance, bound: Bound, current
 def _closeness(bound: Bound, tolerance: Tolerance) -> str:
     if bound.metric != "match_ratio":
         return ""
-    return f" at rtol={tolerance.rtol.limit:g} ({tolerance.rtol.source}), atol={tolerance.atol.limit:g}"
+    rtol, atol = tolerance.rtol, tolerance.atol
+    return f" at rtol={rtol.limit:g} ({rtol.source}), atol={atol.limit:g} ({atol.source})"
 
 
 def _severity(bound: Bound, current: float | None) -> float | None:

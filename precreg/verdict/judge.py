@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.measure.metrics import METRICS
 from precreg.types import (
     Baseline,
     BaselineEntry,
@@ -26,7 +27,7 @@ from precreg.types import (
     Verdict,
 )
 from precreg.verdict.bounds import broken_bounds
-from precreg.verdict.regression import growth_findings, improved
+from precreg.verdict.regression import enough, growth_findings, improved
 from precreg.verdict.structure import structural_findings
 
 
@@ -55,6 +56,17 @@ STATUS: dict[Reason, Status] = {
 
 _SEVERITY = list(Reason)
 
+KNOWN_BAD = frozenset(
+    {
+        Reason.OUT_OF_TOLERANCE,
+        Reason.REGRESSED,
+        Reason.NONDETERMINISTIC,
+        Reason.OVER_BUDGET,
+        Reason.NON_FINITE_MISMATCH,
+    }
+)
+"""What `expect: fail` may expect: wrong figures. A missing output or another shape is no figure at all."""
+
 
 def judge(
     case: Case,
@@ -67,6 +79,26 @@ def judge(
     """Judge one case; tolerances has one entry per compared output."""
     plain = _verdict(_findings(case, outcome, tolerances, baseline, environment), policy)
     return plain if case.expect_failure is None else _inverted(plain, case.expect_failure)
+
+
+def acceptable(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    baseline: Baseline | None,
+    environment: Environment,
+    verdict: Verdict,
+) -> bool:
+    """Tell whether the case as it is now could become its own baseline.
+
+    It must be sound and accurate enough, as one without a baseline would be, and there must be something to accept:
+    other bits, or seeds that the baseline does not have.
+    """
+    if verdict.reason in (Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS):
+        return False
+    if verdict.reason is Reason.IDENTICAL and baseline is not None and not _more_seeds(outcome, baseline.entry):
+        return False
+    return judge(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
 
 
 def _findings(
@@ -150,14 +182,26 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
 
 def _not_worse(outcome: Outcome, tolerances: Mapping[str, Tolerance], entry: BaselineEntry) -> Iterator[Finding]:
     if _same_bits(outcome, entry):
-        yield Finding(Reason.IDENTICAL, "every output has the baseline's bits")
+        seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
+        yield Finding(Reason.IDENTICAL, f"every output has the baseline's bits{seeds}")
         return
     better = [
         improved(comparisons, entry.outputs[name], tolerances[name])
         for name, comparisons in _by_output(outcome).items()
     ]
     found = [finding for finding in better if finding is not None]
-    yield from found or [Finding(Reason.WITHIN_TOLERANCE, "bits changed, and no metric is worse")]
+    yield from found or [Finding(Reason.WITHIN_TOLERANCE, f"bits changed, and {_judged(outcome)}")]
+
+
+def _judged(outcome: Outcome) -> str:
+    """Say whether no growth was found, or none was looked for in outputs with too few elements."""
+    few = [name for name, comparisons in _by_output(outcome).items() if not enough(comparisons)]
+    bounds_alone = f"{', '.join(few)}: too few elements to judge growth, so bounds alone decide"
+    return bounds_alone if few else "no judged metric is worse"
+
+
+def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:
+    return len(outcome.execution.inputs) > len(entry.inputs)
 
 
 def _same_bits(outcome: Outcome, entry: BaselineEntry) -> bool:
@@ -190,9 +234,10 @@ def _verdict(findings: list[Finding], policy: Policy) -> Verdict:
     return Verdict(status, first.reason, _sentence(first), tuple(sorted(findings, key=_order)))
 
 
-def _order(finding: Finding) -> tuple[int, bool, float]:
-    """Worst first: by reason, then those without a ratio (from exact, undefined), then by the largest ratio."""
-    return _SEVERITY.index(finding.reason), finding.ratio is not None, -(finding.ratio or 0.0)
+def _order(finding: Finding) -> tuple[int, bool, bool, float]:
+    """Worst first: by reason, then lost matches, then those without a ratio (was exact), then by the largest ratio."""
+    matches = finding.metric in METRICS and METRICS[finding.metric].better == "higher"
+    return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
 def _sentence(finding: Finding) -> str:
@@ -202,7 +247,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _inverted(plain: Verdict, why: str) -> Verdict:
-    if plain.status is Status.FAILED and plain.reason not in (Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED):
+    if plain.reason in KNOWN_BAD:
         message = f"failed as declared ({why}): {plain.reason}: {plain.message}"
         return replace(
             plain, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=plain.reason

@@ -57,6 +57,9 @@ def outcome(id: str, error: float = 0.25, definition: str = "1:aa") -> Outcome:
     return Outcome(id, definition, Execution(("i0", "i1"), {"out": ("d0", "d1")}, 0.5), comparisons)
 
 
+NOTHING_TO_ACCEPT = (Reason.IDENTICAL, Reason.OUT_OF_TOLERANCE, Reason.NON_FINITE_MISMATCH, Reason.CRASHED)
+
+
 def result(id: str, reason: Reason, *, error: float = 0.25, found: str | None = None, borrowed: str = "") -> CaseResult:
     status = {Reason.CRASHED: Status.ERROR, Reason.UNAVAILABLE: Status.SKIPPED}.get(reason, Status.PASSED)
     tier, suite, name = id.split("/")
@@ -74,6 +77,7 @@ def result(id: str, reason: Reason, *, error: float = 0.25, found: str | None = 
         verdict=Verdict(status, reason, ""),
         baseline=None if found is None else Baseline(entry(), found, ""),
         baseline_id=borrowed or id,
+        acceptable=reason not in NOTHING_TO_ACCEPT,
     )
 
 

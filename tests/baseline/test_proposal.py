@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.proposal import PROPOSED, SCHEMA, pending, propose
+from precreg.baseline.proposal import SCHEMA, pending, propose
 from precreg.errors import UserError
 from precreg.types import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result
@@ -27,10 +27,10 @@ def test_a_proposal_is_the_entry_that_would_be_stored_without_a_reason_yet(tmp_p
     assert not (tmp_path / "baselines").exists()
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_only_what_could_be_accepted_is_proposed(tmp_path, reason):
-    assert run(tmp_path, result(X, reason)) == ([X] if reason in PROPOSED else [])
-    assert list(pending(tmp_path)) == ([X] if reason in PROPOSED else [])
+@pytest.mark.parametrize("acceptable", [True, False])
+def test_only_what_could_be_accepted_is_proposed(tmp_path, acceptable):
+    proposed = run(tmp_path, replace(result(X, Reason.DTYPE_MISMATCH), acceptable=acceptable))
+    assert proposed == list(pending(tmp_path)) == ([X] if acceptable else [])
 
 
 @pytest.mark.parametrize("reason", [Reason.IDENTICAL, Reason.OUT_OF_TOLERANCE, Reason.NON_FINITE_MISMATCH])

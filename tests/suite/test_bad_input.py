@@ -151,6 +151,12 @@ def lines(text):
             ['mean_upl=1; did you mean "mean_ulp"'],
         ),
         (lines("tolerance:\n  regression: {mean_ulp: on}\n"), "bad-value", 5, ["or off, but got mean_ulp=on"]),
+        (
+            lines("tolerance:\n  regression:\n    p99_abs_error: 0.1\n"),
+            "bad-value",
+            6,
+            ["that baselines keep (max_abs_error, mean_abs_error, ", "ulp_scale", "but got p99_abs_error=0.1"],
+        ),
         (lines("tolerance:\n  float16:\n    int8: {rtol: 1}\n"), "bad-value", 6, ["int8 again inside float16"]),
         (lines("tolerance:\n  outputs:\n    loss: {rtl: 1}\n"), "unknown-metric", 6, ['rtl=1; did you mean "rtol"?']),
         (lines("cases:\n- match: '*'\n  tolerance: {rtol: x}\n"), "bad-value", 6, ["rtol=x"]),

@@ -80,6 +80,7 @@ def test_what_is_accepted(complaints, text):
         SUITE + "tolerance: {max_upl: 3}\n",
         SUITE + "tolerance: {standard: torch}\n",
         SUITE + "tolerance: {regression: {mean_ulp: on}}\n",
+        SUITE + "tolerance: {regression: {mse: 0.1}}\n",
         SUITE + "cases: [{seeds: 3}]\n",
     ],
 )

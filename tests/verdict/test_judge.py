@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, Status
 from precreg.verdict.exit_code import exit_code
-from precreg.verdict.judge import Policy, judge
+from precreg.verdict.judge import KNOWN_BAD, Policy, acceptable, judge
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
 
 ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR)
@@ -88,7 +88,9 @@ def test_a_broken_bound_at_any_seed_fails_with_its_provenance():
     given = verdict(on=outcome(comparison(0), comparison(1, match_ratio=0.99)))
     assert (given.status, given.reason) == (Status.FAILED, Reason.OUT_OF_TOLERANCE)
     assert (given.findings[0].seed, given.findings[0].current, given.findings[0].limit) == (1, 0.99, 1.0)
-    assert "suites/unit/s.yaml:3" in given.message
+    assert (
+        "must be at least 1 (suite, suites/unit/s.yaml:3) at rtol=1e-05 (suites/unit/s.yaml:3), atol=" in given.message
+    )
 
 
 def test_a_bound_on_an_undefined_metric_is_broken():
@@ -179,6 +181,53 @@ def test_a_known_bad_case_passes_by_failing_and_fails_by_passing():
         Reason.WITHIN_TOLERANCE,
     )
     assert "overflows int32" in fine.message
+
+
+@pytest.mark.parametrize("reason", [Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH])
+def test_a_known_bad_case_without_figures_fails(reason):
+    missing = replace(outcome(), missing=("loss",))
+    reshaped = outcome(replace(comparison(), shape=(100,)))
+    given = verdict(case(expect_failure="why"), on=missing if reason is Reason.MISSING_OUTPUT else reshaped)
+    assert (given.status, given.reason) == (Status.FAILED, reason)
+    assert reason not in KNOWN_BAD
+
+
+def may_accept(on, of=None, against=None):
+    found = baseline() if against is None else against or None
+    given = verdict(of, on=on, against=against)
+    return acceptable(of or case(), on, {"out": tolerance()}, found, ENVIRONMENT, given)
+
+
+def test_what_is_sound_and_other_than_before_may_be_accepted():
+    assert may_accept(outcome(), against=False)
+    assert may_accept(outcome())
+    assert may_accept(outcome(comparison(mean_abs_error=1e-3)))
+    assert may_accept(outcome(), of=case(baseline_definition="1:other"))
+    assert may_accept(outcome(replace(comparison(), dtype="float16"))), "a wanted change of the output's dtype"
+
+
+def test_what_is_unsound_inaccurate_or_as_before_may_not():
+    assert not may_accept(outcome(digests=("a0", "a1")))
+    assert not may_accept(outcome(comparison(match_ratio=0.5)))
+    assert not may_accept(outcome(replace(comparison(), shape=(100,))))
+    assert not may_accept(outcome(unsteady=("out",)))
+    assert not may_accept(outcome(comparison(match_ratio=0.5)), of=case(expect_failure="why"))
+    assert not may_accept(outcome(), of=case(expect_failure="why"))
+    assert not may_accept(Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.CRASHED, "boom"))))
+
+
+def test_seeds_that_the_baseline_lacks_may_be_accepted():
+    one_seed = baseline(entry(digests=("a0",)))
+    more = outcome(digests=("a0", "a1"))
+    given = verdict(on=more, against=one_seed)
+    assert given.message == "every output has the baseline's bits; seeds from 1 on have no baseline"
+    assert may_accept(more, against=one_seed)
+
+
+def test_where_growth_is_not_judged_the_verdict_says_so():
+    few = {"n": 1, "finite": 1}
+    given = verdict(on=outcome(comparison(0, few), comparison(1, few)))
+    assert given.message == "bits changed, and out: too few elements to judge growth, so bounds alone decide"
 
 
 def test_a_known_bad_case_that_crashes_or_has_no_baseline_is_neither():
