@@ -11,14 +11,13 @@ import pytest
 from msgspec.structs import fields
 
 from precreg.arith.formats import DTYPE_NAMES
-from precreg.baseline.entry import METRICS as KEPT
 from precreg.cli.main import precreg
 from precreg.errors import ADVICE
 from precreg.execute.environment import detect
 from precreg.inputs.bits import word_stream
 from precreg.inputs.options import special_values
 from precreg.inputs.spec import DISTRIBUTIONS
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import KEPT, METRICS
 from precreg.report.record import read
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile

@@ -92,7 +92,7 @@ def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
 
 
 def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
-    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for every metric that is kept."""
+    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for each that is kept."""
     path = (*path, "regression")
     if value == "off":
         return dict.fromkeys(KEPT)
