@@ -10,7 +10,7 @@ import click
 from precreg.report import terminal
 from precreg.report.files import write_reports
 from precreg.report.junit import Dialect
-from precreg.report.record import merge, read
+from precreg.report.record import merge, read, require_every_shard
 
 
 @click.command("report")
@@ -23,7 +23,9 @@ def command(runs: tuple[Path, ...], output: Path, junit_dialect: Dialect, verbos
 
     The exit code is that of the merged run.
     """
-    record = merge([read(run / "record.json" if run.is_dir() else run) for run in runs])
+    records = [read(run / "record.json" if run.is_dir() else run) for run in runs]
+    require_every_shard(records)
+    record = merge(records)
     written = write_reports(record, output, junit_dialect)
     click.echo(terminal.render(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
     sys.exit(record.exit_code)

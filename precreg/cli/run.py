@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from precreg.cli.selecting import find_project, selection_options
+from precreg.cli.selecting import find_project, parse_shard, selection_options
 from precreg.vcs import changed_files
 
 
 @click.command("run")
 @selection_options
-@click.option("--shard", metavar="I/N", help="Run part I of N; GitLab's CI_NODE_INDEX/CI_NODE_TOTAL by default.")
+@click.option("--shard", metavar="I/N", callback=parse_shard, help="Part I of N; or CI_NODE_INDEX/CI_NODE_TOTAL.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")

@@ -18,7 +18,7 @@ from precreg.baseline.proposal import propose
 from precreg.baseline.review import in_ci
 from precreg.baseline.store import Baselines
 from precreg.cli.progress import shown
-from precreg.cli.selecting import parse_shard, selected
+from precreg.cli.selecting import selected
 from precreg.errors import UserError
 from precreg.execute import journal
 from precreg.execute.environment import detect
@@ -35,6 +35,9 @@ from precreg.verdict.judge import Policy
 
 JOURNALS = Path(".precreg", "journal")
 
+NOTHING_IN_THIS_SHARD = 0
+"""Exit code where other shards have all the cases; a run that selects no case at all never gets so far."""
+
 SEARCH_FOR_GARBAGE = 50_000
 """Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
 
@@ -47,7 +50,7 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
         prepare()
     every = load_cases(project)
     cases = _chosen(project, every, options)
-    if not cases:
+    if not cases and options["shard"] is None:
         click.echo(f"no case depends on what changed since {options['changed_since']}")
         return 0
     environment, baselines = detect(options["environment"]), Baselines(project)
@@ -74,12 +77,11 @@ def _orphans(record: RunRecord, every: list[Case], baselines: Baselines) -> tupl
 
 
 def _chosen(project: Path, every: list[Case], options: dict[str, Any]) -> list[Case]:
-    """Return the selected cases of this shard; none is a mistake unless a change selects them."""
+    """Return the selected cases of this shard; to select none is a mistake unless a change selects them."""
     cases = selected(project, every, options)
     if not cases and options["changed_since"] is None:
         raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
-    part = parse_shard(options["shard"])
-    return cases if part is None else shard(cases, *part)
+    return cases if options["shard"] is None else shard(cases, *options["shard"])
 
 
 def _results(
@@ -98,8 +100,8 @@ def _plan(project: Path, environment: Environment, cases: int, options: dict[str
     """Plan for as many workers as there are processors, unless told otherwise, and open this shard's journal."""
     asked = options["jobs"]
     jobs = min(cases, (os.cpu_count() or 1) if asked is None else asked)
-    part = parse_shard(options["shard"])
-    path = project / JOURNALS / ("run.jsonl" if part is None else "run-{}-of-{}.jsonl".format(*part))
+    name = "run.jsonl" if options["shard"] is None else "run-{}-of-{}.jsonl".format(*options["shard"])
+    path = project / JOURNALS / name
     header = journal.header(project, environment)
     if options["resume"]:
         kept, done = journal.resume(path, header)
@@ -112,7 +114,9 @@ def _is_ci(options: dict[str, Any]) -> bool:
 
 
 def _record(project: Path, results: list[CaseResult], environment: Environment, options: dict[str, Any]) -> RunRecord:
-    asked = ("patterns", "tiers", "suites", "tags", "changed_since", "shard")
+    selection = {name: options[name] for name in ("patterns", "tiers", "suites", "tags", "changed_since")}
+    if options["shard"] is not None:
+        selection["shard"] = "{}/{}".format(*options["shard"])
     return RunRecord(
         schema=RECORD_SCHEMA,
         precreg=__version__,
@@ -121,8 +125,8 @@ def _record(project: Path, results: list[CaseResult], environment: Environment, 
         duration_s=0.0,
         environment=environment,
         git=vcs.state(project),
-        selection={name: options[name] for name in asked if options[name]},
+        selection={name: value for name, value in selection.items() if value},
         ci=_is_ci(options),
         results=tuple(results),
-        exit_code=exit_code(result.verdict for result in results),
+        exit_code=exit_code(result.verdict for result in results) if results else NOTHING_IN_THIS_SHARD,
     )

@@ -54,7 +54,7 @@ def selected(project: Path, every: list[Case], asked: dict[str, Any]) -> list[Ca
     return touched(cases, changed_files(project, asked["changed_since"]), project)
 
 
-def parse_shard(text: str | None) -> tuple[int, int] | None:
+def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
     """Return (i, n) of `i/n`, or of GitLab's CI_NODE_INDEX and CI_NODE_TOTAL where no text is given.
 
     Raises:
@@ -66,6 +66,6 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
             return None
         text = f"{index}/{count}"
     found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
-    if found is None:
-        raise UserError("bad-shard", f"expected i/n but got shard={text}")
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got shard={text}")
     return int(found[1]), int(found[2])

@@ -156,7 +156,16 @@ def exit_sentence(record: RunRecord) -> str:
         return f"{_cases(len(failed))} failed: {_reasons(failed)}"
     if unjudged:
         return f"{_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}"
-    return "nothing is worse than what was accepted" if record.results else "nothing was selected"
+    return _harmless(record)
+
+
+def _harmless(record: RunRecord) -> str:
+    """Say what exit code 0 rests on: it is no praise where nothing was judged."""
+    skipped = len(_with_status(record, Status.SKIPPED))
+    if skipped == len(record.results):
+        return f"nothing was judged: {_cases(skipped)} skipped" if skipped else "there was no case to judge"
+    also = f"; {_cases(skipped)} skipped" if skipped else ""
+    return f"nothing is worse than what was accepted{also}"
 
 
 def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:

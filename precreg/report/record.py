@@ -69,6 +69,21 @@ def _decoded(data: bytes, kind: type[_T], path: Path) -> _T:
         raise UserError("unreadable-record", f"expected a run record but got: {problem}", file=str(path)) from problem
 
 
+def require_every_shard(records: Sequence[RunRecord]) -> None:
+    """Refuse to take some shards for the whole run: what is not there was not judged.
+
+    Raises:
+        UserError: mixed-records, if a shard of the run is missing.
+    """
+    shards = {
+        tuple(map(int, record.selection["shard"].split("/"))) for record in records if "shard" in record.selection
+    }
+    wanted = {(index, count) for _, count in shards for index in range(1, count + 1)}
+    if shards != wanted:
+        given, missing = (", ".join(f"{i}/{n}" for i, n in sorted(some)) for some in (shards, wanted - shards))
+        raise UserError("mixed-records", f"expected every shard of the run but got {given}, without {missing}")
+
+
 def merge(records: Sequence[RunRecord]) -> RunRecord:
     """Make one record of shards; grouping and order of the shards do not matter.
 

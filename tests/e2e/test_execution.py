@@ -138,6 +138,19 @@ def test_a_verdict_is_the_same_alone_in_a_selection_in_process_and_in_shards(who
     assert codes == 1
 
 
+def test_an_empty_shard_is_part_of_the_run_and_a_missing_one_is_noticed(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    codes = [precreg(project, "run", "--shard", f"{i}/4", "--output", f"part{i}").returncode for i in (1, 2, 3, 4)]
+    assert sorted(codes) == [0, 0, 1, 2]
+    assert min(len(results(project, f"part{i}")) for i in (1, 2, 3, 4)) == 0
+    assert precreg(project, "report", "part1", "part2", "part3", "part4").returncode == 1
+    assert len(results(project)) == 3
+    done = precreg(project, "report", "part1", "part2", "part4")
+    assert done.returncode == 2
+    assert "error[mixed-records]" in done.stderr
+    assert "without 3/4" in done.stderr
+
+
 def test_gitlabs_shard_variables_are_the_default(whole):
     project, together = whole
     precreg(project, "run", CI_NODE_INDEX="2", CI_NODE_TOTAL="3")

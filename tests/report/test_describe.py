@@ -107,8 +107,10 @@ def test_the_tail_of_a_failure_is_its_end_and_bounded():
         ((regressed("a"), regressed("b"), crashed()), "2 cases are worse than what was accepted"),
         ((regressed(), in_ci("new")), "2 cases failed: 1 regressed, 1 new"),
         ((crashed("a"), crashed("b"), proposed(), passed()), "3 cases could not be judged: 2 subject_error, 1 new"),
-        ((passed(), skipped()), "nothing is worse than what was accepted"),
-        ((), "nothing was selected"),
+        ((passed(),), "nothing is worse than what was accepted"),
+        ((passed(), skipped()), "nothing is worse than what was accepted; 1 case skipped"),
+        ((skipped(),), "nothing was judged: 1 case skipped"),
+        ((), "there was no case to judge"),
     ],
 )
 def test_one_sentence_says_why_the_exit_code_is_what_it_is(results, sentence):

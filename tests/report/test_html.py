@@ -112,7 +112,7 @@ def test_the_overview_says_what_the_terminal_says():
 
 
 def test_an_empty_run_has_a_page():
-    assert "Nothing was selected" in page(exit_code=2).text
+    assert "There was no case to judge" in page(exit_code=2).text
 
 
 def test_a_run_outside_git_has_a_page():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.record import merge, read, write
+from precreg.report.record import merge, read, require_every_shard, write
 from precreg.types import GitState
 from tests.report.made import crashed, passed, proposed, regressed, road, run_of
 
@@ -202,3 +202,16 @@ def test_order_and_grouping_of_shards_do_not_matter(records):
     whole = merge(records)
     assert all(merge(order) == whole for order in permutations(records))
     assert all(merge([merge(records[:cut]), merge(records[cut:])]) == whole for cut in range(1, len(records)))
+
+
+@pytest.mark.parametrize("given", [["1/3", "2/3"], ["1/2", "1/3", "2/3", "3/3"], ["2/2"]])
+def test_shards_that_are_missing_are_not_passed_over(given):
+    records = [run_of(passed(name), selection={"shard": name}) for name in given]
+    with pytest.raises(UserError, match="without") as caught:
+        require_every_shard(records)
+    assert caught.value.slug == "mixed-records"
+
+
+@pytest.mark.parametrize("given", [["2/2", "1/2"], ["1/1"], []])
+def test_all_shards_and_runs_without_shards_are_whole(given):
+    require_every_shard([run_of(passed(name), selection={"shard": name}) for name in given] + [run_of()])
