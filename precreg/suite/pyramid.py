@@ -8,12 +8,13 @@ already. Layers of an environment come last, the exact environment after its fam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
 
 from precreg.arith.formats import FORMATS, format_of
+from precreg.errors import nearest
 from precreg.measure.metrics import METRICS
 from precreg.suite.standards import STANDARDS
 from precreg.types import Bound, Layer, Location, Tolerance
@@ -165,9 +166,24 @@ def _judged(holding: dict[str, Row]) -> dict[str, float]:
     return {metric: growth for metric, growth in growths.items() if growth is not None}
 
 
-def warnings(tolerance: Tolerance, dtype: str) -> list[str]:
-    """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass."""
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *_vacuous(tolerance)]
+def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None) -> list[str]:
+    """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass.
+
+    `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide.
+    """
+    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *_vacuous(tolerance, magnitude)]
+
+
+def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
+    """Say which layers of a suite name an output that its case does not have; a run tells which outputs it has.
+
+    Layers of suites/tolerances.yaml are left out: they speak of many suites.
+    """
+    return [
+        f"no output is called {layer.output} ({layer.name}: {layer.source}){nearest(layer.output, outputs)}"
+        for layer in layers
+        if layer.output is not None and layer.output not in outputs and layer.name.startswith(("suite", "case"))
+    ]
 
 
 def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[str]:
@@ -184,17 +200,23 @@ def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[str]:
         yield f"rtol={rtol.limit:g} ({rtol.source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
 
 
-def _vacuous(tolerance: Tolerance) -> Iterator[str]:
-    if all(_admits_wrong(bound, tolerance) for bound in tolerance.bounds):
-        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (tolerance.rtol, *tolerance.bounds))
-        yield f"a result that is wrong by 100 % passes: {limits} ({tolerance.rtol.source})"
+def _vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
+    drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
+    if all(_admits_wrong(bound, drowned or tolerance.rtol.limit >= 1) for bound in tolerance.bounds):
+        widest = tolerance.atol if drowned else tolerance.rtol
+        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (widest, *tolerance.bounds))
+        where = f" where |r| is {magnitude:.3g} on average" if drowned else ""
+        yield f"a result that is wrong by 100 % passes: {limits} ({widest.source}){where}"
 
 
-def _admits_wrong(bound: Bound, tolerance: Tolerance) -> bool:
-    """Tell whether a bound admits 2r in place of r everywhere; bounds in the output's own unit may well stop it."""
+def _admits_wrong(bound: Bound, matching: bool) -> bool:
+    """Tell whether a bound admits 2r in place of r everywhere, `matching` or not.
+
+    Bounds in the output's own unit may well stop it.
+    """
     metric = METRICS[bound.metric]
     if bound.metric == "match_ratio":
-        return tolerance.rtol.limit >= 1 or bound.limit <= 0
+        return matching or bound.limit <= 0
     if metric.unit != "1":
         return bound.limit == float("inf")
     return bound.limit <= 0 if metric.better == "higher" else bound.limit >= 1

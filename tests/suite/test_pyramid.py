@@ -1,8 +1,9 @@
 import pytest
 
+from precreg.suite.expand import load_cases
 from precreg.suite.layers import read_layers
 from precreg.suite.load import load
-from precreg.suite.pyramid import SHIPPED, explain, resolve, warnings
+from precreg.suite.pyramid import SHIPPED, explain, resolve, unmatched_outputs, warnings
 from precreg.suite.yaml_source import read
 from tests.suite.conftest import SUITE
 
@@ -208,3 +209,39 @@ def test_bounds_that_are_flaky_or_vacuous_are_named_with_the_numbers(of, text, d
 )
 def test_bounds_that_can_hold_and_can_fail_do_not_warn(of, text, dtype):
     assert warnings(resolve(of(text), "out", dtype, ()), dtype) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "magnitude", "says"),
+    [
+        ("{rtol: 1e-6, atol: 1000}", 0.798, ["atol=1000, match_ratio=1 (0.yaml:1) where |r| is 0.798 on average"]),
+        ("{rtol: 1e-6, atol: 1000}", 1000.0, ["atol=1000"]),
+        ("{rtol: 1e-6, atol: 1000}", 1001.0, []),
+        ("{rtol: 1e-6, atol: 1000}", 0.0, []),
+        ("{rtol: 1e-6, atol: 1000}", None, []),
+        ("{rtol: 1e-6, atol: 1000, max_ulp: 4}", 0.798, []),
+        ("{rtol: 1e-6}", 1e-7, ["atol=1e-05, match_ratio=1 (standard torch-2.13) where |r| is 1e-07"]),
+    ],
+)
+def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude, says):
+    warned = warnings(resolve(of(text), "out", "float32", ()), "float32", magnitude)
+    assert len(warned) == len(says)
+    assert all(f"wrong by 100 % passes: {words}" in warning for words, warning in zip(says, warned, strict=True))
+
+
+def test_an_output_that_a_case_does_not_have_is_named(write):
+    tolerances = "default: {outputs: {elsewhere: {rtol: 1}}}\n"
+    text = """\
+tolerance:
+  outputs:
+    loss: {rtol: 1e-2}
+    grads: {rtol: 1e-2}
+cases:
+- {match: default, tolerance: {float16: {outputs: {nosuch: {rtol: 1}}}}}
+"""
+    layers = load_cases(write({"suites/tolerances.yaml": tolerances}, s=SUITE + text))[0].layers
+    assert unmatched_outputs(layers, ("loss", "grad")) == [
+        'no output is called grads (suite, output grads: suites/unit/s.yaml:7); did you mean "grad"?',
+        "no output is called nosuch (case, float16, output nosuch: suites/unit/s.yaml:9)",
+    ]
+    assert unmatched_outputs(layers, ("loss", "grads", "nosuch")) == []
