@@ -108,6 +108,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype as a suite writes it: longdouble, where numpy counts the bits that one takes."""
+    return "longdouble" if dtype.name in ("float96", "float128") else dtype.name
+
+
 @cache
 def format_of(dtype_name: str) -> Format | None:
     """Return the format of a dtype (of a complex one: of its parts), or None for integers, bool and the unknown.

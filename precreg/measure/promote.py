@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import Format, format_of
+from precreg.arith.formats import Format, dtype_name, format_of
 from precreg.arith.rounding import round_nearest_even
 from precreg.errors import UserError
 
@@ -73,7 +73,7 @@ def widening(actual: np.dtype[Any], reference: np.dtype[Any]) -> Widening:
     if "c" in (actual.kind, reference.kind):
         working = np.result_type(working, np.complex64)
     wide_integers = integers and not narrow
-    return Widening(working, component, format, wide_integers, actual.name, reference.name)
+    return Widening(working, component, format, wide_integers, dtype_name(actual), dtype_name(reference))
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:

@@ -170,6 +170,13 @@ def test_a_longdouble_reference_sees_a_fraction_of_a_float64_ulp():
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="longdouble is no wider than float64 here")
+def test_a_longdouble_has_the_name_that_suites_give_it():
+    values = np.ones(2, np.longdouble)
+    comparison = measure(values, values)
+    assert (comparison.dtype, comparison.reference_dtype) == ("longdouble", "longdouble")
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="longdouble is no wider than float64 here")
 def test_a_longdouble_reference_is_rounded_to_float16_once():
     above_the_midpoint = np.longdouble(1) + np.longdouble(2) ** -11 + np.longdouble(2) ** -63
     comparison = measure(np.array([1 + 2.0**-10], np.float16), np.array([above_the_midpoint]))
