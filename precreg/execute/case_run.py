@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import format_of
+from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
 from precreg.execute.failure import CaseFailed, blamed_on
 from precreg.execute.requirement import missing
@@ -133,7 +133,7 @@ def _require_every_output(case: Case, actual: Arrays, oracle: Arrays) -> None:
 def _compared(
     case: Case, seed: int, output: str, actual: NDArray[Any], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
-    tolerance = resolve(case.layers, output, actual.dtype.name, chain)
+    tolerance = resolve(case.layers, output, dtype_name(actual.dtype), chain)
     return compare(actual, oracle, output=output, seed=seed, rtol=tolerance.rtol.limit, atol=tolerance.atol.limit)
 
 

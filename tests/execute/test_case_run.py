@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from precreg.arith.formats import dtype_name
 from precreg.execute.case_run import run_case
 from precreg.types import Computation, Layer, Location, Reason
 
@@ -93,16 +94,17 @@ def test_an_output_that_the_reference_lacks_is_its_error(run, case):
     assert "lacks first" in failure.message
 
 
-def test_tolerances_are_those_of_the_outputs_dtype(run, case):
+@pytest.mark.parametrize("named", ["float16", dtype_name(np.dtype(np.longdouble))])
+def test_tolerances_are_those_of_the_outputs_dtype(run, case, named):
     layers = (
         Layer("suite", Location("s.yaml"), {"rtol": 0.0, "atol": 0.0}),
-        Layer("suite", Location("s.yaml"), {"rtol": 10.0}, dtype="float16"),
+        Layer("suite", Location("s.yaml"), {"rtol": 10.0}, dtype=named),
     )
     ratios = {}
-    for dtype in ("float16", "float32"):
+    for dtype in (named, "float32"):
         (comparison,) = run(case("double", "dtype_scaled", dtype=dtype, layers=layers)).comparisons
         ratios[dtype] = comparison.metrics["match_ratio"]
-    assert ratios == {"float16": 1.0, "float32": 0.0}
+    assert ratios == {named: 1.0, "float32": 0.0}
 
 
 @pytest.mark.parametrize(
