@@ -18,7 +18,7 @@ from precreg.suite.files import CaseEntry
 from precreg.suite.layers import read_layers
 from precreg.suite.load import Suite, load
 from precreg.suite.matrix import case_name, rows
-from precreg.suite.recorded import Point, recorded_points
+from precreg.suite.recorded import Point, accepted_point, recorded_points
 from precreg.suite.validate import expect_mapping, shown
 from precreg.types import Budget, Case, Layer, Role
 
@@ -38,7 +38,7 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     fill = filler(suite, project, list(points[0].parameters))
     cases = [_case(suite, point, *fill(point.parameters)) for point in points]
     _require_distinct(suite, cases)
-    return _with_baselines(suite, _with_overrides(suite, cases))
+    return _with_baselines(suite, project, _with_overrides(suite, cases))
 
 
 def _computed_points(suite: Suite, project: Path) -> list[Point]:
@@ -143,7 +143,7 @@ def _overridden(case: Case, entry: CaseEntry) -> Case:
     )
 
 
-def _with_baselines(suite: Suite, cases: list[Case]) -> list[Case]:
+def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case]:
     """Give each case the baseline of the case that `baseline_of` names by parameters; its own without that key."""
     wanted = suite.file.baseline_of
     expect_mapping(suite.source, wanted, "baseline_of")
@@ -155,13 +155,17 @@ def _with_baselines(suite: Suite, cases: list[Case]) -> list[Case]:
     if not wanted:
         return cases
     by_name = {case.name: case for case in cases}
-    return [_judged_by(suite, case, by_name) for case in cases]
+    return [_judged_by(suite, project, case, by_name) for case in cases]
 
 
-def _judged_by(suite: Suite, case: Case, by_name: dict[str, Case]) -> Case:
-    name = case_name({**case.parameters, **suite.file.baseline_of})
-    if name not in by_name:
+def _judged_by(suite: Suite, project: Path, case: Case, by_name: dict[str, Case]) -> Case:
+    parameters = {**case.parameters, **suite.file.baseline_of}
+    name = case_name(parameters)
+    if name in by_name:
+        other = by_name[name]
+    elif suite.file.files:
+        other = _case(suite, accepted_point(suite, project, parameters), {}, {})
+    else:
         message = f"expected a case of this suite but got baseline_of={name} for {case.name}{nearest(name, by_name)}"
         raise suite.source.error("unknown-case", message, "baseline_of")
-    other = by_name[name]
     return replace(case, baseline_id=other.id, baseline_definition=other.definition)

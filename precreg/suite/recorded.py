@@ -59,11 +59,8 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     A placeholder that is in the matrix takes the values given there, any other those that are found. Raises
     UserError: no-recorded-files where nothing is found or an output has no reference; bad-value, outside-project.
     """
-    source, entry = suite.source, suite.file.files
-    assert entry is not None
-    role: Role = "reference" if entry.reference is not None else "golden"
-    actual = _pattern(suite, project, "actual", entry.actual)
-    oracle = _pattern(suite, project, role, str(getattr(entry, role)))
+    source = suite.source
+    role, actual, oracle = _patterns(suite, project)
     _check_placeholders(source, role, actual, oracle)
     chosen = _chosen(source, suite.file.matrix, actual)
     recorded = _restricted(actual.found(project), chosen)
@@ -75,12 +72,34 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     free = [name for name in actual.parameters if name not in chosen[0] and name not in oracle.parameters]
     versions = _distinct({name: row[name] for name in free} for row in recorded.values())
     return [
-        Point(parameters, file_computation(actual.path(parameters)), file_computation(path))
+        _point(actual, oracle, parameters)
         for choice in chosen
         for version in versions
-        for path, reference in references.items()
+        for reference in references.values()
         if (parameters := _merged({**choice, **version}, reference)) is not None
     ]
+
+
+def accepted_point(suite: Suite, project: Path, parameters: Row) -> Point:
+    """Return the point that those parameters make, whose files may be gone: what was accepted of it is kept.
+
+    Raises UserError (bad-value, outside-project) for a value of `baseline_of` that is not part of a path.
+    """
+    _check_names(suite.source, suite.file.baseline_of, "baseline_of")
+    _, actual, oracle = _patterns(suite, project)
+    return _point(actual, oracle, parameters)
+
+
+def _patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
+    entry = suite.file.files
+    assert entry is not None
+    role: Role = "reference" if entry.reference is not None else "golden"
+    actual = _pattern(suite, project, "actual", entry.actual)
+    return role, actual, _pattern(suite, project, role, str(getattr(entry, role)))
+
+
+def _point(actual: _Pattern, oracle: _Pattern, parameters: Row) -> Point:
+    return Point(parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters)))
 
 
 def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
@@ -126,14 +145,19 @@ def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Row]:
             message = f"expected a placeholder of {actual.text} but got {name}{nearest(name, actual.parameters)}"
             raise source.error("bad-value", message, "matrix", name)
     for row in chosen:
-        for name, value in row.items():
-            if not isinstance(value, str):
-                message = f"expected text, in quotes, because it is part of a path, but got {name}={shown(value)}"
-                raise source.error("bad-value", message, "matrix", name)
-            if "/" in value or value == "..":
-                message = f"expected the name of one file or folder but got {name}={value}"
-                raise source.error("outside-project", message, "matrix", name)
+        _check_names(source, row, "matrix")
     return chosen
+
+
+def _check_names(source: Source, row: Row, key: str) -> None:
+    """Require that every value is the name of a file or folder: placeholders are parts of a path."""
+    for name, value in row.items():
+        if not isinstance(value, str):
+            message = f"expected text, in quotes, because it is part of a path, but got {name}={shown(value)}"
+            raise source.error("bad-value", message, key, name)
+        if "/" in value or value in ("", ".."):
+            message = f"expected the name of one file or folder but got {name}={value}"
+            raise source.error("outside-project", message, key, name)
 
 
 def _restricted(found: dict[str, Row], chosen: list[Row]) -> dict[str, Row]:

@@ -56,6 +56,18 @@ def test_the_matrix_restricts_and_orders_a_placeholder(cases):
     }
 
 
+@pytest.mark.parametrize("suffix", ["/*.npy", "/*.npz"])
+def test_a_version_whose_files_are_gone_still_judges_by_its_baseline(record, suffix):
+    suite = SUITE.replace("/*.npy", suffix) + 'baseline_of: {version: "1.0"}\n'
+    paths = [f"{folder}/a{suffix[2:]}" for folder in ("outputs/1.0", "outputs/1.1", "golden")]
+    project = record(suite, *paths)
+    before, now = load_cases(project)
+    (project / "suites/unit" / paths[0]).unlink()
+    (alone,) = load_cases(project)
+    assert (before.id, now.id) == ("unit/atan/1.0-a", alone.id)
+    assert (alone.baseline_id, alone.baseline_definition) == (before.id, before.definition)
+
+
 def test_an_npz_holds_every_output(cases):
     suite = SUITE.replace("/*.npy", ".npz").replace("golden.npz", "golden/all.npz")
     found = cases(suite, "outputs/1.23.npz", "golden/all.npz")
@@ -110,12 +122,16 @@ def test_files_elsewhere_in_the_project(write):
         (SUITE + "matrix: {verson: [a]}\n", "bad-value", 5, 'verson; did you mean "version"?'),
         (SUITE + "matrix: {version: [1.20]}\n", "bad-value", 5, "in quotes"),
         (SUITE + "matrix: {version: ['1', '../..']}\n", "outside-project", 5, "version=../.."),
+        (SUITE + "baseline_of: {verson: '1'}\n", "unknown-key", 5, 'verson=1; did you mean "version"?'),
+        (SUITE + "baseline_of: {version: 1.0}\n", "bad-value", 5, "in quotes"),
+        (SUITE + "baseline_of: {version: ../1}\n", "outside-project", 5, "version=../1"),
         (SUITE + "seeds: 2\n", "bad-value", 5, "expected seeds or files"),
         (SUITE + "cases: [{match: a, seeds: 2}]\n", "bad-value", 5, "seeds=2"),
     ],
 )
 def test_what_is_refused(record, suite, slug, line, says):
-    error = refused(record(suite, "outputs/1/a.npy", "outputs/1/b.npy", "golden/a.npy"))
+    orphan = [] if "baseline_of" in suite else ["outputs/1/b.npy"]
+    error = refused(record(suite, "outputs/1/a.npy", "golden/a.npy", *orphan))
     assert (error.slug, error.file, error.line) == (slug, "suites/unit/atan.yaml", line), error
     assert says in error.message
 
