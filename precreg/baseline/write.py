@@ -14,6 +14,7 @@ from pathlib import Path
 from precreg.baseline.store import Place, baseline_file, header, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
+from precreg.scratch import make_scratch_folder
 from precreg.types import BaselineEntry
 
 WORKING_FOLDER = ".precreg"
@@ -111,12 +112,8 @@ def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, B
 
 
 def _make_working_folder(project: Path) -> None:
-    folder = project / WORKING_FOLDER
     with _writing(WORKING_FOLDER):
-        folder.mkdir(exist_ok=True)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+        make_scratch_folder(project / WORKING_FOLDER)
 
 
 def _write_through(path: Path, text: str) -> None:

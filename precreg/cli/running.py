@@ -25,7 +25,7 @@ from precreg.execute.environment import detect
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results
-from precreg.report import terminal
+from precreg.report import atomic, terminal
 from precreg.report.files import write_reports
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
@@ -53,13 +53,14 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
     if not cases and options["shard"] is None:
         click.echo(f"no case depends on what changed since {options['changed_since']}")
         return 0
+    folder = options["output"] or Path(os.path.relpath(project / "reports"))
+    atomic.prepare(folder)
     environment, baselines = detect(options["environment"]), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     if len(cases) == len(every):
         record = replace(record, orphans=_orphans(record, every, baselines))
     record = replace(record, duration_s=round(perf_counter() - began, 3))
     propose(project, record.results, environment, record.git, options["environment"])
-    folder = options["output"] or Path(os.path.relpath(project / "reports"))
     written = write_reports(record, folder, options["junit_dialect"])
     text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options["verbose"], reports=written)
     click.echo(text, nl=False)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from precreg.errors import UserError
+from precreg.scratch import make_scratch_folder
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder of reports, if it is not there. Raises UserError (not-writable)."""
+    with _writing(folder):
+        make_scratch_folder(folder)
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -17,14 +25,20 @@ def write(path: Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(path):
+        make_scratch_folder(path.parent)
         try:
             temporary.write_bytes(data)
             os.replace(temporary, path)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as problem:
-        message = f"expected to write the file but got: {problem.strerror or problem}"
+        message = f"expected to write here but got: {problem.strerror or problem}"
         raise UserError("not-writable", message, file=str(path)) from problem

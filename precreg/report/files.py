@@ -11,6 +11,8 @@ from precreg.types import RunRecord
 def write_reports(run: RunRecord, folder: Path, junit_dialect: junit.Dialect) -> list[Path]:
     """Write record.json, junit.xml, report.html and summary.md, each in one step; return their paths.
 
+    The folder is made where it is not there, as one that git does not see.
+
     Raises:
         UserError: not-writable.
     """

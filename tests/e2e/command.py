@@ -35,7 +35,7 @@ def repository(folder):
     git(folder, "init", "-q", "-b", "main")
     git(folder, "config", "user.name", "Ada")
     git(folder, "config", "user.email", "ada@example.org")
-    (folder / ".gitignore").write_text("reports/\n__pycache__/\n")
+    (folder / ".gitignore").write_text("__pycache__/\n")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "first")
     return folder

@@ -142,7 +142,7 @@ def test_a_read_only_folder(tmp_path):
     finally:
         for folder in folders:
             folder.chmod(0o755)
-    clear(done, "not-writable", ".precreg")
+    clear(done, "not-writable", "reports")
     assert (project / BASELINE).read_bytes() == before
 
 

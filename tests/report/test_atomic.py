@@ -9,7 +9,7 @@ from precreg.report import atomic
 def test_the_folder_is_made_and_nothing_is_left_beside_the_file(tmp_path):
     atomic.write(tmp_path / "a" / "b" / "x.txt", "é\n")
     assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == "é\n".encode()
-    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["x.txt"]
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == [".gitignore", "x.txt"]
 
 
 def test_a_file_in_the_way_of_the_folder_is_a_mistake_of_the_user(tmp_path):
