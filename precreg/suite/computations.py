@@ -76,7 +76,7 @@ def existing_file(source: Source, path: KeyPath, file: str, directory: str, proj
     found = inside(project, directory, file, source.where(*path))
     if not isfile(project / found):
         beside = (project / found).parent
-        known = [item.name for item in beside.iterdir()] if beside.is_dir() else []
+        known = [item.name for item in beside.iterdir() if isfile(item)] if beside.is_dir() else []
         message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"
         raise source.error("missing-file", message, *path)
     return found

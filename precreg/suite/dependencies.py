@@ -48,9 +48,11 @@ def _of_inputs(case: Case, project: Path) -> frozenset[str]:
 
 
 def _files_named(value: Any, directory: str, project: Path) -> Iterator[str]:
-    """Yield every text inside a value that is the path of a file beside the suite."""
+    """Yield every text inside a value that is the path of a file of the project, relative to the suite."""
     if isinstance(value, str) and isfile(project / directory / value):
-        yield (project / directory / value).resolve().relative_to(project.resolve()).as_posix()
+        path, root = (project / directory / value).resolve(), project.resolve()
+        if path.is_relative_to(root):
+            yield path.relative_to(root).as_posix()
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _files_named(item, directory, project)

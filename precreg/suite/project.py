@@ -13,7 +13,7 @@ MAX_PATH = 1024
 
 def find_project(start: Path) -> Path:
     """Return the nearest folder at or above `start` that has a suites/ folder. Raises UserError (no-project)."""
-    start = start.resolve()
+    start = Path(realpath(start))
     for folder in (start, *start.parents):
         if (folder / "suites").is_dir():
             return folder
@@ -23,14 +23,19 @@ def find_project(start: Path) -> Path:
 def inside(project: Path, directory: str, path: str, where: Location) -> str:
     """Return a path that a suite names relative to its folder, as a path relative to the project.
 
-    Links are followed first, so that one cannot lead out. Raises UserError: outside-project; bad-value for what
-    no file system takes.
+    Links are followed first, so that one cannot lead out. Raises UserError: outside-project; bad-value as
+    `require_path` does.
     """
-    if "\0" in path or len(path) > MAX_PATH:
-        message = f"expected a path of at most {MAX_PATH} characters, without NUL, but got path={path[:60]!r}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+    require_path(path, where)
     root, target = Path(realpath(project)), Path(realpath(project / directory / path))
     if PurePosixPath(path).is_absolute() or not target.is_relative_to(root):
         message = f"expected a path inside the project, relative to {directory}/, but got path={path}"
         raise UserError("outside-project", message, file=where.file, line=where.line)
     return target.relative_to(root).as_posix()
+
+
+def require_path(path: str, where: Location) -> None:
+    """Raise UserError (bad-value) for a path, or a pattern of paths, that no file system takes."""
+    if "\0" in path or len(path) > MAX_PATH:
+        message = f"expected a path of at most {MAX_PATH} characters, without NUL, but got path={path[:60]!r}"
+        raise UserError("bad-value", message, file=where.file, line=where.line)

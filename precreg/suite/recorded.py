@@ -15,7 +15,7 @@ from precreg.errors import nearest
 from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Row, rows
-from precreg.suite.project import inside
+from precreg.suite.project import inside, require_path
 from precreg.suite.validate import shown
 from precreg.suite.yaml_source import Source
 from precreg.types import Computation, Role
@@ -105,6 +105,7 @@ def _point(actual: _Pattern, oracle: _Pattern, parameters: Row) -> Point:
 def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
     """Check a pattern and make it relative to the project; its folder up to the first hole must be inside."""
     where = suite.source.where("files", key)
+    require_path(text, where)
     names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
     if len(set(names)) < len(names):
         raise suite.source.error("bad-value", f"expected each placeholder once but got {key}={text}", "files", key)

@@ -1,7 +1,9 @@
 import pytest
+from msgspec.structs import replace
 
 from precreg.suite.dependencies import dependencies, touched
 from precreg.suite.expand import load_cases
+from precreg.types import Computation
 
 FILES = {
     "suites/unit/ops/__init__.py": "",
@@ -47,6 +49,16 @@ def test_a_recorded_file_that_is_missing_is_a_dependency(project):
         "suites/unit/outputs/b.npy",
         "suites/unit/golden/b.npy",
     }
+
+
+def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("weights") / "w.npy"
+    outside.touch()
+    (case,) = (case for case in load_cases(project) if case.suite == "softmax")
+    spec = {"weights": [str(outside), "x.npy"], "device": "cpu"}
+    found = dependencies(replace(case, subject=Computation("other", spec), inputs={}), project)
+    assert "suites/unit/x.npy" in found
+    assert not any("w.npy" in path or "cpu" in path for path in found)
 
 
 @pytest.mark.parametrize(

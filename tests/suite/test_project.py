@@ -1,6 +1,7 @@
 import pytest
 
 from precreg.errors import UserError
+from precreg.suite.expand import load_cases
 from precreg.suite.project import find_project, inside
 from precreg.types import Location
 
@@ -43,3 +44,13 @@ def test_a_path_that_leaves_the_project_is_refused(tmp_path, path):
         inside(project, "suites/unit", path, WHERE)
     assert (caught.value.slug, caught.value.file, caught.value.line) == ("outside-project", WHERE.file, 7)
     assert f"path={path}" in caught.value.message
+
+
+def test_links_in_a_circle_lead_nowhere(write):
+    project = write(s="suite: s\nsubject: numpy:sin\ngolden: {files: circle/x.npy}\n")
+    (project / "suites/unit/circle").symlink_to("circle")
+    assert inside(project, "suites/unit", "circle/x.npy", WHERE) == "suites/unit/circle/x.npy"
+    assert find_project(project / "suites/unit/circle") == project
+    with pytest.raises(UserError) as caught:
+        load_cases(project)
+    assert (caught.value.slug, caught.value.line) == ("missing-file", 3)

@@ -111,6 +111,8 @@ def test_files_elsewhere_in_the_project(write):
         (SUITE.replace("outputs/{version}", "../../../{version}"), "outside-project", 3, "path=../../.."),
         (SUITE.replace("{version}", "{version}/.."), "outside-project", 3, "no .. after a placeholder"),
         (SUITE.replace("outputs/", "/outputs/"), "outside-project", 3, "path=/outputs"),
+        (SUITE.replace("outputs/{version}/*", "{version}/*\\0"), "bad-value", 3, "without NUL"),
+        (SUITE.replace("golden/*", "*" + "x" * 2000), "bad-value", 4, "at most 1024 characters"),
         (SUITE.replace("*.npy", "*.pt"), "bad-value", 3, "actual=outputs/{version}/*.pt"),
         (SUITE.replace("*.npy", "*.*.npy"), "bad-value", 3, "each placeholder once"),
         (
