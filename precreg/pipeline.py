@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
-from precreg.suite.pyramid import resolve
-from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Outcome, Positions, Status
+from precreg.suite.pyramid import resolve, unmatched_outputs
+from precreg.suite.pyramid import warnings as tolerance_warnings
+from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Layer, Outcome, Positions, Status
 from precreg.verdict.judge import Policy, acceptable, judge
 
 KEPT_POSITIONS = 5
@@ -53,6 +54,29 @@ def judged(
         baseline_id=case.baseline_id,
         acceptable=acceptable(case, outcome, tolerances, baseline, environment, verdict),
     )
+
+
+def warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """Say what is wrong with the tolerances in use, with the first case that has it.
+
+    Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes.
+    """
+    layers = {case.id: case.layers for case in cases}
+    first: dict[object, CaseResult] = {}
+    for result in results:
+        outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
+        first.setdefault((id(layers[result.id]), outputs), result)
+    texts = {text: result.id for result in reversed(first.values()) for text in _warnings(result, layers[result.id])}
+    return tuple(f"{case}: {text}" for text, case in texts.items())
+
+
+def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
+    compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
+    for output, comparison in compared.items():
+        magnitude = comparison.metrics.get("mean_magnitude")
+        yield from tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude)
+    if compared:
+        yield from unmatched_outputs(layers, compared)
 
 
 def _shortened(outcome: Outcome) -> Outcome:

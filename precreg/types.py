@@ -339,6 +339,8 @@ class RunRecord(Struct, frozen=True):
     ci: bool
     results: tuple[CaseResult, ...]
     orphans: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Tolerances too tight to hold or too wide to catch anything, and bounds on outputs that no case has."""
     exit_code: int = 0
 
 

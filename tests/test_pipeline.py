@@ -10,12 +10,12 @@ from precreg.baseline.review import accept
 from precreg.baseline.store import Baselines
 from precreg.execute.environment import detect
 from precreg.execute.run import Plan
-from precreg.pipeline import KEPT_POSITIONS, results
+from precreg.pipeline import KEPT_POSITIONS, results, warnings
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
 from precreg.types import Reason, Status
 from precreg.verdict.judge import Policy
-from tests.e2e.command import with_suite
+from tests.e2e.command import ROOT, with_suite
 
 SUITE = """suite: s
 subject: k:scaled
@@ -112,3 +112,23 @@ def test_positions_are_kept_in_full_only_where_someone_will_look(together):
             assert all(number <= KEPT_POSITIONS for number in kept)
         else:
             assert all(number > KEPT_POSITIONS for number in kept)
+
+
+def test_warnings_are_told_once_with_the_first_case_that_has_them(tmp_path):
+    tolerance = "tolerance: {rtol: 1e-9, atol: 1000, outputs: {lsos: {rtol: 1}}}"
+    project = with_suite(tmp_path, SUITE.replace("tolerance: {rtol: 1e-2}", tolerance), KERNEL)
+    cases = load_cases(project)
+    ran = sorted(results(cases, Plan(project, detect("cpu-test")), Policy(), Baselines(project)), key=lambda r: r.id)
+    found = warnings(cases, ran)
+    assert len(found) == 3
+    assert all(text.startswith(f"{ran[0].id}: ") for text in found)
+    assert any("below 1 ULP" in text for text in found)
+    assert any("wrong by 100 %" in text for text in found)
+    assert any("no output is called lsos" in text for text in found)
+
+
+def test_the_shipped_suites_have_nothing_to_warn_of():
+    project = ROOT
+    cases = [case for case in load_cases(project) if case.suite != "small_network"]
+    ran = results(cases, Plan(project, detect("cpu-test")), Policy(), Baselines(project))
+    assert warnings(cases, ran) == ()

@@ -24,7 +24,7 @@ from precreg.execute import journal
 from precreg.execute.environment import detect
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
-from precreg.pipeline import results
+from precreg.pipeline import results, warnings
 from precreg.report import atomic, terminal
 from precreg.report.files import write_reports
 from precreg.suite.expand import load_cases
@@ -57,6 +57,7 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
     atomic.prepare(folder)
     environment, baselines = detect(options["environment"]), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
+    record = replace(record, warnings=warnings(cases, record.results))
     if len(cases) == len(every):
         record = replace(record, orphans=_orphans(record, every, baselines))
     record = replace(record, duration_s=round(perf_counter() - began, 3))

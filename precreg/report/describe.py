@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from precreg.measure.metrics import METRICS
 from precreg.report.numbers import apart, figure
-from precreg.suite.pyramid import warnings as tolerance_warnings
 from precreg.types import CaseResult, Finding, GitState, Reason, RunRecord, Status, Verdict
 
 LABELS: dict[Status, str] = {
@@ -184,17 +183,3 @@ def _reasons(results: Sequence[CaseResult]) -> str:
 def improved(record: RunRecord) -> list[str]:
     """Return the ids of the cases that are better than what was accepted."""
     return sorted(result.id for result in record.results if result.verdict.reason is Reason.IMPROVED)
-
-
-def warnings(record: RunRecord) -> list[str]:
-    """Return what is wrong with the tolerances in use: tighter than the dtype can hold, or letting everything pass.
-
-    Each is told once, with the first case that has it.
-    """
-    first: dict[str, str] = {}
-    for result in record.results:
-        for comparison in result.outcome.comparisons:
-            if comparison.seed == 0 and comparison.output in result.tolerances:
-                for text in tolerance_warnings(result.tolerances[comparison.output], comparison.dtype):
-                    first.setdefault(text, result.id)
-    return [f"{case}: {text}" for text, case in first.items()]

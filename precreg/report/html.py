@@ -60,7 +60,6 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "statuses": [status for status in describe.LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         "improved": describe.improved(record),
-        "warnings": describe.warnings(record),
         "style": Markup((_TEMPLATES / "report.css").read_text(encoding="utf-8")),
         "script": Markup(script),
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

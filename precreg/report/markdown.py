@@ -31,8 +31,8 @@ def render(record: RunRecord) -> str:
         parts.append(f"Improved: {_some(better)}.")
     if record.orphans:
         parts.append(f"Baselines without a case: {_some(record.orphans)}.")
-    if warnings := describe.warnings(record):
-        parts.append("\n".join(f"- Warning: {escaped(text)}" for text in warnings[:MOST_IDS]))
+    if record.warnings:
+        parts.append("\n".join(f"- Warning: {escaped(text)}" for text in record.warnings[:MOST_IDS]))
     return "\n\n".join(parts) + "\n"
 
 

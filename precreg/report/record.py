@@ -108,6 +108,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         git=_merged_git([record.git for record in records if record.git is not None]),
         selection=_common([record.selection for record in records]),
         results=results,
+        warnings=tuple(sorted({text for record in records for text in record.warnings})),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
         exit_code=_exit_code(results, records),
     )

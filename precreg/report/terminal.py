@@ -72,7 +72,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(
             f"warning   baselines without a case: {_some(record.orphans)}; precreg baseline prune removes them"
         )
-    lines += [f"warning   {text}" for text in describe.warnings(record)[:MOST_WARNINGS]]
+    lines += [f"warning   {text}" for text in record.warnings[:MOST_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if results and results[0].verdict.status in (Status.FAILED, Status.ERROR):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from precreg.report import describe
 from precreg.types import Finding, Reason, Status, Verdict
-from tests.report.made import TOLERANCE, crashed, improved, passed, proposed, regressed, road, run_of, skipped, verdict
+from tests.report.made import crashed, improved, passed, proposed, regressed, road, run_of, skipped, verdict
 
 
 def with_ratio(name, ratio):
@@ -128,10 +128,3 @@ def test_improved_cases_are_named():
 def test_the_commit_is_short_and_may_be_missing():
     assert describe.commit(road().git) == "1a2b3c4d"
     assert describe.commit(None) == "none"
-
-
-def test_a_tolerance_to_look_at_is_told_once_with_its_first_case():
-    flaky = replace(TOLERANCE, rtol=replace(TOLERANCE.rtol, limit=1e-6))
-    tight = (passed(name, tolerances={"out": flaky}) for name in ("b", "c"))
-    (warning,) = describe.warnings(run_of(passed("a"), *tight))
-    assert warning.startswith("unit/row_sum/b: rtol=1e-06 (suites/unit/row_sum.yaml:14) is below 1 ULP of float16")

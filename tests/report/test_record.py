@@ -125,9 +125,12 @@ def test_shards_make_the_whole_run():
 
 
 def test_orphans_of_every_shard_and_selections_in_common_are_kept():
-    one = run_of(passed("a"), orphans=("unit/x", "unit/y"), selection={"shard": "1/2", "tags": ["fast"]})
+    one = run_of(
+        passed("a"), orphans=("unit/x", "unit/y"), warnings=("wide",), selection={"shard": "1/2", "tags": ["fast"]}
+    )
     other = run_of(passed("b"), orphans=("unit/y",), selection={"shard": "2/2", "tags": ["fast"]})
     merged = merge([one, other])
+    assert merged.warnings == ("wide",)
     assert (merged.orphans, merged.selection) == (("unit/y",), {"tags": ["fast"]})
 
 
