@@ -14,6 +14,8 @@ from precreg.suite.schema import json_schema, tolerances_schema
 def command(tolerances: bool) -> None:
     """Print the JSON Schema of a suite file.
 
-    Save it and name it in the first line of a suite: `# yaml-language-server: $schema=suite.schema.json`.
+    Save it in the project's root, and name it in the first line of a suite, relative to the suite:
+
+    `# yaml-language-server: $schema=../../suite.schema.json`
     """
     click.echo(json.dumps(tolerances_schema() if tolerances else json_schema(), indent=2))
