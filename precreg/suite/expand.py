@@ -139,7 +139,7 @@ def _overridden(case: Case, entry: CaseEntry) -> Case:
         tags=(*case.tags, *(tag for tag in entry.tags if tag not in case.tags)),
         seeds=entry.seeds or case.seeds,
         timeout_s=entry.timeout or case.timeout_s,
-        expect_failure=entry.reason or case.expect_failure,
+        expect_failure=None if entry.expect == "pass" else entry.reason or case.expect_failure,
     )
 
 

@@ -40,7 +40,9 @@ class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     tags: Annotated[tuple[Name, ...], Meta(description="Tags besides the suite's")] = ()
     seeds: Annotated[Count | None, Meta(description="Seeds in place of the suite's")] = None
     timeout: Annotated[Positive | None, Meta(description="Seconds in place of the suite's")] = None
-    expect: Annotated[Literal["fail"] | None, Meta(description="The cases are known to be bad")] = None
+    expect: Annotated[
+        Literal["fail", "pass"] | None, Meta(description="fail: known to be bad; pass: not, unlike the suite")
+    ] = None
     reason: Annotated[Text | None, Meta(description="Why they are known to be bad")] = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
     source = read(path, shown)
     file = convert(source, SuiteFile)
     _check_roles(source, file)
+    _check_requirements(source, file.requires)
     layers = (
         *SHIPPED,
         *foundation.default,
@@ -126,14 +128,33 @@ def _one_oracle(source: Source, given: list[str], *path: str) -> None:
 
 
 def _check_expectation(source: Source, expect: str | None, reason: str | None, *path: str | int) -> None:
-    if expect and not reason:
-        raise source.error(
-            "missing-key", f"expected reason: beside expect but got expect={expect} alone", *path, "expect"
-        )
-    if reason and not expect:
-        raise source.error(
-            "missing-key", f"expected expect: beside reason but got reason={reason} alone", *path, "reason"
-        )
+    if expect == "fail" and not reason:
+        raise source.error("missing-key", "expected reason: beside expect but got expect=fail alone", *path, "expect")
+    if reason and expect != "fail":
+        message = f"expected expect: fail beside reason but got reason={reason} without it"
+        raise source.error("missing-key", message, *path, "reason")
+
+
+def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
+    for index, requirement in enumerate(requirements):
+        if not _is_requirement(requirement):
+            message = f"expected a requirement such as numpy>=2 or device:npu but got requirement={requirement}"
+            raise source.error("bad-value", message, "requires", index)
+
+
+def _is_requirement(text: str) -> bool:
+    """Tell whether a text is device:LABEL, the import name of a module, or a package as pip writes it."""
+    if text.startswith("device:"):
+        return re.fullmatch(r"device:\S+", text) is not None
+    if text.isidentifier():
+        return True
+    from packaging.requirements import InvalidRequirement, Requirement  # 10 ms, and few suites ask for a version
+
+    try:
+        Requirement(text)
+    except InvalidRequirement:
+        return False
+    return True
 
 
 def _foundation(project: Path) -> _Foundation:

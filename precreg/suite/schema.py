@@ -25,6 +25,12 @@ _REFERENCE: Schema = {
     "pattern": r"^\$",
     "description": "A parameter of the matrix or a key of params, such as $shape",
 }
+_REASONED: Schema = {
+    "if": {"properties": {"expect": {"const": "fail"}}, "required": ["expect"]},
+    "then": {"required": ["reason"]},
+    "else": {"properties": {"reason": False}},
+}
+"""A known failure has a reason, and nothing else has one."""
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -44,8 +50,8 @@ def json_schema() -> Schema:
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
     root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
-    both = {"expect": ["reason"], "reason": ["expect"]}
-    root["dependentRequired"] = definitions["CaseEntry"]["dependentRequired"] = both
+    root |= _REASONED
+    definitions["CaseEntry"] |= _REASONED
     definitions |= {"Input": _input(), "Tolerance": _tolerance(), "Reference": _REFERENCE, **_distributions()}
     return {"$schema": _DRAFT, **root, "$defs": definitions}
 

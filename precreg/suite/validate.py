@@ -32,6 +32,8 @@ _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 def convert(source: Source, kind: type[T]) -> T:
     """Return the file's data as a struct. Raises UserError: unknown-key, missing-key, bad-value."""
+    if source.data is None:
+        raise source.error("bad-value", "expected a mapping but the file is empty")
     try:
         return msgspec.convert(source.data, kind)
     except msgspec.ValidationError as error:
@@ -63,7 +65,7 @@ def _translated(source: Source, kind: type, message: str) -> UserError:
         return source.error("missing-key", f"expected {key}: but the key is not there", *path)
     name = ".".join(str(step) for step in path) or "file"
     came = shown(_at(source.data, path))
-    return source.error("bad-value", f"expected {_expected(complaint)} but got {name}={came}", *path)
+    return source.error("bad-value", f"expected {_expected(complaint, path)} but got {name}={came}", *path)
 
 
 def _unknown_key(source: Source, path: KeyPath, key: str, kind: type) -> UserError:
@@ -73,9 +75,9 @@ def _unknown_key(source: Source, path: KeyPath, key: str, kind: type) -> UserErr
     return source.error("unknown-key", message, *path, key)
 
 
-def _expected(complaint: str) -> str:
+def _expected(complaint: str, path: KeyPath) -> str:
     if complaint.startswith("Invalid enum value"):
-        return "fail"
+        return "fail" if len(path) == 1 else "fail or pass"
     wanted = complaint.removeprefix("Expected ").partition(", got ")[0]
     words = re.sub(
         r"`([^`]+)`", lambda match: " or ".join(_WORDS.get(part, part) for part in match[1].split(" | ")), wanted

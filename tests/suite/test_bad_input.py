@@ -41,7 +41,7 @@ def lines(text):
         (lines("expect: pass\nreason: none\n"), "bad-value", 4, ["expected fail but got expect=pass"]),
         ("suite: a/b\nsubject: k:f\nreference: k:f\n", "bad-value", 1, ["suite=a/b"]),
         ("- suite\n", "bad-value", 1, ["expected a mapping"]),
-        ("# empty\n", "bad-value", 1, ["expected a mapping but got file=null"]),
+        ("# empty\n", "bad-value", 1, ["expected a mapping but the file is empty"]),
         # what is held against what
         ("suite: s\nreference: kernels:exact\n", "missing-key", 1, ["subject: or files:"]),
         ("suite: s\nsubject: kernels:naive\n", "missing-key", 1, ["reference: or golden:"]),
@@ -52,6 +52,11 @@ def lines(text):
         (lines("expect: fail\n"), "missing-key", 4, ["expected reason:", "expect=fail"]),
         (lines("reason: known\n"), "missing-key", 4, ["expected expect:", "reason=known"]),
         (lines("cases:\n- match: '*'\n  expect: fail\n"), "missing-key", 6, ["expected reason:"]),
+        (lines("cases:\n- {match: '*', expect: pass, reason: r}\n"), "missing-key", 5, ["expect: fail beside reason"]),
+        (lines("cases:\n- {match: '*', expect: no}\n"), "bad-value", 5, ["expected fail or pass", "cases.0.expect=no"]),
+        (lines("requires:\n- numpy>=2\n- '!!'\n"), "bad-value", 6, ["requirement=!!", "numpy>=2 or device:npu"]),
+        (lines("requires: [numpy>>2]\n"), "bad-value", 4, ["requirement=numpy>>2"]),
+        (lines("requires: ['device:']\n"), "bad-value", 4, ["requirement=device:"]),
         # modules and kinds
         ("suite: s\nsubject: kernel:naive\nreference: kernels:exact\n", "missing-module", 2, ['"kernels"?']),
         ("suite: s\nsubject: kernels:naiv\nreference: kernels:exact\n", "missing-function", 2, ['"naive"?']),

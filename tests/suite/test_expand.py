@@ -84,6 +84,20 @@ def test_overrides_by_pattern_on_the_name(cases):
     assert (rtol.limit, rtol.layer, str(rtol.source)) == (5e-3, "case", "suites/unit/softmax.yaml:21")
 
 
+def test_what_a_suite_expects_to_fail_may_be_expected_to_pass_in_some_cases(write):
+    text = """\
+expect: fail
+reason: known bad
+matrix: {n: [1, 2, 3]}
+params: {n: $n}
+cases:
+- {match: "n=[23]", expect: pass}
+- {match: "n=3", expect: fail, reason: worse}
+"""
+    cases = load_cases(write(s=SUITE + text))
+    assert [case.expect_failure for case in cases] == ["known bad", None, "worse"]
+
+
 def test_cases_with_the_same_overrides_share_their_layers(cases):
     assert cases["float16-4x64-standard"].layers is cases["float16-2x3x8-standard"].layers
     assert cases["float32-4x64-standard"].layers is cases["float32-2x3x8-standard"].layers

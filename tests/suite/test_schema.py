@@ -57,6 +57,7 @@ def test_the_tolerances_here_are_accepted():
         SUITE + TOLERANCE,
         SUITE + "inputs: {x: {shape: [$n, 4], dtype: float16, uniform: {low: $low}}}\nparams: {n: 1, low: 0}\n",
         "suite: s\nfiles: {actual: 'o/{version}/*.npy', golden: 'g/*.npy'}\nbaseline_of: {version: '1'}\n",
+        SUITE + "expect: fail\nreason: known bad\ncases: [{match: x, expect: pass}]\n",
         "suite: s\nsubject: {torch: {model: m}}\ngolden: {files: x.npy}\n",
     ],
 )
@@ -72,6 +73,10 @@ def test_what_is_accepted(complaints, text):
         SUITE + "golden: kernels:exact\n",
         "suite: s\nsubject: k:f\n",
         SUITE + "expect: fail\n",
+        SUITE + "expect: pass\n",
+        SUITE + "reason: known bad\n",
+        SUITE + "cases: [{match: x, expect: fail}]\n",
+        SUITE + "cases: [{match: x, expect: pass, reason: known bad}]\n",
         SUITE + "matrix: {dtype: [flot16]}\n",
         SUITE + "matrix: {a: []}\n",
         SUITE + "inputs: {x: {shape: [2], dtype: float16}}\n",
