@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 LEVELS = (
     ("errors",),
     ("types",),
-    ("arith", "arrayfile", "scratch"),
+    ("arith", "arrayfile", "writing"),
     ("inputs",),
     ("measure",),
     ("subject", "suite"),

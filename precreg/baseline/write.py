@@ -6,7 +6,7 @@ writing; readers need none, because a file is always either the old one or the n
 
 from __future__ import annotations
 
-import os
+import glob
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +14,8 @@ from pathlib import Path
 from precreg.baseline.store import Place, baseline_file, header, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
-from precreg.scratch import make_scratch_folder
 from precreg.types import BaselineEntry
+from precreg.writing import flush_folder, make_scratch_folder, replace_file, writing
 
 WORKING_FOLDER = ".precreg"
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"
@@ -31,9 +31,9 @@ def locked(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    _make_working_folder(project)
     lock = FileLock(project / LOCK_FILE)
-    with _writing(LOCK_FILE):
+    with writing(LOCK_FILE):
+        make_scratch_folder(project / WORKING_FOLDER)
         try:
             lock.acquire(timeout=timeout_s)
         except Timeout as problem:
@@ -65,34 +65,27 @@ def remove(project: Path, places: Collection[Place]) -> None:
 
 
 def write_file(project: Path, file: str, text: str) -> None:
-    """Replace a file, or make it, in one step: after it the new text is on the disk, before it the old.
+    """Replace a file, or make it, in one step. A name that is no Unicode (an author's) becomes a JSON escape.
 
-    The caller holds the lock, so that one name does for the file beside it that is renamed.
+    The caller holds the lock, so what is half-written beside the file was left by a process that was killed.
 
     Raises:
         UserError: not-writable.
     """
     path = project / file
-    temporary = path.with_name(f".{path.name}.tmp")
-    with _writing(file):
+    with writing(file):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.unlink(missing_ok=True)
-            _write_through(temporary, text)
-            os.replace(temporary, path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        _flush_folder(path.parent)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            left.unlink()
+        replace_file(path, text.encode(errors="backslashreplace"))
 
 
 def delete_file(project: Path, file: str) -> None:
     """Remove a file that may be gone already. Raises UserError (not-writable)."""
     path = project / file
-    with _writing(file), suppress(FileNotFoundError):
+    with writing(file), suppress(FileNotFoundError):
         path.unlink()
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 def _suites_at(project: Path, places: Collection[Place]) -> dict[tuple[str, str], dict[str, BaselineEntry]]:
@@ -109,35 +102,3 @@ def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, B
             delete_file(project, file)
         else:
             write_file(project, file, text)
-
-
-def _make_working_folder(project: Path) -> None:
-    with _writing(WORKING_FOLDER):
-        make_scratch_folder(project / WORKING_FOLDER)
-
-
-def _write_through(path: Path, text: str) -> None:
-    """Write to the disk itself. A name that is no Unicode (an author's, a shell argument) becomes a JSON escape."""
-    with open(path, "xb") as stream:
-        stream.write(text.encode(errors="backslashreplace"))
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename in the folder outlast a power cut; a file system that cannot flush folders has to do without."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _writing(file: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        message = f"expected to be able to write, but: {problem.strerror}"
-        raise UserError("not-writable", message, file=file) from problem

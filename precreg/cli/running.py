@@ -25,7 +25,8 @@ from precreg.execute.environment import detect
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results, warnings
-from precreg.report import atomic, terminal
+from precreg.report import terminal
+from precreg.report.files import prepare as prepare_folder
 from precreg.report.files import write_reports
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
@@ -54,7 +55,7 @@ def run_and_report(project: Path, options: dict[str, Any]) -> int:
         click.echo(f"no case depends on what changed since {options['changed_since']}")
         return 0
     folder = options["output"] or Path(os.path.relpath(project / "reports"))
-    atomic.prepare(folder)
+    prepare_folder(folder)
     environment, baselines = detect(options["environment"]), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     record = replace(record, warnings=warnings(cases, record.results))

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from precreg.report import atomic, html, junit, markdown, record
+from precreg.report import html, junit, markdown, record
 from precreg.types import RunRecord
+from precreg.writing import make_scratch_folder, replace_file, writing
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder of reports, if it is not there, as one that git does not see.
+
+    Raises:
+        UserError: not-writable.
+    """
+    with writing(str(folder)):
+        make_scratch_folder(folder)
 
 
 def write_reports(run: RunRecord, folder: Path, junit_dialect: junit.Dialect) -> list[Path]:
     """Write record.json, junit.xml, report.html and summary.md, each in one step; return their paths.
-
-    The folder is made where it is not there, as one that git does not see.
 
     Raises:
         UserError: not-writable.
@@ -21,7 +30,9 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: junit.Dialect) ->
         "report.html": html.render(run),
         "summary.md": markdown.render(run),
     }
+    prepare(folder)
     record.write(run, folder / "record.json")
     for name, text in texts.items():
-        atomic.write(folder / name, text)
+        with writing(str(folder / name)):
+            replace_file(folder / name, text.encode())
     return [folder / name for name in ("record.json", *texts)]

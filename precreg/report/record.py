@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report import atomic
 from precreg.types import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
 from precreg.verdict.exit_code import exit_code
+from precreg.writing import replace_file, writing
 
 _FAMILY, _, _VERSION = RECORD_SCHEMA.partition("/")
 _SEPARATOR = " | "
@@ -20,14 +20,15 @@ _T = TypeVar("_T")
 
 
 def write(record: RunRecord, path: Path) -> None:
-    """Write a record as one line of JSON, in one step; its folder is made.
+    """Write a record as one line of JSON, in one step; its folder is there.
 
     Numbers are the shortest that read back as the same float64.
 
     Raises:
         UserError: not-writable.
     """
-    atomic.write(path, msgspec.json.encode(record) + b"\n")
+    with writing(str(path)):
+        replace_file(path, msgspec.json.encode(record) + b"\n")
 
 
 def read(path: Path) -> RunRecord:

@@ -130,7 +130,7 @@ def test_a_folder_without_permission_is_named_and_keeps_what_it_has(unprivileged
 
 def test_what_a_killed_writer_left_is_no_obstacle(tmp_path):
     put(tmp_path, {PLACE: entry(error=1.0)})
-    left = (tmp_path / PLACE.file).with_name(".a.json.tmp")
+    left = (tmp_path / PLACE.file).with_name(".a.json.1234.tmp")
     left.write_text("half")
     put(tmp_path, {PLACE: entry(error=2.0)})
     assert entries(tmp_path) == {PLACE: entry(error=2.0)}

@@ -1,0 +1,68 @@
+"""Writing files that are either the old ones or the new ones, whatever kills the process in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from precreg.errors import UserError
+
+
+@contextmanager
+def writing(shown: str) -> Iterator[None]:
+    """Tell a user what could not be written, and why: no permission, a full disk, a file where a folder should be.
+
+    Raises:
+        UserError: not-writable, in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as problem:
+        message = f"expected to be able to write, but: {problem.strerror or problem}"
+        raise UserError("not-writable", message, file=shown) from problem
+
+
+def make_scratch_folder(folder: Path) -> None:
+    """Make a folder, and those above it, with a .gitignore for all it will hold; one that is there stays as it is.
+
+    For what is made again at any time: reports, journals, proposals. A run that leaves files behind would otherwise
+    make its own tree dirty. Raises OSError.
+    """
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text("*\n")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file, or make it, in one step: after it the new content is on the disk, before it the old.
+
+    The folder must be there. Two processes that replace one file at once do not mix their contents. Raises OSError.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_through(temporary, content)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def flush_folder(folder: Path) -> None:
+    """Make a rename in the folder outlast a power cut; a file system that cannot flush folders has to do without."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
