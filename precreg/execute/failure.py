@@ -32,25 +32,27 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
 
 @contextmanager
 def blamed_on(reason: Reason) -> Iterator[None]:
-    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason."""
+    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason; a Ctrl-C is the user's."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise CaseFailed(describe(error, reason)) from None
 
 
 def describe(error: BaseException, reason: Reason) -> Failure:
     """Tell an exception in one line, and the part of its traceback that lies in the user's code."""
     if isinstance(error, UserError):
-        return Failure(reason, error.message, f"{error}\n")
+        return Failure(reason, encodable(error.message), encodable(f"{error}\n"))
     if isinstance(error, SystemExit):
-        return Failure(reason, f"exited with {error.code or 0}")
+        return Failure(reason, encodable(f"exited with {error.code or 0}"))
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
     lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    return Failure(reason, _encodable(message), _encodable("".join(lines)[-DETAIL_LENGTH:]))
+    return Failure(reason, encodable(message), encodable("".join(lines)[-DETAIL_LENGTH:]))
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Write out lone surrogates, which no record could hold: a file name that is not UTF-8 becomes one."""
     return text.encode(errors="backslashreplace").decode()
 
@@ -60,7 +62,7 @@ def with_printed(outcome: Outcome, printed: str) -> Outcome:
     failure = outcome.execution.failure
     if failure is None or not printed:
         return outcome
-    detail = f"{failure.detail}printed:\n{_encodable(printed[-DETAIL_LENGTH:])}"
+    detail = f"{failure.detail}printed:\n{encodable(printed[-DETAIL_LENGTH:])}"
     return replace(outcome, execution=replace(outcome.execution, failure=replace(failure, detail=detail)))
 
 

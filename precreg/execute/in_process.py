@@ -12,9 +12,16 @@ from precreg.execute.failure import with_printed
 from precreg.types import Case, Outcome
 
 
+class _Printed(StringIO):
+    """Takes what subjects print; one that closes its standard output closes nothing."""
+
+    def close(self) -> None:
+        pass
+
+
 def run_in_process(cases: Iterable[Case], project: Path, chain: tuple[str, ...]) -> Iterator[Outcome]:
     """Yield the outcome of each case in turn. Timeouts are not enforced."""
     for case in cases:
-        with redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
+        with redirect_stdout(_Printed()) as printed, redirect_stderr(printed):
             outcome = run_case(case, project, chain)
         yield with_printed(outcome, printed.getvalue())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import traceback
+from io import TextIOWrapper
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle
@@ -24,8 +26,20 @@ def serve(connection: Connection, project: Path, chain: tuple[str, ...]) -> None
     """Take over the file that the parent sends for what subjects print, then run batches until there are no more.
 
     The process leads a group of its own, so that the parent can kill it with all that its subjects started, and so
-    that a Ctrl-C reaches the parent alone.
+    that a Ctrl-C reaches the parent alone. It ends here whatever happens: a thread that a subject left behind would
+    keep it alive, and its case waiting.
     """
+    code = 1
+    try:
+        _run_batches(connection, project, chain)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...]) -> None:
     from precreg.execute.case_run import run_case
 
     os.setpgid(0, 0)
@@ -38,7 +52,6 @@ def serve(connection: Connection, project: Path, chain: tuple[str, ...]) -> None
             _empty(printed)
             outcome = run_case(case, project, chain)
             if outcome.execution.failure is not None:
-                sys.stdout.flush()
                 outcome = with_printed(outcome, end_of(printed))
             connection.send_bytes(msgpack.encode(outcome))
 
@@ -57,17 +70,24 @@ def _received(connection: Connection) -> list[Case]:
     return cases
 
 
+class _Printed(TextIOWrapper):
+    """Takes what subjects print; one that closes its standard output closes nothing."""
+
+    def close(self) -> None:
+        pass
+
+
 def _redirect(printed: int) -> None:
-    """Let all that this process prints go into the file, line by line, and where it was when a signal kills it."""
+    """Let all that this process prints go into the file at once, and where it was when a signal kills it."""
     for standard in (1, 2):
         os.dup2(printed, standard)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    unbuffered = open(printed, "wb", buffering=0, closefd=False)  # noqa: SIM115  (lives as long as the worker)
+    sys.stdout = sys.stderr = _Printed(unbuffered, "utf-8", "backslashreplace", write_through=True)
     faulthandler.enable()
 
 
 def _empty(printed: int) -> None:
     """Forget what was printed; asking first is cheaper than cutting a file that is empty already."""
-    sys.stdout.flush()
     if os.lseek(printed, 0, os.SEEK_CUR):
         os.ftruncate(printed, 0)
         os.lseek(printed, 0, os.SEEK_SET)

@@ -99,15 +99,18 @@ class _Pool:
 
     def _taken(self, worker: WorkerProcess, message: bytes) -> Iterator[Outcome]:
         """Understand one message, and keep the worker busy before anyone looks at the outcome."""
-        outcome = None if message == READY else self._decoder.decode(message)
-        if outcome is None:
+        if message == READY:
             worker.ready = True
-        else:
-            worker.batch.popleft()
-            worker.set_deadline()
+            self._assign()
+            return
+        outcome = self._decoder.decode(message)
+        if not worker.batch or outcome.case != worker.batch[0].id:
+            yield from self._lost(worker, f"gave an outcome of {outcome.case} in its place")
+            return
+        worker.batch.popleft()
+        worker.set_deadline()
         self._assign()
-        if outcome is not None:
-            yield outcome
+        yield outcome
 
     def _assign(self) -> None:
         """Give a batch to each worker that has nothing to do."""
@@ -123,12 +126,16 @@ class _Pool:
         how, had_started, worker.ready = worker.ended(), worker.ready, False
         for message in worker.last_words():
             yield from self._taken(worker, message)
-        if worker.batch:
-            yield self._given_up(worker, Failure(Reason.CRASHED, how, worker.printed))
-            return
-        self._dismiss(worker)
+        yield from self._lost(worker, how)
         if not had_started:
             raise UserError("no-workers", f"expected a worker process to start but it {how}")
+
+    def _lost(self, worker: WorkerProcess, how: str) -> Iterator[Outcome]:
+        """Part with a worker that died or cannot be believed; the case that it was running, if any, crashed."""
+        if worker.batch:
+            yield self._given_up(worker, Failure(Reason.CRASHED, how, worker.printed))
+        elif worker in self._workers:
+            self._dismiss(worker)
 
     def _stopped(self, worker: WorkerProcess) -> Outcome:
         message = f"exceeded its timeout of {worker.batch[0].timeout_s:g} s"
@@ -138,6 +145,7 @@ class _Pool:
         """Replace a worker by none, hand the rest of its batch on, and return the outcome of its running case."""
         case = worker.batch.popleft()
         self._waiting.extendleft(reversed(worker.batch))
+        worker.batch.clear()
         self._dismiss(worker)
         self._assign()
         return Outcome(case.id, case.definition, Execution(failure=failure))

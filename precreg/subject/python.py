@@ -15,6 +15,7 @@ from precreg.errors import UserError, nearest
 from precreg.subject.call import Call
 from precreg.subject.module_space import ModuleSpace, enter
 from precreg.subject.outputs import Outputs, normalise
+from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
 
 def run(spec: str, call: Call) -> Outputs:
@@ -23,9 +24,10 @@ def run(spec: str, call: Call) -> Outputs:
     Raises UserError (missing-module, missing-function, bad-outputs), and whatever the function itself raises.
     """
     function = _function(spec, enter(call.directory, call.project))
-    started = perf_counter_ns()
-    returned = _called(function, call)
-    duration_s = (perf_counter_ns() - started) / 1e9
+    with SurroundingsRestored():
+        started = perf_counter_ns()
+        returned = _called(function, call)
+        duration_s = (perf_counter_ns() - started) / 1e9
     return Outputs(normalise(returned), duration_s)
 
 
@@ -39,7 +41,9 @@ def _called(function: Callable[..., Any], call: Call) -> Any:
 def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
     if spec not in space.functions:
         module_name, _, attribute = spec.partition(":")
-        space.functions[spec] = _attribute(_module(module_name, space), attribute)
+        with SettingsRestored():
+            module = _module(module_name, space)
+        space.functions[spec] = _attribute(module, attribute)
     return space.functions[spec]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from precreg.errors import UserError, nearest
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs
+from precreg.subject.surroundings import SurroundingsRestored
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -26,13 +27,21 @@ def kind(name: str) -> Kind:
     """Return the kind of that name. Raises UserError (unknown-subject-kind) when none or two packages bring it.
 
     Our own names are reserved: no package can take them, so they are resolved without reading the metadata of
-    every installed package (17 ms).
+    every installed package (17 ms). They restore the surroundings of user code; for other kinds this does.
     """
     if name in _BUILT_IN:
         built_in: Kind = import_module(_BUILT_IN[name]).run
         return built_in
     loaded: Kind = _entry_point(name).load()
-    return loaded
+    return _contained(loaded)
+
+
+def _contained(run: Kind) -> Kind:
+    def contained(spec: Any, call: Call) -> Outputs:
+        with SurroundingsRestored():
+            return run(spec, call)
+
+    return contained
 
 
 def _entry_point(name: str) -> EntryPoint:

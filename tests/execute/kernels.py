@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import warnings
 
 import numpy as np
+from msgspec import msgpack
 
 COUNT = itertools.count()
 BUFFER = np.zeros(4, np.float32)
@@ -172,3 +175,69 @@ def needs_one_thread(x):
 def takes_a_moment(x, number):
     time.sleep(0.02)
     return x * number
+
+
+class OwnError(BaseException):
+    pass
+
+
+def raises_its_own(x):
+    raise OwnError("of its own")
+
+
+def leaves_its_generator(x):
+    raise GeneratorExit
+
+
+def forks_and_comes_back(x):
+    os.fork()
+    return double(x)
+
+
+def changes_its_process(x):
+    """Change all that a later computation could notice."""
+    warnings.simplefilter("error")
+    np.seterr(all="raise")
+    os.chdir("/")
+    os.environ["PRECREG_TEST"] = "1"
+    sys.stdout.close()
+    sys.stderr.close()
+    sys.stdout = sys.stderr = None
+    return double(x)
+
+
+def needs_its_process_unchanged(x):
+    """Fail where anything of all that has changed."""
+    warnings.warn("harmless", stacklevel=1)
+    overflows(x)
+    assert os.getcwd() != "/"
+    assert "PRECREG_TEST" not in os.environ
+    print("to stdout")
+    print("to stderr", file=sys.stderr)
+    return x * 2
+
+
+def closes_the_descriptors(x):
+    os.close(1)
+    os.close(2)
+    return double(x)
+
+
+def leaves_a_thread(x):
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    return double(x)
+
+
+def interrupts_itself(x):
+    raise KeyboardInterrupt
+
+
+def gives_the_outcome_of_another(x):
+    """Write to the connection that its worker answers on."""
+    frame = sys._getframe()
+    while "connection" not in frame.f_locals:
+        frame = frame.f_back
+    frame.f_locals["connection"].send_bytes(
+        msgpack.encode({"case": "unit/s/other", "definition": "1:other", "execution": {}})
+    )
+    return double(x)

@@ -116,6 +116,8 @@ def test_tolerances_are_those_of_the_outputs_dtype(run, case, named):
         ("recurses", "RecursionError: maximum recursion depth exceeded"),
         ("runs_out_of_memory", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 4.00 EiB"),
         ("exits", "exited with 3"),
+        ("raises_its_own", "kernels.OwnError: of its own"),
+        ("leaves_its_generator", "GeneratorExit"),
         ("no_such_function", "expected a function of kernels but got function=no_such_function"),
     ],
 )

@@ -53,6 +53,9 @@ def wait_until(condition, seconds=10.0):
         ("raises", Reason.SUBJECT_ERROR, "ValueError: not like this"),
         ("exits", Reason.SUBJECT_ERROR, "exited with 3"),
         ("returns_none", Reason.SUBJECT_ERROR, "expected an array but got None for output out"),
+        ("raises_its_own", Reason.SUBJECT_ERROR, "kernels.OwnError: of its own"),
+        ("interrupts_itself", Reason.CRASHED, "exited with code 1"),
+        ("gives_the_outcome_of_another", Reason.CRASHED, "gave an outcome of unit/s/other in its place"),
         ("exits_at_once", Reason.CRASHED, "exited with code 5"),
         ("is_killed", Reason.CRASHED, "killed by SIGKILL"),
         ("segfaults", Reason.CRASHED, "killed by SIGSEGV"),
@@ -66,6 +69,25 @@ def test_a_subject_that_goes_wrong_costs_its_own_case(run, case, subject, reason
     assert (failure_of(bad).reason, failure_of(bad).message) == (reason, message)
     assert failure_of(before) is failure_of(after) is None
     assert after.comparisons
+
+
+def test_a_forked_child_gives_no_outcomes(project, case):
+    cases = [case("forks_and_comes_back", seeds=3, name=str(number)) for number in range(20)]
+    outcomes = list(run_in_workers(cases, project, CHAIN, 1))
+    assert [outcome.case for outcome in outcomes] == [case.id for case in cases]
+    assert [failure_of(outcome) for outcome in outcomes] == [None] * 20
+
+
+@pytest.mark.parametrize("subject", ["changes_its_process", "closes_the_descriptors"])
+def test_what_a_subject_changes_of_its_process_reaches_nobody_else(run, case, subject):
+    cases = [case(subject, "needs_its_process_unchanged", name="a"), case("needs_its_process_unchanged", name="b")]
+    assert [failure_of(outcome) for outcome in run(cases)] == [None, None]
+
+
+@pytest.mark.parametrize("subject", ["interrupts_itself", "exits_at_once"])
+def test_a_thread_that_was_left_turns_no_crash_into_a_timeout(run, case, subject):
+    _, crashed = run([case("leaves_a_thread", name="a"), case(subject, name="b", timeout_s=4.0)])
+    assert failure_of(crashed).reason is Reason.CRASHED
 
 
 def test_two_hundred_cases_with_three_crashes_lose_nothing(run, case):
