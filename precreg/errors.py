@@ -40,7 +40,7 @@ ADVICE: dict[str, str] = {
     "unreadable-record": "make the record again with precreg run",
     "unreadable-journal": "start the run again without --resume",
     "nothing-to-resume": "start the run without --resume",
-    "code-changed": "start the run again without --resume: the code or the suites changed since it was interrupted",
+    "code-changed": "start the run again without --resume: code, suites, data or environment changed since",
     "no-git": "run inside a git repository, or leave out the option that needs one",
     "unknown-revision": "fetch the revision (in a shallow clone: git fetch --unshallow, or GIT_DEPTH: 0)",
     "nothing-selected": "loosen the selection; precreg list shows what there is",
@@ -49,11 +49,11 @@ ADVICE: dict[str, str] = {
     "no-proposal": "run the cases first: precreg run writes the proposals",
     "missing-reason": "say why with --reason",
     "no-workers": "run with --jobs 0, in this process, or mend what the message names",
-    "locked": "wait for the other process, or remove the lock when none is running",
+    "locked": "wait until the other process has ended",
     "not-writable": "make the folder writable, or choose another with the option named",
     "operating-system": "mend what the operating system names, such as a full disk or a missing permission",
     "bad-shard": "write --shard as i/n with 1 <= i <= n",
-    "mixed-records": "merge records of one project, one set of baselines and one selection",
+    "mixed-records": "name the records of one run, every shard once",
 }
 
 

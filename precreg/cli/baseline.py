@@ -12,6 +12,7 @@ from precreg import vcs
 from precreg.baseline import review
 from precreg.baseline.store import entries
 from precreg.cli.selecting import find_project
+from precreg.errors import UserError
 from precreg.report.numbers import figure
 from precreg.suite.expand import load_cases
 from precreg.types import Reason
@@ -67,9 +68,7 @@ def accept(
 ) -> None:
     """Make the proposals that match the baselines. Refused in CI."""
     project = find_project(given)
-    chosen = [*patterns, *(["*"] if everything else [])]
-    if improved:
-        chosen += [change.place.id for change in review.diff(project) if change.verdict is Reason.IMPROVED]
+    chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
     accepted = review.accept(
         project,
         chosen,
@@ -80,6 +79,13 @@ def accept(
     )
     for place in accepted:
         click.echo(f"accepted {place}")
+
+
+def _improved(project: Path) -> list[str]:
+    better = [change.place.id for change in review.diff(project) if change.verdict is Reason.IMPROVED]
+    if not better:
+        raise UserError("no-proposal", "expected a case that improved, but none that waits did")
+    return better
 
 
 @command.command("reject")

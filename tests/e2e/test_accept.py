@@ -50,6 +50,7 @@ def test_accept_refuses_in_ci_and_writes_nothing(project):
 @pytest.mark.parametrize(
     ("arguments", "slug"),
     [
+        (["--improved", *WHY], "no-proposal"),
         (["--all"], "missing-reason"),
         (["--all", "--reason", "  "], "missing-reason"),
         ([*WHY], "no-proposal"),
