@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; `precreg --version` answers before anything is imported."""
+    _open_streams()
     if sys.argv[1:] == ["--version"]:
         from precreg import __version__
 
@@ -15,6 +17,16 @@ def main() -> None:
     from precreg.cli.main import precreg
 
     precreg(prog_name="precreg")
+
+
+def _open_streams() -> None:
+    """Open the standard streams that the caller closed, and let the others write out what their encoding lacks."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  (as long as the process)
+        elif mode == "w":
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from precreg.cli.selecting import selected
 from precreg.errors import UserError
 from precreg.execute import journal
 from precreg.execute.environment import detect
+from precreg.execute.failure import encodable
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results, warnings
@@ -123,7 +124,7 @@ def _record(project: Path, results: list[CaseResult], environment: Environment, 
     return RunRecord(
         schema=RECORD_SCHEMA,
         precreg=__version__,
-        project=project.name,
+        project=encodable(project.name),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=0.0,
         environment=environment,

@@ -53,7 +53,7 @@ def describe(error: BaseException, reason: Reason) -> Failure:
 
 
 def encodable(text: str) -> str:
-    """Write out lone surrogates, which no record could hold: a file name that is not UTF-8 becomes one."""
+    """Write out lone surrogates, which no record could hold: Python has them for what is undecodable in a file name."""
     return text.encode(errors="backslashreplace").decode()
 
 

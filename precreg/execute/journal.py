@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from precreg import __version__
 from precreg.errors import UserError
+from precreg.execute.failure import encodable
 from precreg.execute.sources import sources_digest
 from precreg.types import Environment, Outcome
 
@@ -76,8 +77,8 @@ class Journal:
 
 def header(project: Path, environment: Environment) -> Header:
     """Describe the run that is about to be made."""
-    digest = sources_digest(project)
-    return Header(JOURNAL_SCHEMA, __version__, project.name, environment.label, environment.fingerprint, digest)
+    name, code = encodable(project.name), sources_digest(project)
+    return Header(JOURNAL_SCHEMA, __version__, name, environment.label, environment.fingerprint, code)
 
 
 def start(path: Path, header: Header) -> Journal:
