@@ -1,4 +1,4 @@
-"""A digest of the code that a run depends on, so that an interrupted run goes on only with the code it began with."""
+"""A digest of all that results depend on in a project, so that a run goes on only with what it began with."""
 
 from __future__ import annotations
 
@@ -7,32 +7,50 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-_CODE = (".py", ".so", ".pyd")
-_SUITES = (".yaml", ".yml")
-_WITHOUT_SOURCES = frozenset({"__pycache__", "node_modules", "reports", "build", "dist"})
+LARGE_BYTES = 2**23
+"""From this size a file counts by size and time, because reading all recorded data takes seconds at every start.
+
+A time that changes without the content costs a run from the start, and never a wrong result.
+"""
+
+_SOURCES = (".py", ".so", ".pyd", ".npy", ".npz")
+_BUILT = frozenset({"node_modules", "reports", "build", "dist"})
 
 
 def sources_digest(project: Path) -> str:
-    """Return a digest of the project's Python and extension modules, and of all suites.
+    """Return a digest of the project's modules and arrays, and of every file below suites/, whatever its kind.
 
-    Hidden folders, virtual environments and what is built are left out. 32 hexadecimal characters.
+    Any file beside a suite may be one that a subject reads. Hidden files and folders, caches and virtual environments
+    are left out, and outside suites/ what is built. 32 hexadecimal characters.
     """
     digest = hashlib.sha256()
     for path in sorted(_sources(project)):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(project).as_posix()}\0{len(content)}\0".encode())
+        content = _content(path)
+        digest.update(os.fsencode(path.relative_to(project)) + f"\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:32]
 
 
+def _content(path: Path) -> bytes:
+    """Return what tells one state of the file from the next."""
+    try:
+        facts = path.stat()
+        if facts.st_size >= LARGE_BYTES:
+            return f"{facts.st_size} {facts.st_mtime_ns}".encode()
+        return path.read_bytes()
+    except OSError as problem:
+        return str(problem).encode()
+
+
 def _sources(project: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(project):
-        folders[:] = [name for name in folders if _may_hold_sources(folder, name)]
         in_suites = Path(folder).is_relative_to(project / "suites")
-        endings = _CODE + _SUITES if in_suites else _CODE
-        yield from (Path(folder, name) for name in files if name.endswith(endings))
+        left_out, endings = (frozenset(), "") if in_suites else (_BUILT, _SOURCES)
+        folders[:] = [name for name in folders if name not in left_out and not _is_hidden_or_installed(folder, name)]
+        paths = (Path(folder, name) for name in files if name.endswith(endings) and not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
 
 
-def _may_hold_sources(folder: str, name: str) -> bool:
+def _is_hidden_or_installed(folder: str, name: str) -> bool:
     is_environment = os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
-    return not (name.startswith(".") or name in _WITHOUT_SOURCES or is_environment)
+    return name.startswith(".") or name == "__pycache__" or is_environment
