@@ -2,11 +2,15 @@
 
 A file's own words are checked against its size before anything is allocated, and nothing in it is ever run: pickled
 objects are refused. The layout is that of numpy.lib.format; versions 1 and 2, which hold every plain array.
+
+numpy stores an array of an ml_dtypes dtype as raw bytes. Such a file says its dtype at the end of its name,
+y.bfloat16.npy, and so does such an array in a .npz file: y.bfloat16, whose name is then y.
 """
 
 from __future__ import annotations
 
 import zipfile
+from errno import ELOOP
 from math import prod
 from pathlib import Path
 from sys import maxsize
@@ -58,11 +62,12 @@ def read_arrays(path: Path, shown: str) -> dict[str, NDArray[Any]]:
         try:
             with zipfile.ZipFile(stream) as archive:
                 members = _members(archive, path.stat().st_size, shown)
-                return {name: _read_member(archive, info, f"{shown}:{name}") for name, info in members.items()}
+                arrays = [(name, _read_member(archive, info, f"{shown}:{name}")) for name, info in members.items()]
         except UserError:
             raise
         except Exception as error:  # zipfile and its decompressors raise a dozen kinds on damage
             raise _bad(shown, f"a whole .npz file but got: {error}") from error
+    return _named(arrays, shown)
 
 
 def inside(project: Path, path: str | Path, *, file: str | None = None, line: int | None = None) -> Path:
@@ -71,13 +76,23 @@ def inside(project: Path, path: str | Path, *, file: str | None = None, line: in
     Raises UserError (outside-project) where it leads out of the project; `file` and `line` say who named it.
     """
     try:
-        resolved = (project / path).resolve()
+        resolved = _resolved(project / path)
         inner = resolved.is_relative_to(project.resolve())
     except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in the name
         inner = False
     if not inner:
         raise UserError("outside-project", f"expected a path inside the project but got {path}", file=file, line=line)
     return resolved
+
+
+def _resolved(path: Path) -> Path:
+    """Follow symbolic links as far as there are files; raise OSError or RuntimeError for links in a circle."""
+    try:
+        return path.resolve(strict=True)
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise
+        return path.resolve()
 
 
 def _bad(shown: str, expectation: str) -> UserError:
@@ -100,16 +115,31 @@ def _read_header(stream: IO[bytes], shown: str) -> _Header:
         shape, fortran_order, dtype = read(stream)
     except Exception as error:  # numpy promises nothing about what a damaged header raises
         raise _bad(shown, "a .npy file, version 1 or 2, but its header cannot be read") from error
+    if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
+        dtype = _declared(dtype, shown)
     header = _Header(dtype, shape, "F" if fortran_order else "C")
     _check_header(header, shown)
     return header
 
 
+def _declared(raw: np.dtype[Any], shown: str) -> np.dtype[Any]:
+    """Return the dtype of ml_dtypes that the end of a name says, which must be as long as the raw bytes are."""
+    import ml_dtypes
+
+    name = shown.removesuffix(".npy").rpartition(".")[2]
+    scalar = getattr(ml_dtypes, name, None)
+    if _is_of_ml_dtypes(scalar) and np.dtype(scalar).itemsize == raw.itemsize:
+        return np.dtype(scalar)
+    advice = "a dtype of ml_dtypes stands in the name, y.bfloat16.npy (in a .npz file: y.bfloat16)"
+    raise _bad(shown, f"an array of numbers but got raw bytes (dtype={raw}); {advice}")
+
+
+def _is_of_ml_dtypes(scalar: Any) -> bool:
+    return isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar.__module__.startswith("ml_dtypes")
+
+
 def _check_header(header: _Header, shown: str) -> None:
-    if header.dtype.kind == "V" and header.dtype.names is None and header.dtype.subdtype is None:
-        advice = "numpy does not store the name of an ml_dtypes dtype, so save array.astype('float32')"
-        raise _bad(shown, f"an array of numbers but got raw bytes (dtype={header.dtype}); {advice}")
-    if header.dtype.kind not in "biufc":
+    if header.dtype.kind not in "biufc" and not _is_of_ml_dtypes(header.dtype.type):
         raise _bad(shown, f"an array of numbers but got dtype={header.dtype}")
     largest = prod(max(length, 1) for length in header.shape) * header.dtype.itemsize
     if min(header.shape, default=0) < 0 or largest > maxsize:
@@ -143,6 +173,17 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, shown: str) ->
     if len(data) != header.size_bytes:
         raise _bad(shown, f"{header.size_bytes} bytes of data but got {len(data)}")
     return _native(np.frombuffer(data, header.dtype).reshape(header.shape, order=header.order))
+
+
+def _named(arrays: list[tuple[str, NDArray[Any]]], shown: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays by name, less the dtype that stood in it because the file could not say it otherwise."""
+    named = {
+        name.removesuffix(f".{array.dtype}") if _is_of_ml_dtypes(array.dtype.type) else name: array
+        for name, array in arrays
+    }
+    if len(named) < len(arrays):
+        raise _bad(shown, f"arrays with names of their own but got {', '.join(name for name, _ in arrays)}")
+    return named
 
 
 def _native(array: NDArray[Any]) -> NDArray[Any]:

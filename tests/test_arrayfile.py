@@ -101,10 +101,30 @@ def test_bad_files_are_refused(tmp_path, content):
     assert refusal(read_arrays, tmp_path / "bad.npz").slug == "bad-array-file"
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
-def test_ml_dtypes_arrays_are_refused_with_a_way_out(tmp_path, dtype):
-    np.save(tmp_path / "a.npy", np.ones(3, dtype))
-    assert "astype('float32')" in refusal(read_array, tmp_path / "a.npy").message
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn])
+def test_an_ml_dtypes_array_is_read_where_its_name_says_the_dtype(tmp_path, dtype):
+    array = np.asfortranarray(np.arange(6).reshape(2, 3).astype(dtype))
+    name = f"y.1.{array.dtype}"
+    np.save(tmp_path / f"{name}.npy", array)
+    np.savez(tmp_path / "all.npz", **{name: array, "z.float64": np.ones(2)})
+    read = read_arrays(tmp_path / "all.npz", "all.npz")
+    assert list(read) == ["y.1", "z.float64"]
+    for found in (read["y.1"], read_array(tmp_path / f"{name}.npy", f"golden/{name}.npy")):
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize("name", ["y", "y.float8_e5m2", "y.finfo", "y.__name__", "y.float16", "bfloat16/y"])
+def test_an_ml_dtypes_array_is_refused_otherwise_with_a_way_out(tmp_path, name):
+    np.save(tmp_path / "y.npy", np.ones(3, ml_dtypes.bfloat16))
+    with pytest.raises(UserError, match=r"y\.bfloat16\.npy") as caught:
+        read_array(tmp_path / "y.npy", f"{name}.npy")
+    assert caught.value.slug == "bad-array-file"
+
+
+def test_two_arrays_of_one_name_in_two_dtypes_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"y": np.ones(2), "y.bfloat16": np.ones(2, ml_dtypes.bfloat16)})
+    assert refusal(read_arrays, tmp_path / "a.npz").slug == "bad-array-file"
 
 
 def test_unreadable_files_are_refused(unprivileged):

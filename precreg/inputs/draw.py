@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def _fill_rows(rows: NDArray[Any], words: Words, condition: float, dtype: str) -
 
 def _from_file(options: File, spec: InputSpec, directory: Path, project: Path) -> NDArray[Any]:
     path = inside(project, directory / options.path, file=spec.source.file, line=spec.source.line)
-    stored = _stored(path, path.relative_to(project.resolve()).as_posix(), options.key)
+    stored = _stored(path, relpath(directory / options.path, project), options.key)
     if stored.shape != spec.shape:
         raise _refusal(spec, f"shape={list(spec.shape)} in {options.path} but got shape={list(stored.shape)}")
     if not _holds(spec.dtype, stored):

@@ -148,6 +148,16 @@ def test_files_that_do_not_fit_are_refused(folder, path, dtype, shape, slug):
     assert caught.value.file is not None
 
 
+def test_a_file_may_say_its_dtype_in_its_name(folder):
+    stored = np.arange(2).astype("bfloat16")
+    np.save(folder / "stored.npy", stored)
+    (folder / "c.bfloat16.npy").symlink_to(folder / "stored.npy")
+    np.savez(folder / "d.npz", **{"x.bfloat16": stored})
+    for options in ({"path": "c.bfloat16.npy"}, {"path": "d.npz", "key": "x"}):
+        array = drawn(directory=folder, shape=2, dtype="bfloat16", file=options)
+        assert array.tobytes() == stored.tobytes()
+
+
 def test_a_key_that_the_file_lacks_is_refused(folder):
     with pytest.raises(UserError, match="expected one of x but got key=y"):
         drawn(directory=folder, shape=[2, 2], dtype="float16", file={"path": "b.npz", "key": "y"})

@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,6 +25,15 @@ def test_an_output_by_file(call):
 def test_every_member_of_an_archive(call):
     outputs = run({"*": "outputs/all.npz"}, call())
     assert {name: array.dtype.name for name, array in outputs.arrays.items()} == {"loss": "float64", "grad": "float16"}
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_dtype_that_numpy_cannot_store_stands_in_the_name(project, call):
+    array = np.arange(4).astype(ml_dtypes.bfloat16)
+    np.save(project / "outputs" / "y.bfloat16.npy", array)
+    outputs = run({"y": "outputs/y.bfloat16.npy"}, call())
+    assert outputs.arrays["y"].dtype == array.dtype
+    assert outputs.arrays["y"].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.usefixtures("recorded")
