@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -53,8 +54,17 @@ def _array(output: object, value: object) -> NDArray[Any]:
         raise UserError("bad-outputs", f"expected an array but got None for output {output}")
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         return np.array(value, dtype=np.float64)
+    if _is_masked(value):
+        advice = "fill the mask first, array.filled(...)"
+        raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
     try:
         array = np.array(value, order="C")
     except (ValueError, TypeError) as error:
         raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
     return require_numeric(output, array)
+
+
+def _is_masked(value: object) -> bool:
+    """Say whether a copy would lose the array's mask, without importing what only makers of masks need."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)

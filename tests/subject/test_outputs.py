@@ -59,6 +59,8 @@ def test_an_array_is_a_copy_in_c_order():
         (([[1, 2], [3]],), "inhomogeneous"),
         ({1: np.zeros(1)}, "name=1"),
         (object(), "output out of dtype=object"),
+        ({"y": np.ma.array([1.0, 2.0], mask=[True, False])}, "masked array for output y; fill the mask first"),
+        (np.ma.array([1.0, 2.0]), "masked array for output out"),
     ],
 )
 def test_nonsense_is_refused(returned, message):
