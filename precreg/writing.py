@@ -9,6 +9,9 @@ from pathlib import Path
 
 from precreg.errors import UserError
 
+WORKING_FOLDER = ".precreg"
+"""The folder of a project's journals, proposals and lock."""
+
 
 @contextmanager
 def writing(shown: str) -> Iterator[None]:

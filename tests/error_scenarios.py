@@ -120,8 +120,8 @@ def without_a_free_file(project):
 
 
 def beside_another_run(project):
-    project.write(".precreg/journal/run.jsonl", "")
-    with (project.root / ".precreg/journal/run.jsonl").open("ab") as journal:
+    project.write(".precreg/journal.jsonl", "")
+    with (project.root / ".precreg/journal.jsonl").open("ab") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         return project.run("run", "--jobs", "0")
 
@@ -164,7 +164,7 @@ SCENARIOS = {
         "baselines/generic/unit/mean.json", BASELINE.replace("baseline/1", "baseline/9"), "baseline", "list"
     ),
     "unreadable-record": written("reports/record.json", "{}", "report", "reports"),
-    "unreadable-journal": written(".precreg/journal/run.jsonl", "{}\n", "run", "--resume"),
+    "unreadable-journal": written(".precreg/journal.jsonl", "{}\n", "run", "--resume"),
     "nothing-to-resume": command("run", "--resume"),
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,

@@ -15,9 +15,8 @@ from precreg.baseline.store import Place, baseline_file, header, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
 from precreg.types import BaselineEntry
-from precreg.writing import flush_folder, make_scratch_folder, replace_file, writing
+from precreg.writing import WORKING_FOLDER, flush_folder, make_scratch_folder, replace_file, writing
 
-WORKING_FOLDER = ".precreg"
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"
 LOCK_TIMEOUT_S = 60.0
 

@@ -34,8 +34,7 @@ from precreg.suite.select import shard
 from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, Reason, RunRecord
 from precreg.verdict.exit_code import exit_code
 from precreg.verdict.judge import Policy
-
-JOURNALS = Path(".precreg", "journal")
+from precreg.writing import WORKING_FOLDER
 
 NOTHING_IN_THIS_SHARD = 0
 """Exit code where other shards have all the cases; a run that selects no case at all never gets so far."""
@@ -104,8 +103,8 @@ def _plan(project: Path, environment: Environment, cases: int, options: dict[str
     """Plan for as many workers as there are processors, unless told otherwise, and open this shard's journal."""
     asked = options["jobs"]
     jobs = min(cases, (os.cpu_count() or 1) if asked is None else asked)
-    name = "run.jsonl" if options["shard"] is None else "run-{}-of-{}.jsonl".format(*options["shard"])
-    path = project / JOURNALS / name
+    name = "journal.jsonl" if options["shard"] is None else "journal-{}-of-{}.jsonl".format(*options["shard"])
+    path = Path(os.path.relpath(project / WORKING_FOLDER / name))
     header = journal.header(project, environment)
     if options["resume"]:
         kept, done = journal.resume(path, header)

@@ -19,6 +19,7 @@ from precreg.errors import UserError
 from precreg.execute.failure import encodable
 from precreg.execute.sources import sources_digest
 from precreg.types import Environment, Outcome
+from precreg.writing import make_scratch_folder, writing
 
 JOURNAL_SCHEMA = "precreg-journal/1"
 _Line = TypeVar("_Line")
@@ -46,25 +47,22 @@ class Journal:
         """Open the file, made when it is not there. Raises UserError (locked, not-writable)."""
         self.path = path
         self._encoder = msgspec.json.Encoder()
-        try:
-            _make_folder(path.parent)
+        with writing(str(path)):
+            make_scratch_folder(path.parent)
             self._file = path.open("ab", buffering=0)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._file.close()
-            message = f"expected to be the only run that writes {path.name} but another process has it open"
-            raise UserError("locked", message, file=str(path)) from error
-        except OSError as error:
-            raise _not_writable(path, error) from error
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self._file.close()
+                message = f"expected to be the only run that writes {path.name} but another process has it open"
+                raise UserError("locked", message, file=str(path)) from error
 
     def append(self, line: Header | Outcome) -> None:
         """Add a line and give it to the system. Raises UserError (not-writable), for instance when the disk is full."""
         text = self._encoder.encode(line) + b"\n"
-        try:
+        with writing(str(self.path)):
             if self._file.write(text) < len(text):
                 raise OSError(ENOSPC, strerror(ENOSPC))
-        except OSError as error:
-            raise _not_writable(self.path, error) from error
 
     def keep(self, length: int) -> None:
         """Cut off all but the first `length` bytes."""
@@ -112,13 +110,6 @@ def resume(path: Path, header: Header) -> tuple[Journal, dict[str, Outcome]]:
     return journal, {outcome.case: outcome for outcome in outcomes}
 
 
-def _make_folder(folder: Path) -> None:
-    """Make the folder, if it is not there, as one that git does not see."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        (folder / ".gitignore").write_text("*\n")
-
-
 def _header(line: bytes, path: Path) -> Header:
     if not line:
         raise UserError("nothing-to-resume", "expected a header but the run was stopped before it", file=str(path))
@@ -144,7 +135,3 @@ def _require_same(written: Header, present: Header, path: Path) -> None:
             raise UserError(
                 "code-changed", f"expected {name}={before}, as the run began, but got {now}", file=str(path)
             )
-
-
-def _not_writable(path: Path, error: OSError) -> UserError:
-    return UserError("not-writable", f"expected to write the journal but got {error.strerror}", file=str(path))

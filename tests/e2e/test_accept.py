@@ -148,3 +148,11 @@ def test_list_shows_when_by_whom_and_why(project):
     shown = precreg(project, "baseline", "list").stdout
     assert "unit/row_sum/float16-8x256 in baselines/generic/unit/row_sum.json: 2026-11-02" in shown
     assert "first version, float32 accumulator" in shown
+
+
+def test_git_sees_nothing_that_a_run_writes(project):
+    precreg(project, "run")
+    precreg(project, "baseline", "reject", "*")
+    precreg(project, "run")
+    assert {path.name for path in (project / ".precreg").iterdir()} >= {"journal.jsonl", "proposals", "baselines.lock"}
+    assert git(project, "status", "--porcelain") == ""

@@ -174,7 +174,7 @@ def lines(journal):
 @pytest.mark.parametrize("jobs", ["0", "2"])
 def test_a_killed_run_goes_on_where_it_was(tmp_path, jobs):
     project = repository(with_suite(tmp_path, SLOW_SUITE, SLOW))
-    journal = project / ".precreg" / "journal" / "run.jsonl"
+    journal = project / ".precreg" / "journal.jsonl"
     command = [sys.executable, "-m", "precreg", "run", "--jobs", jobs]
     running = subprocess.Popen(
         command, cwd=project, env=environ(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -144,7 +144,7 @@ def test_a_folder_that_is_made_for_it_is_not_seen_by_git(written):
 
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="expected to write") as caught:
+    with pytest.raises(UserError, match="expected to be able to write") as caught:
         start(tmp_path / "file" / "journal", HEADER)
     assert caught.value.slug == "not-writable"
 
