@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from precreg.baseline.proposal import Proposal, pending, replace_proposals
 from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
+from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS
 from precreg.types import BaselineEntry, BaselineOutput, Reason
@@ -64,11 +65,6 @@ class Pruned(NamedTuple):
 
     removed: tuple[Place, ...]
     renamed: dict[Place, Place]
-
-
-def in_ci(environ: Mapping[str, str]) -> bool:
-    """Tell whether the variable CI says that this is an automatic run."""
-    return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def diff(project: Path, patterns: Sequence[str] = ()) -> list[Change]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from precreg.cli.options import Asked
 from precreg.cli.selecting import find_project, selected, selection_options
 from precreg.suite.expand import load_cases
 from precreg.types import Case
@@ -17,7 +17,7 @@ from precreg.types import Case
 @click.option("--verbose", "-v", is_flag=True, help="Show seeds, tags, what is run and what it is held against.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_obj
-def command(given: Path | None, /, verbose: bool, as_json: bool, **asked: Any) -> None:
+def command(given: Path | None, /, asked: Asked, verbose: bool, as_json: bool) -> None:
     """Show the cases. A PATTERN is a case's id, a part of it, or has the wildcards * ? []."""
     project = find_project(given)
     cases = selected(project, load_cases(project), asked)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from precreg.ci import in_ci
+from precreg.cli.options import Asked, RunOptions
 from precreg.cli.selecting import find_project, parse_shard, selection_options
 from precreg.vcs import changed_files
 
@@ -24,14 +27,15 @@ from precreg.vcs import changed_files
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
-def command(given: Path | None, /, **options: Any) -> None:
+def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
     """
     project = find_project(given)
-    since = options["changed_since"]
-    if since is not None and not changed_files(project, since):
+    options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, **others)
+    since = asked.changed_since
+    if since is not None and options.shard is None and not changed_files(project, since):
         click.echo(f"nothing changed since {since}: no case to run")
         return
     from precreg.cli.running import run_and_report

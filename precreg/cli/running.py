@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import click
 from msgspec.structs import replace
 
 from precreg import __version__, vcs
 from precreg.baseline.proposal import propose
-from precreg.baseline.review import in_ci
 from precreg.baseline.store import Baselines
+from precreg.cli.options import RunOptions
 from precreg.cli.progress import shown
 from precreg.cli.selecting import selected
 from precreg.errors import UserError
@@ -43,28 +43,28 @@ SEARCH_FOR_GARBAGE = 50_000
 """Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
 
 
-def run_and_report(project: Path, options: dict[str, Any]) -> int:
+def run_and_report(project: Path, options: RunOptions) -> int:
     """Run what is selected, write reports and proposals, print the summary, and return the exit code."""
     began = perf_counter()
     gc.set_threshold(SEARCH_FOR_GARBAGE)
-    if options["jobs"] != IN_PROCESS:
+    if options.jobs != IN_PROCESS:
         prepare()
     every = load_cases(project)
     cases = _chosen(project, every, options)
-    if not cases and options["shard"] is None:
-        click.echo(f"no case depends on what changed since {options['changed_since']}")
+    if not cases and options.shard is None:
+        click.echo(f"no case depends on what changed since {options.asked.changed_since}")
         return 0
-    folder = options["output"] or Path(os.path.relpath(project / "reports"))
+    folder = options.output or Path(os.path.relpath(project / "reports"))
     prepare_folder(folder)
-    environment, baselines = detect(options["environment"]), Baselines(project)
+    environment, baselines = detect(options.environment), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     record = replace(record, warnings=warnings(cases, record.results))
     if len(cases) == len(every):
         record = replace(record, orphans=_orphans(record, every, baselines))
     record = replace(record, duration_s=round(perf_counter() - began, 3))
-    propose(project, record.results, environment, record.git, options["environment"])
-    written = write_reports(record, folder, options["junit_dialect"])
-    text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options["verbose"], reports=written)
+    propose(project, record.results, environment, record.git, options.environment)
+    written = write_reports(record, folder, options.junit_dialect)
+    text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options.verbose, reports=written)
     click.echo(text, nl=False)
     return record.exit_code
 
@@ -79,19 +79,19 @@ def _orphans(record: RunRecord, every: list[Case], baselines: Baselines) -> tupl
     )
 
 
-def _chosen(project: Path, every: list[Case], options: dict[str, Any]) -> list[Case]:
+def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]:
     """Return the selected cases of this shard; to select none is a mistake unless a change selects them."""
-    cases = selected(project, every, options)
-    if not cases and options["changed_since"] is None:
+    cases = selected(project, every, options.asked)
+    if not cases and options.asked.changed_since is None:
         raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
-    return cases if options["shard"] is None else shard(cases, *options["shard"])
+    return cases if options.shard is None else shard(cases, *options.shard)
 
 
 def _results(
-    project: Path, cases: list[Case], environment: Environment, baselines: Baselines, options: dict[str, Any]
+    project: Path, cases: list[Case], environment: Environment, baselines: Baselines, options: RunOptions
 ) -> list[CaseResult]:
     plan = _plan(project, environment, len(cases), options)
-    policy = Policy(ci=_is_ci(options), require=options["require"])
+    policy = Policy(ci=options.ci, require=options.require)
     try:
         return sorted(shown(results(cases, plan, policy, baselines), len(cases)), key=lambda result: result.id)
     finally:
@@ -99,27 +99,23 @@ def _results(
             plan.journal.close()
 
 
-def _plan(project: Path, environment: Environment, cases: int, options: dict[str, Any]) -> Plan:
+def _plan(project: Path, environment: Environment, cases: int, options: RunOptions) -> Plan:
     """Plan for as many workers as there are processors, unless told otherwise, and open this shard's journal."""
-    asked = options["jobs"]
+    asked = options.jobs
     jobs = min(cases, (os.cpu_count() or 1) if asked is None else asked)
-    name = "journal.jsonl" if options["shard"] is None else "journal-{}-of-{}.jsonl".format(*options["shard"])
+    name = "journal.jsonl" if options.shard is None else "journal-{}-of-{}.jsonl".format(*options.shard)
     path = Path(os.path.relpath(project / WORKING_FOLDER / name))
     header = journal.header(project, environment)
-    if options["resume"]:
+    if options.resume:
         kept, done = journal.resume(path, header)
         return Plan(project, environment, jobs, kept, done)
     return Plan(project, environment, jobs, journal.start(path, header))
 
 
-def _is_ci(options: dict[str, Any]) -> bool:
-    return in_ci(os.environ) if options["ci"] is None else bool(options["ci"])
-
-
-def _record(project: Path, results: list[CaseResult], environment: Environment, options: dict[str, Any]) -> RunRecord:
-    selection = {name: options[name] for name in ("patterns", "tiers", "suites", "tags", "changed_since")}
-    if options["shard"] is not None:
-        selection["shard"] = "{}/{}".format(*options["shard"])
+def _record(project: Path, results: list[CaseResult], environment: Environment, options: RunOptions) -> RunRecord:
+    selection = asdict(options.asked)
+    if options.shard is not None:
+        selection["shard"] = "{}/{}".format(*options.shard)
     return RunRecord(
         schema=RECORD_SCHEMA,
         precreg=__version__,
@@ -129,7 +125,7 @@ def _record(project: Path, results: list[CaseResult], environment: Environment, 
         environment=environment,
         git=vcs.state(project),
         selection={name: value for name, value in selection.items() if value},
-        ci=_is_ci(options),
+        ci=options.ci,
         results=tuple(results),
         exit_code=exit_code(result.verdict for result in results) if results else NOTHING_IN_THIS_SHARD,
     )

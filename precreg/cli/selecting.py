@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from precreg.cli.options import Asked
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.types import Case
 
-F = TypeVar("F", bound=Callable[..., object])
 TIERS = ("unit", "integration", "model")
 
 _OPTIONS = (
@@ -27,11 +28,24 @@ _OPTIONS = (
 )
 
 
-def selection_options(command: F) -> F:
-    """Add PATTERN..., --tier, --suite, --tag and --changed-since; a PATTERN is a case's id, a part of it, or has *."""
+def selection_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add PATTERN..., --tier, --suite, --tag and --changed-since, which the command is given together as `asked`."""
+
+    @wraps(command)
+    def with_asked(
+        *given: Any,
+        patterns: tuple[str, ...],
+        tiers: tuple[str, ...],
+        suites: tuple[str, ...],
+        tags: tuple[str, ...],
+        changed_since: str | None,
+        **others: Any,
+    ) -> None:
+        command(*given, asked=Asked(patterns, tiers, suites, tags, changed_since), **others)
+
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        with_asked = option(with_asked)
+    return with_asked
 
 
 def find_project(given: Path | None) -> Path:
@@ -41,17 +55,16 @@ def find_project(given: Path | None) -> Path:
     return find_project(given or Path.cwd())
 
 
-def selected(project: Path, every: list[Case], asked: dict[str, Any]) -> list[Case]:
+def selected(project: Path, every: list[Case], asked: Asked) -> list[Case]:
     """Return the cases that the options name, in their order. Raises UserError for a name that no case has."""
     from precreg.suite.dependencies import touched
     from precreg.suite.select import Selection, select
     from precreg.vcs import changed_files
 
-    kinds = {kind: tuple(asked[kind]) for kind in ("tiers", "suites", "patterns", "tags")}
-    cases = select(every, Selection(**kinds))
-    if asked["changed_since"] is None:
+    cases = select(every, Selection(asked.tiers, asked.suites, asked.patterns, asked.tags))
+    if asked.changed_since is None:
         return cases
-    return touched(cases, changed_files(project, asked["changed_since"]), project)
+    return touched(cases, changed_files(project, asked.changed_since), project)
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -65,7 +78,7 @@ def parse_shard(_context: click.Context, _option: click.Parameter, text: str | N
         if not index or not count or count == "1":
             return None
         text = f"{index}/{count}"
-    found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got shard={text}")
     return int(found[1]), int(found[2])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from os.path import realpath
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from precreg.errors import UserError
-from precreg.types import Location
+
+if TYPE_CHECKING:
+    from precreg.types import Location
 
 MAX_PATH = 1024
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from precreg.baseline.proposal import pending, propose
-from precreg.baseline.review import MetricChange, Pruned, accept, diff, in_ci, prune, reject
+from precreg.baseline.review import MetricChange, Pruned, accept, diff, prune, reject
 from precreg.baseline.store import Place, entries, header
 from precreg.baseline.text import render
 from precreg.baseline.write import put
@@ -69,14 +69,6 @@ def test_the_environment_of_the_process_says_whether_this_is_ci(tmp_path, monkey
         accept(tmp_path, [X], reason="why", author="", date="")
     with pytest.raises(UserError, match="accept-in-ci"):
         prune(tmp_path, {})
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [({}, False), ({"CI": ""}, False), ({"CI": "0"}, False), ({"CI": "False"}, False), ({"CI": "true"}, True)],
-)
-def test_in_ci(environ, expected):
-    assert in_ci(environ) is expected
 
 
 def test_a_pattern_that_matches_nothing_stops_all_and_names_the_nearest(tmp_path):

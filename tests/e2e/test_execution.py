@@ -225,3 +225,21 @@ def test_a_run_in_a_folder_below_finds_the_project(tmp_path):
     assert precreg(below, "list").stdout.count("\n") == 3
     assert "../../reports/record.json" in precreg(below, "run").stdout
     assert (project / "reports" / "record.json").is_file()
+
+
+def test_a_shard_in_which_nothing_changed_has_a_record_too(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    for part in (1, 2):
+        done = precreg(project, "run", "--changed-since", "HEAD", "--shard", f"{part}/2", "--output", f"part{part}")
+        assert (done.returncode, results(project, f"part{part}")) == (0, [])
+    assert precreg(project, "report", "part1", "part2", "--output", "whole").returncode == 0
+
+
+def test_a_run_in_which_nothing_changed_imports_next_to_nothing(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    code = "import sys\nfrom precreg.cli.main import precreg\n"
+    code += "precreg(['run', '--changed-since', 'HEAD'], standalone_mode=False)\n"
+    code += "print({'msgspec', 'yaml', 'numpy', 'git'} & set(sys.modules) or 'light')"
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "light"

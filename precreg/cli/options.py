@@ -1,0 +1,34 @@
+"""What a command was asked for, as values with types. Imported before anything else, so it imports next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which cases: every kind that is named narrows the selection."""
+
+    patterns: tuple[str, ...]
+    tiers: tuple[str, ...]
+    suites: tuple[str, ...]
+    tags: tuple[str, ...]
+    changed_since: str | None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run."""
+
+    asked: Asked
+    shard: tuple[int, int] | None
+    jobs: int | None
+    resume: bool
+    ci: bool
+    require: bool
+    environment: str | None
+    output: Path | None
+    junit_dialect: Literal["gitlab", "strict"]
+    verbose: bool
