@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from statistics import mean
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
 from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
 from precreg.types import BaselineEntry, BaselineOutput, Reason
 
 Kind = Literal["better", "worse", "same", "new", "gone"]
@@ -36,8 +35,8 @@ class MetricChange(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """Return new / old; None where that has no meaning."""
-        return self.new / self.old if self.old and self.new is not None else None
+        """Return how many times the old figure the new one is; None where that has no meaning."""
+        return ratio(self.metric, self.new, self.old)
 
     @property
     def kind(self) -> Kind:
@@ -184,9 +183,7 @@ def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[M
 
 
 def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | None:
-    values = [] if output is None else output.metrics.get(metric, [])[:seeds]
-    known = [value for value in values if value is not None]
-    return mean(known) if known and len(known) == len(values) else None
+    return None if output is None else mean_over_seeds(output.metrics.get(metric, [])[:seeds])
 
 
 def _renames(

@@ -5,6 +5,8 @@ Remake the page with `python -m precreg.measure.metrics > docs/metrics.md`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import exp2, isfinite
 from typing import Literal, NamedTuple
 
 Direction = Literal["lower", "higher"]
@@ -96,6 +98,26 @@ COUNTS: dict[str, str] = {
     "below": "finite pairs with a < r",
 }
 """Every count of a Comparison, and what it counts."""
+
+
+def ratio(metric: str, current: float | None, baseline: float | None) -> float | None:
+    """Return how many times the baseline's a metric is: of a bias in size, of a logarithm what it is the logarithm of.
+
+    None where that has no meaning: a value is absent, the baseline is 0, or the ratio is beyond the largest number.
+    """
+    if current is None or baseline is None:
+        return None
+    if METRICS[metric].unit == "log2 ULP":
+        return exp2(current - baseline) if current - baseline < 1024 else None
+    times = abs(current) / abs(baseline) if baseline else None
+    return times if times is not None and isfinite(times) else None
+
+
+def mean_over_seeds(values: Sequence[float | None]) -> float | None:
+    """Return the mean; None where a seed leaves the metric undefined, and without any seed."""
+    known = [value / len(values) for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None  # divided first: their sum may overflow
+
 
 _INTRODUCTION = """\
 # Metrics

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from precreg.measure.histogram import merge
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, ratio
 from precreg.report import describe
 from precreg.report.numbers import apart, duration, figure
 from precreg.types import (
@@ -79,17 +79,14 @@ def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -
         if known:
             current, baseline = means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
             current = fmean(known) if current is None else current
-            figures = [*apart([current, baseline]), ratio(metric, current, baseline)]
+            figures = [*apart([current, baseline]), times(metric, current, baseline)]
             yield [metric, METRICS[metric].unit.removeprefix("1"), *figures, reasons.get(metric, "")]
 
 
-def ratio(metric: str, current: float | None, baseline: float | None) -> str:
-    """Write how many times the baseline's a metric is; nothing where that says nothing (signs, logarithms, matches)."""
-    if current is None or not baseline or baseline < 0 or current < 0:
-        return ""
-    if METRICS[metric].better == "higher" or METRICS[metric].unit.startswith("log"):
-        return ""
-    return figure(current / baseline, 3)
+def times(metric: str, current: float | None, baseline: float | None) -> str:
+    """Write how many times the baseline's a metric is; nothing where that has no meaning."""
+    quotient = ratio(metric, current, baseline)
+    return "" if quotient is None else figure(quotient, 3)
 
 
 def _counts(comparisons: Sequence[Comparison]) -> list[list[str]]:

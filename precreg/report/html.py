@@ -17,7 +17,7 @@ import msgspec
 
 from precreg.measure.metrics import COUNTS, METRICS
 from precreg.report import describe
-from precreg.report.detail import detail, ratio
+from precreg.report.detail import detail, times
 from precreg.report.numbers import apart, duration, figure
 from precreg.types import TIERS, CaseResult, Reason, RunRecord, Status
 from precreg.verdict.regression import means
@@ -99,7 +99,7 @@ def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:
             seeds = [c for c in result.outcome.comparisons if c.output == comparison.output]
             accepted = entries[comparison.output]
             current, baseline = means(seeds[: len(accepted.digests)], accepted, HEADLINE)
-            yield [HEADLINE, *apart([current, baseline]), ratio(HEADLINE, current, baseline)]
+            yield [HEADLINE, *apart([current, baseline]), times(HEADLINE, current, baseline)]
 
 
 def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:

@@ -9,10 +9,10 @@ mean says nothing, and bounds alone decide.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import exp2, log2
+from math import log2
 from statistics import fmean
 
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
 from precreg.types import BaselineOutput, Comparison, Finding, Reason, Role, Tolerance
 
 MIN_ELEMENTS = 16
@@ -79,7 +79,8 @@ def improved(comparisons: Sequence[Comparison], accepted: BaselineOutput, tolera
         return None
     if baseline > current * (1 + threshold) and baseline - current > floor(pairs, metric):
         message = f"mean_abs_error fell from {baseline:.4g} to {current:.4g}"
-        return Finding(Reason.IMPROVED, message, pairs[0].output, metric, None, current, baseline, current / baseline)
+        factor = ratio(metric, current, baseline)
+        return Finding(Reason.IMPROVED, message, pairs[0].output, metric, None, current, baseline, factor)
     return None
 
 
@@ -89,7 +90,7 @@ def means(
     """Return the metric's mean over the seeds now and in the baseline; None where a seed leaves it undefined."""
     now = [comparison.metrics.get(metric) for comparison in comparisons]
     then = accepted.metrics.get(metric, [])[: len(comparisons)]
-    return _mean(now), _mean(then)
+    return mean_over_seeds(now), mean_over_seeds(then)
 
 
 def floor(comparisons: Sequence[Comparison], metric: str) -> float:
@@ -120,7 +121,7 @@ def _match_ratio_lost(pairs: Sequence[Comparison], accepted: BaselineOutput) -> 
 def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
     factor = ratio(metric, current, baseline)
     if factor is None:
-        message = f"{metric} was 0 and is {current:.4g}"
+        message = f"{metric} was {baseline:.4g} and is {current:.4g}"
     else:
         allowed = _allowed_ratio(metric, threshold)
         message = (
@@ -143,17 +144,5 @@ def _finding(output: str, metric: str, message: str, current: float, baseline: f
     )
 
 
-def ratio(metric: str, current: float, baseline: float) -> float | None:
-    """Return current / baseline, of sizes and not of logarithms; None where the baseline is 0."""
-    if METRICS[metric].unit == "log2 ULP":
-        return exp2(current - baseline)
-    return abs(current) / abs(baseline) if baseline else None
-
-
 def _allowed_ratio(metric: str, threshold: float) -> float:
     return 1 - threshold if METRICS[metric].better == "higher" else 1 + threshold
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value / len(values) for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None  # divided first: their sum may overflow

@@ -168,10 +168,11 @@ def test_the_kind_of_a_change_follows_the_metric(metric, old, new, kind):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "ratio"), [(2.0, 3.0, 1.5), (0.0, 1.0, None), (None, 1.0, None), (1.0, None, None)]
+    ("metric", "old", "new", "ratio"),
+    [("mean_ulp", 2.0, 3.0, 1.5), ("mean_ulp", None, 1.0, None), ("bias", 1.0, -81.0, 81.0)],
 )
-def test_a_ratio_needs_two_numbers_and_a_first_that_is_not_zero(old, new, ratio):
-    assert MetricChange("out", "mean_ulp", old, new).ratio == ratio
+def test_a_ratio_is_above_one_where_an_error_grew(metric, old, new, ratio):
+    assert MetricChange("out", metric, old, new).ratio == ratio
 
 
 def test_pruning_removes_what_no_case_is_called_in_every_environment(tmp_path):
