@@ -20,18 +20,16 @@ _COARSEST = 2**14
 """Bins are numbered below this, so that wider ones change nothing."""
 
 
-def entry_from(
-    outcome: Outcome, fingerprint: str, *, reason: str = "", author: str = "", date: str = "", commit: str = ""
-) -> BaselineEntry:
+def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry:
     """Return what a baseline keeps of an outcome; reason, author and date stay empty until someone accepts it."""
     ordered = sorted(outcome.comparisons, key=lambda comparison: (comparison.output, comparison.seed))
     outputs = {name: list(seeds) for name, seeds in groupby(ordered, lambda comparison: comparison.output)}
     return BaselineEntry(
         definition=outcome.definition,
         inputs=list(outcome.execution.inputs),
-        reason=reason,
-        author=author,
-        date=date,
+        reason="",
+        author="",
+        date="",
         commit=commit,
         fingerprint=fingerprint,
         duration_s=outcome.execution.duration_s,

@@ -83,14 +83,18 @@ def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> 
             delete_file(project, _file(suite))
 
 
+def is_proposed(result: CaseResult) -> bool:
+    """Tell whether a person may accept a result: it could be its own baseline, and it borrows no other case's."""
+    return result.acceptable and result.baseline_id in ("", result.id)
+
+
 def _proposal(result: CaseResult, environment: Environment, commit: str, level: str | None) -> Proposal | None:
-    borrowed = result.baseline_id not in ("", result.id)
-    if borrowed or not result.acceptable:
+    if not is_proposed(result):
         return None
     found = None if result.baseline is None else result.baseline.environment
     target = level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of(result.id))
-    entry = entry_from(result.outcome, environment.fingerprint, commit=commit)
+    entry = entry_from(result.outcome, environment.fingerprint, commit)
     return Proposal(result.verdict.reason, target, found, entry)
 
 

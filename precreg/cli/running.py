@@ -27,17 +27,13 @@ from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results, warnings
 from precreg.report import terminal
-from precreg.report.files import prepare as prepare_folder
-from precreg.report.files import write_reports
+from precreg.report.files import make_folder, write_reports
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
 from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, Reason, RunRecord
-from precreg.verdict.exit_code import exit_code
+from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import Policy
 from precreg.writing import WORKING_FOLDER
-
-NOTHING_IN_THIS_SHARD = 0
-"""Exit code where other shards have all the cases; a run that selects no case at all never gets so far."""
 
 SEARCH_FOR_GARBAGE = 50_000
 """Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
@@ -53,9 +49,9 @@ def run_and_report(project: Path, options: RunOptions) -> int:
     cases = _chosen(project, every, options)
     if not cases and options.shard is None:
         click.echo(f"no case depends on what changed since {options.asked.changed_since}")
-        return 0
+        return NOTHING_TO_JUDGE
     folder = options.output or Path(os.path.relpath(project / "reports"))
-    prepare_folder(folder)
+    make_folder(folder)
     environment, baselines = detect(options.environment), Baselines(project)
     record = _record(project, _results(project, cases, environment, baselines, options), environment, options)
     record = replace(record, warnings=warnings(cases, record.results))
@@ -127,5 +123,5 @@ def _record(project: Path, results: list[CaseResult], environment: Environment, 
         selection={name: value for name, value in selection.items() if value},
         ci=options.ci,
         results=tuple(results),
-        exit_code=exit_code(result.verdict for result in results) if results else NOTHING_IN_THIS_SHARD,
+        exit_code=exit_code((result.verdict for result in results), empty=NOTHING_TO_JUDGE),
     )

@@ -71,7 +71,7 @@ def commit(git: GitState | None) -> str:
     return "none" if git is None else git.commit[:8]
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """One finding on one metric, as text; empty where there is nothing to say."""
 
     output: str
@@ -83,12 +83,12 @@ class Row(NamedTuple):
     allowed: str
 
 
-def rows(verdict: Verdict) -> list[Row]:
+def rows(verdict: Verdict) -> list[FindingRow]:
     """Describe the findings that carry numbers, worst first."""
     return [_row(finding) for finding in verdict.findings if finding.metric]
 
 
-def _row(finding: Finding) -> Row:
+def _row(finding: Finding) -> FindingRow:
     seed = "" if finding.seed is None else str(finding.seed)
     if finding.reason in _FACTORS and not _higher_is_better(finding.metric):
         current, baseline = apart([finding.current, finding.baseline])
@@ -99,7 +99,7 @@ def _row(finding: Finding) -> Row:
         ratio = "" if finding.ratio is None else figure(finding.ratio, max(digits, 3))
         sign = ">=" if _higher_is_better(finding.metric) else "<="
         allowed = limit and f"{sign} {limit}"
-    return Row(finding.output, seed, finding.metric, current or "undefined", baseline, ratio, allowed)
+    return FindingRow(finding.output, seed, finding.metric, current or "undefined", baseline, ratio, allowed)
 
 
 def _higher_is_better(metric: str) -> bool:
@@ -118,11 +118,11 @@ def _note(finding: Finding) -> str:
     return f"{place}: {finding.message}" if place else finding.message
 
 
-def table(rows: Sequence[Row], most: int = 12) -> list[str]:
+def table(rows: Sequence[FindingRow], most: int = 12) -> list[str]:
     """Set rows in columns under their names; columns with nothing in them are left out, and rows beyond the most."""
     if not rows:
         return []
-    names = [name for name in Row._fields if any(getattr(row, name) for row in rows)]
+    names = [name for name in FindingRow._fields if any(getattr(row, name) for row in rows)]
     cells = [names, *([getattr(row, name) for name in names] for row in rows[:most])]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
@@ -178,6 +178,12 @@ def _cases(number: int) -> str:
 def _reasons(results: Sequence[CaseResult]) -> str:
     tally = Counter(result.verdict.reason for result in results)
     return ", ".join(f"{number} {reason}" for reason, number in tally.most_common())
+
+
+def some(texts: Sequence[str], most: int) -> str:
+    """List texts in a sentence; those beyond the most are counted."""
+    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + rest
 
 
 def improved(record: RunRecord) -> list[str]:

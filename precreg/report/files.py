@@ -9,7 +9,7 @@ from precreg.types import RunRecord
 from precreg.writing import make_scratch_folder, replace_file, writing
 
 
-def prepare(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make a folder of reports, if it is not there, as one that git does not see.
 
     Raises:
@@ -30,7 +30,7 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: junit.Dialect) ->
         "report.html": html.render(run),
         "summary.md": markdown.render(run),
     }
-    prepare(folder)
+    make_folder(folder)
     record.write(run, folder / "record.json")
     for name, text in texts.items():
         with writing(str(folder / name)):

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 
 from precreg.report import describe
-from precreg.report.describe import Row
+from precreg.report.describe import FindingRow
 from precreg.report.numbers import duration
 from precreg.types import CaseResult, RunRecord, Status
 
 MOST_ROWS = 50
 MOST_IDS = 10
 
-_FIGURES = tuple(name for name in Row._fields if name != "seed")
+_FIGURES = tuple(name for name in FindingRow._fields if name != "seed")
 _HEADINGS = ("status", "case", "reason", *_FIGURES)
 
 
@@ -28,9 +28,9 @@ def render(record: RunRecord) -> str:
     if len(listed) > MOST_ROWS:
         parts.append(f"And {len(listed) - MOST_ROWS} more in the report.")
     if better := describe.improved(record):
-        parts.append(f"Improved: {_some(better)}.")
+        parts.append(f"Improved: {_ids(better)}.")
     if record.orphans:
-        parts.append(f"Baselines without a case: {_some(record.orphans)}.")
+        parts.append(f"Baselines without a case: {_ids(record.orphans)}.")
     if record.warnings:
         parts.append("\n".join(f"- Warning: {escaped(text)}" for text in record.warnings[:MOST_IDS]))
     return "\n\n".join(parts) + "\n"
@@ -61,6 +61,5 @@ def _line(cells: Sequence[str]) -> str:
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
 
 
-def _some(ids: Sequence[str]) -> str:
-    rest = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
-    return ", ".join(map(code, ids[:MOST_IDS])) + rest
+def _ids(ids: Sequence[str]) -> str:
+    return describe.some([code(id) for id in ids], MOST_IDS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +18,7 @@ from precreg.writing import replace_file, writing
 
 _FAMILY, _, _VERSION = RECORD_SCHEMA.partition("/")
 _SEPARATOR = " | "
+_MOST_MISSING = 5
 _T = TypeVar("_T")
 
 
@@ -46,7 +49,18 @@ def read(path: Path) -> RunRecord:
     if int(version) > int(_VERSION):
         message = f"expected schema {RECORD_SCHEMA} or older but got schema={schema}"
         raise UserError("future-schema", message, file=str(path))
-    return _decoded(data, RunRecord, path)
+    record = _decoded(data, RunRecord, path)
+    if "shard" in record.selection and _shard(record) is None:
+        message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
+        raise UserError("unreadable-record", message, file=str(path))
+    return record
+
+
+def _shard(record: RunRecord) -> tuple[int, int] | None:
+    """Return (i, n) of the shard that a record is of; None for a whole run, and where that cannot be read."""
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", str(record.selection.get("shard")))
+    shard = (int(found[1]), int(found[2])) if found else (0, 0)
+    return shard if 1 <= shard[0] <= shard[1] else None
 
 
 class _Header(msgspec.Struct):
@@ -76,13 +90,12 @@ def require_every_shard(records: Sequence[RunRecord]) -> None:
     Raises:
         UserError: mixed-records, if a shard of the run is missing.
     """
-    shards = {
-        tuple(map(int, record.selection["shard"].split("/"))) for record in records if "shard" in record.selection
-    }
-    wanted = {(index, count) for _, count in shards for index in range(1, count + 1)}
-    if shards != wanted:
-        given, missing = (", ".join(f"{i}/{n}" for i, n in sorted(some)) for some in (shards, wanted - shards))
-        raise UserError("mixed-records", f"expected every shard of the run but got {given}, without {missing}")
+    shards = sorted({shard for shard in map(_shard, records) if shard is not None})
+    counts = sorted({count for _, count in shards})
+    if len(shards) < sum(counts):
+        missing = (shard for n in counts for i in range(1, n + 1) if (shard := (i, n)) not in shards)
+        given, first = (", ".join(f"{i}/{n}" for i, n in some) for some in (shards, islice(missing, _MOST_MISSING)))
+        raise UserError("mixed-records", f"expected every shard of the run but got {given}, without {first}")
 
 
 def merge(records: Sequence[RunRecord]) -> RunRecord:
@@ -111,7 +124,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         results=results,
         warnings=tuple(sorted({text for record in records for text in record.warnings})),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
-        exit_code=_exit_code(results, records),
+        exit_code=exit_code((result.verdict for result in results), empty=max(r.exit_code for r in records)),
     )
 
 
@@ -177,9 +190,3 @@ def _common(selections: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for key, value in sorted(first.items())
         if all(key in other and other[key] == value for other in others)
     }
-
-
-def _exit_code(results: Sequence[CaseResult], records: Sequence[RunRecord]) -> int:
-    if not results:
-        return max(record.exit_code for record in records)
-    return exit_code(result.verdict for result in results)

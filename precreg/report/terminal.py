@@ -7,6 +7,7 @@ from pathlib import Path
 
 from click import style
 
+from precreg.baseline.proposal import is_proposed
 from precreg.report import describe
 from precreg.report.numbers import duration
 from precreg.types import CaseResult, Reason, RunRecord, Status
@@ -25,7 +26,6 @@ _COLOURS = {
     Status.SKIPPED: "blue",
     Status.PASSED: "green",
 }
-_ACCEPTABLE = {Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED, Reason.IMPROVED, Reason.REGRESSED}
 
 
 def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
@@ -67,24 +67,18 @@ def _case(result: CaseResult) -> list[str]:
 def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
     lines = [f"{describe.counts(record)} in {duration(record.duration_s)}"]
     if better := describe.improved(record):
-        lines.append(f"improved  {_some(better)}")
+        lines.append(f"improved  {describe.some(better, MOST_IDS)}")
     if record.orphans:
-        lines.append(
-            f"warning   baselines without a case: {_some(record.orphans)}; precreg baseline prune removes them"
-        )
+        orphans = describe.some(record.orphans, MOST_IDS)
+        lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
     lines += [f"warning   {text}" for text in record.warnings[:MOST_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if results and results[0].verdict.status in (Status.FAILED, Status.ERROR):
         lines.append(f"explain   precreg explain {results[0].id}")
-    if not record.ci and any(result.verdict.reason in _ACCEPTABLE for result in results):
+    if not record.ci and any(map(is_proposed, results)):
         lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
     return [*lines, f"exit {record.exit_code}: {describe.exit_sentence(record)}"]
-
-
-def _some(ids: Sequence[str]) -> str:
-    rest = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
-    return ", ".join(ids[:MOST_IDS]) + rest
 
 
 def _coloured(text: str, record: RunRecord) -> str:

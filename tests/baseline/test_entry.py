@@ -25,14 +25,14 @@ def test_every_metric_that_is_kept_is_measured():
 def test_lists_run_over_the_seeds_in_their_order():
     comparisons = (comparison(seed=1, metrics={"bias": 2.0}), comparison(seed=0, metrics={"bias": 1.0}))
     execution = Execution(("i0", "i1"), {"out": ("d0", "d1")}, 0.125)
-    entry = entry_from(Outcome("unit/a/x", "1:aa", execution, comparisons), "6f2a", reason="why", commit="0c1d")
+    entry = entry_from(Outcome("unit/a/x", "1:aa", execution, comparisons), "6f2a", "0c1d")
     assert (entry.definition, entry.inputs, entry.fingerprint, entry.duration_s) == (
         "1:aa",
         ["i0", "i1"],
         "6f2a",
         0.125,
     )
-    assert (entry.reason, entry.author, entry.date, entry.commit) == ("why", "", "", "0c1d")
+    assert (entry.reason, entry.author, entry.date, entry.commit) == ("", "", "", "0c1d")
     output = entry.outputs["out"]
     assert (output.dtype, output.shape, output.digests) == ("float16", (8, 2), ["d0", "d1"])
     assert list(output.metrics) == list(KEPT)
@@ -42,7 +42,7 @@ def test_lists_run_over_the_seeds_in_their_order():
 def test_a_metric_that_is_undefined_or_not_finite_is_none():
     metrics = {"bias": math.nan, "max_ulp": math.inf}
     outcome = Outcome("unit/a/x", "1:aa", Execution(("i0",), {"out": ("d0",)}), (comparison(metrics=metrics),))
-    assert set(map(tuple, entry_from(outcome, "").outputs["out"].metrics.values())) == {(None,)}
+    assert set(map(tuple, entry_from(outcome, "", "").outputs["out"].metrics.values())) == {(None,)}
 
 
 def test_a_sketch_adds_the_counts_of_all_seeds():
@@ -88,6 +88,6 @@ def test_the_line_of_the_longest_sketch_has_at_most_8_kib():
         comparison(f"out{n}", histogram=Histogram(0, list(range(4000, 5000)), [2**30] * 1000)) for n in range(3)
     )
     digests = {c.output: ("d",) for c in comparisons}
-    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), digests), comparisons), "")
+    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), digests), comparisons), "", "")
     lines = render(header("generic", "unit/a"), {"x": entry}).encode().split(b"\n")
     assert 4096 < max(map(len, lines)) <= 8192

@@ -22,7 +22,7 @@ def test_a_proposal_is_the_entry_that_would_be_stored_without_a_reason_yet(tmp_p
     assert run(tmp_path, result(Z, Reason.NEW), result(X, Reason.REGRESSED, error=0.5)) == [Z, X]
     proposals = pending(tmp_path)
     assert list(proposals) == [Z, X]
-    assert proposals[X].entry == entry_from(outcome(X, 0.5), "6f2a90c1", commit="1a2b3c4d")
+    assert proposals[X].entry == entry_from(outcome(X, 0.5), "6f2a90c1", "1a2b3c4d")
     assert [proposal.verdict for proposal in proposals.values()] == [Reason.NEW, Reason.REGRESSED]
     assert not (tmp_path / "baselines").exists()
 
@@ -52,7 +52,7 @@ def test_a_later_run_of_one_case_replaces_that_proposal_alone(tmp_path):
     before = pending(tmp_path)
     run(tmp_path, result(Y, Reason.NEW, error=4.0))
     after = pending(tmp_path)
-    assert after[Y].entry == entry_from(outcome(Y, 4.0), "6f2a90c1", commit="1a2b3c4d")
+    assert after[Y].entry == entry_from(outcome(Y, 4.0), "6f2a90c1", "1a2b3c4d")
     assert {X: after[X], Z: after[Z]} == {X: before[X], Z: before[Z]}
 
 

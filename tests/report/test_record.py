@@ -82,6 +82,19 @@ def test_what_is_no_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, 
     assert says in raised.value.message
 
 
+@pytest.mark.parametrize("shard", [5, None, "1/x", "0/2", "3/2", "1/2/3", "1/1000000000", "1/" + "9" * 5000, [1, 2]])
+def test_a_shard_that_is_none_is_refused(tmp_path, shard):
+    write(run_of(passed(), selection={"shard": shard}), tmp_path / "r.json")
+    with pytest.raises(UserError, match=r"selection\.shard") as caught:
+        read(tmp_path / "r.json")
+    assert caught.value.slug == "unreadable-record"
+
+
+def test_a_run_of_very_many_shards_names_the_first_that_are_missing():
+    with pytest.raises(UserError, match=r"without 2/999999999, 3/999999999, 4/999999999, 5/999999999, 6/999999999\n"):
+        require_every_shard([run_of(selection={"shard": "1/999999999"})])
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "r.json").write_bytes(b'{"schema": "\xff"}')
     with pytest.raises(UserError, match="utf-8"):

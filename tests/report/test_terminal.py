@@ -47,13 +47,19 @@ def test_orphans_are_warned_of_and_many_are_counted():
 
 
 def test_improved_cases_are_named_and_may_be_accepted():
-    text = render(run_of(improved(), exit_code=0), colour=False)
+    text = render(run_of(improved(acceptable=True), exit_code=0), colour=False)
     assert "improved  unit/row_sum/better\n" in text
     assert "precreg baseline accept" in text
 
 
+def test_only_what_is_proposed_may_be_accepted():
+    for case in (regressed(acceptable=False), regressed(acceptable=True, baseline_id="unit/row_sum/other")):
+        assert "precreg baseline accept" not in render(run_of(case), colour=False)
+    assert "precreg baseline accept" in render(run_of(regressed(acceptable=True)), colour=False)
+
+
 def test_ci_is_not_told_to_accept():
-    assert "precreg baseline accept" not in render(road(ci=True), colour=False)
+    assert "precreg baseline accept" not in render(run_of(regressed(acceptable=True), ci=True), colour=False)
 
 
 def test_a_run_in_which_all_is_well_is_short():

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, Status
-from precreg.verdict.exit_code import exit_code
+from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import KNOWN_BAD, Policy, acceptable, judge
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
 
@@ -256,6 +256,6 @@ def test_exit_codes():
     passed, failed, proposed = verdict(), verdict(on=outcome(comparison(match_ratio=0.0))), verdict(against=False)
     error = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.CRASHED, "boom"))))
     skipped = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.UNAVAILABLE, "no device"))))
-    assert exit_code([passed, skipped]) == 0
+    assert exit_code([passed, skipped]) == exit_code([], empty=NOTHING_TO_JUDGE) == 0
     assert exit_code([passed, error]) == exit_code([passed, proposed]) == exit_code([]) == 2
     assert exit_code([error, proposed, failed]) == 1
