@@ -340,7 +340,7 @@ class RunRecord(Struct, frozen=True):
     results: tuple[CaseResult, ...]
     orphans: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Tolerances too tight to hold or too wide to catch anything, and bounds on outputs that no case has."""
+    """What to look at: tolerances that hold nothing or cannot hold, what git refused, what could not be written."""
     exit_code: int = 0
 
 

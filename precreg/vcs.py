@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 
 def state(project: Path) -> GitState | None:
-    """Return the commit, branch, author and dirtiness of the project's repository; None without one or a commit."""
+    """Return the commit, branch, author and dirtiness of the project's repository; None without one or a commit.
+
+    Raises:
+        UserError: no-git, where there is a repository that git refuses to read, because another user owns it.
+    """
     repository = _repository(project)
-    if repository is None or not repository.head.is_valid():
+    if repository is None:
+        return None
+    if not repository.head.is_valid():
+        _require_readable(project)
         return None
     from precreg.types import GitState
 
@@ -56,11 +63,17 @@ def _commit(project: Path, revision: str) -> str:
     found = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.strip()
-    shallow = _git(project, "rev-parse", "--is-shallow-repository")
-    if shallow.returncode != 0:
-        raise UserError("no-git", f"expected a git repository at {project}, but git says: {shallow.stderr.strip()}")
-    hint = "; this clone is shallow, and the commit may be beyond its edge" if shallow.stdout.strip() == "true" else ""
+    shallow = _require_readable(project) == "true"
+    hint = "; this clone is shallow, and the commit may be beyond its edge" if shallow else ""
     raise UserError("unknown-revision", f"expected a commit but got revision={revision!r}{hint}")
+
+
+def _require_readable(project: Path) -> str:
+    """Return "true" of a shallow clone. Raises UserError (no-git) in git's words where it can read no repository."""
+    asked = _git(project, "rev-parse", "--is-shallow-repository")
+    if asked.returncode != 0:
+        raise UserError("no-git", f"expected a git repository at {project}, but git says: {asked.stderr.strip()}")
+    return asked.stdout.strip()
 
 
 def _git(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -60,7 +60,9 @@ def project(tmp_path_factory):
     cases = load_cases(folder)
     plan = Plan(folder, detect("cpu-test"))
     propose(folder, results(cases, plan, Policy(), Baselines(folder)), plan.environment, None)
-    accept(folder, ["*"], reason="first", author="Ada", date="2026-11-21", environ={})
+    accept(
+        folder, ["*"], known={case.id for case in cases}, reason="first", author="Ada", date="2026-11-21", environ={}
+    )
     kernel = KERNEL
     for how, error in LATER.items():
         kernel = kernel.replace(f'"{how}": 1 + 1e-4', f'"{how}": 1 + {error}')

@@ -45,6 +45,13 @@ def test_no_repository_and_no_commit_give_no_state(tmp_path):
     assert vcs.state(tmp_path) is None
 
 
+def test_a_repository_that_git_refuses_is_told_from_none(repository, monkeypatch):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UserError, match="dubious ownership") as caught:
+        vcs.state(repository)
+    assert caught.value.slug == "no-git"
+
+
 def test_changed_files_are_relative_to_the_project_and_stay_inside(repository):
     project = repository / "project"
     assert vcs.changed_files(project, "HEAD") == set()

@@ -36,18 +36,20 @@ def propose(
     environment: Environment,
     git: GitState | None,
     level: str | None = None,
+    gone: Iterable[str] = (),
 ) -> list[str]:
     """Bring the pending proposals up to date with a run, and return the ids that it proposes.
 
     A result replaces what waited for its case, with nothing where there is nothing to accept; a case that could not
     be judged, or was not run, keeps its proposal. `level` names the environment to store entries in; without it
-    that is where the old baseline was found, or the generic one.
+    that is where the old baseline was found, or the generic one. `gone` are ids that no suite has any more, whose
+    proposals are dropped.
 
     Raises:
         UserError: locked, not-writable, outside-project, unreadable-proposals or future-schema.
     """
     commit = "" if git is None else git.commit + ("-dirty" if git.dirty else "")
-    answers = {
+    answers = dict.fromkeys(gone) | {
         result.id: _proposal(result, environment, commit, level)
         for result in results
         if result.verdict.status not in (Status.ERROR, Status.SKIPPED)

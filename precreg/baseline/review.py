@@ -81,18 +81,20 @@ def accept(
     project: Path,
     patterns: Sequence[str],
     *,
+    known: Collection[str],
     reason: str,
     author: str,
     date: str,
     environment: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[Place, BaselineEntry]:
-    """Store the proposals that match as baselines, and return them.
+    """Store the proposals that match as baselines, and return them. `known` are the ids of the project's cases.
 
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
 
     Raises:
-        UserError: accept-in-ci, missing-reason, no-proposal, locked, not-writable, or a file that cannot be read;
+        UserError: accept-in-ci, missing-reason, no-proposal, unknown-case for a proposal of a case that no suite
+            has any more, locked, not-writable, outside-project, or a file that cannot be read;
             before anything is written, but for a disk that fails half-way, when the same command finishes later.
     """
     _refuse_in_ci(environ)
@@ -101,6 +103,7 @@ def accept(
     with locked(project):
         proposals = pending(project)
         chosen = select(proposals, patterns)
+        _require_known(chosen, known)
         accepted = {
             Place(environment or proposals[id].environment, id): replace(
                 proposals[id].entry, reason=reason.strip(), author=author, date=date
@@ -160,6 +163,13 @@ def _refuse_in_ci(environ: Mapping[str, str]) -> None:
     if in_ci(environ):
         message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
         raise UserError("accept-in-ci", message)
+
+
+def _require_known(chosen: Sequence[str], known: Collection[str]) -> None:
+    gone = [id for id in chosen if id not in known]
+    if gone:
+        message = f"expected cases that a suite has but got {', '.join(gone)}; precreg baseline reject drops proposals"
+        raise UserError("unknown-case", message)
 
 
 def _change(baselines: Baselines, id: str, proposal: Proposal) -> Change:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,14 +75,27 @@ def read_suite(project: Path, environment: str, suite: str) -> dict[str, Baselin
 
 
 def read_bytes(project: Path, file: str) -> bytes | None:
-    """Return a file's bytes, or None where there is no such file. Raises UserError (unreadable-baseline)."""
+    """Return a file's bytes, or None where there is no such file.
+
+    Raises:
+        UserError: unreadable-baseline, outside-project.
+    """
+    path = path_of(project, file)
     try:
-        return (project / file).read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as problem:
         message = f"expected a file that can be read, but: {problem.strerror}"
         raise UserError("unreadable-baseline", message, file=file) from problem
+
+
+def path_of(project: Path, file: str) -> Path:
+    """Return where a file of the project is. Raises UserError (outside-project) where a link leads out of it."""
+    path = project / file
+    if not Path(realpath(path)).is_relative_to(realpath(project)):
+        raise UserError("outside-project", f"expected a file inside the project but {file} is a link out of it")
+    return path
 
 
 def entry_of(value: Any) -> BaselineEntry:

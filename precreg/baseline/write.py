@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from precreg.baseline.store import Place, baseline_file, header, read_suite
+from precreg.baseline.store import Place, baseline_file, header, path_of, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
 from precreg.types import BaselineEntry
@@ -69,9 +69,9 @@ def write_file(project: Path, file: str, text: str) -> None:
     The caller holds the lock, so what is half-written beside the file was left by a process that was killed.
 
     Raises:
-        UserError: not-writable.
+        UserError: not-writable, outside-project.
     """
-    path = project / file
+    path = path_of(project, file)
     with writing(file):
         path.parent.mkdir(parents=True, exist_ok=True)
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -80,8 +80,8 @@ def write_file(project: Path, file: str, text: str) -> None:
 
 
 def delete_file(project: Path, file: str) -> None:
-    """Remove a file that may be gone already. Raises UserError (not-writable)."""
-    path = project / file
+    """Remove a file that may be gone already. Raises UserError (not-writable, outside-project)."""
+    path = path_of(project, file)
     with writing(file), suppress(FileNotFoundError):
         path.unlink()
         flush_folder(path.parent)

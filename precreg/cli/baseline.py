@@ -72,6 +72,7 @@ def accept(
     accepted = review.accept(
         project,
         chosen,
+        known={case.id for case in load_cases(project)},
         reason=reason,
         author=vcs.author(project),
         date=date.today().isoformat(),

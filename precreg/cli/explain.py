@@ -31,7 +31,9 @@ def command(given: Path | None, /, case_id: str, environment: str | None) -> Non
     case = _found(load_cases(project), case_id)
     here = detect(environment)
     baseline = Baselines(project).lookup(case.baseline_id, here.chain)
-    tolerances = (line for output in _outputs(case, baseline, project) for line in _tolerance(case, output, here))
+    outputs = _measured(case, baseline, project)
+    guessed = "" if outputs else " (guessed: no run yet)"
+    tolerances = (line for output in outputs or _guessed(case) for line in _tolerance(case, output, here, guessed))
     click.echo("\n".join([*_definition(case), "", *_baseline(case, baseline, here), *tolerances]))
 
 
@@ -75,12 +77,12 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
         yield f"            stale: it was accepted for definition {entry.definition}"
 
 
-def _tolerance(case: Case, output: Output, environment: Environment) -> Iterator[str]:
+def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:
     name, dtype = output
     rows = _by_metric(explain(case.layers, name, dtype, environment.chain))
     cells = [(" *"[row.wins], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
     widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
-    yield from ("", f"tolerance of output {name!r} in {dtype}, later layers win (* holds)")
+    yield from ("", f"tolerance of output {name!r} in {dtype}{guessed}, later layers win (* holds)")
     yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
     tolerance = resolve(case.layers, name, dtype, environment.chain)
     yield from (f"warning: {warning}" for warning in warnings(tolerance, dtype))
@@ -92,13 +94,16 @@ def _by_metric(rows: Sequence[Row]) -> list[Row]:
     return [row for metric in metrics for row in rows if row.metric == metric]
 
 
-def _outputs(case: Case, baseline: Baseline | None, project: Path) -> list[Output]:
-    """Take outputs and dtypes from the baseline or from what waits to be one; without a run, guess the case's dtype."""
+def _measured(case: Case, baseline: Baseline | None, project: Path) -> list[Output]:
+    """Take outputs and dtypes from the baseline or from what waits to be one; none where neither is there."""
     proposal = pending(project).get(case.id)
     entry = baseline.entry if baseline is not None else proposal.entry if proposal is not None else None
-    if entry is None:
-        return [("out", str(case.parameters.get("dtype", "float32")))]
-    return [(name, output.dtype) for name, output in entry.outputs.items()]
+    return [] if entry is None else [(name, output.dtype) for name, output in entry.outputs.items()]
+
+
+def _guessed(case: Case) -> list[Output]:
+    """Take one array in the case's dtype for the output."""
+    return [("out", str(case.parameters.get("dtype", "float32")))]
 
 
 def _limit(value: float | None) -> str:

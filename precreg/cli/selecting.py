@@ -55,6 +55,11 @@ def find_project(given: Path | None) -> Path:
     return find_project(given or Path.cwd())
 
 
+def reports_folder(project: Path) -> Path:
+    """Return where reports go unless told otherwise, relative to the current folder."""
+    return Path(os.path.relpath(project / "reports"))
+
+
 def selected(project: Path, every: list[Case], asked: Asked) -> list[Case]:
     """Return the cases that the options name, in their order. Raises UserError for a name that no case has."""
     from precreg.suite.dependencies import touched

@@ -28,7 +28,14 @@ from precreg.types import (
 ROAD = Path(__file__).parents[1] / "golden" / "road"
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "6f2a90c1", {})
 GIT = GitState("1a2b3c4d", "main", False, "Ada <ada@example.org>")
-REVIEW = {"reason": "float32 accumulator", "author": "Ada <ada@example.org>", "date": "2026-11-02", "environ": {}}
+KNOWN = [f"{suite}/{name}" for suite in ("unit/a", "model/b", "unit/softmax") for name in ("x", "y", "z", "xy")]
+REVIEW = {
+    "known": KNOWN,
+    "reason": "float32 accumulator",
+    "author": "Ada <ada@example.org>",
+    "date": "2026-11-02",
+    "environ": {},
+}
 
 
 def entry(definition: str = "1:aa", error: float = 0.25, reason: str = "") -> BaselineEntry:

@@ -62,6 +62,12 @@ def test_the_last_proposal_takes_its_file_along(tmp_path):
     assert list((tmp_path / ".precreg/proposals/unit").iterdir()) == []
 
 
+def test_a_case_that_is_gone_takes_its_proposal_along(tmp_path):
+    run(tmp_path, result(X, Reason.NEW), result(Y, Reason.NEW))
+    propose(tmp_path, [result(X, Reason.CRASHED)], ENVIRONMENT, GIT, gone=[Y])
+    assert list(pending(tmp_path)) == [X]
+
+
 def test_an_entry_goes_back_to_where_its_baseline_was_found(tmp_path):
     run(tmp_path, result(X, Reason.REGRESSED, found="cpu"), result(Y, Reason.NEW))
     assert [(p.environment, p.judged_against) for p in pending(tmp_path).values()] == [

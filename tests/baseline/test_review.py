@@ -52,6 +52,7 @@ def test_an_environment_given_to_accept_wins(tmp_path):
         ({"reason": " \n"}, "missing-reason"),
         ({"environ": {"CI": "true"}}, "accept-in-ci"),
         ({"environment": "../elsewhere"}, "outside-project"),
+        ({"known": [Y]}, "unknown-case"),
     ],
 )
 def test_what_accept_refuses_changes_nothing(tmp_path, change, slug):
@@ -66,7 +67,7 @@ def test_the_environment_of_the_process_says_whether_this_is_ci(tmp_path, monkey
     monkeypatch.setenv("CI", "1")
     store_proposals(tmp_path, X)
     with pytest.raises(UserError, match="accept-in-ci"):
-        accept(tmp_path, [X], reason="why", author="", date="")
+        accept(tmp_path, [X], known=[X], reason="why", author="", date="")
     with pytest.raises(UserError, match="accept-in-ci"):
         prune(tmp_path, {})
 

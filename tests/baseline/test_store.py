@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from precreg.baseline.store import Baselines, Place, baseline_file, entries
-from precreg.baseline.write import put
+from precreg.baseline.write import delete_file, put, write_file
 from precreg.errors import UserError
 from tests.baseline.samples import ROAD, entry
 
@@ -68,6 +68,29 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_no_environment_leads_out_of_the_project(environment):
     with pytest.raises(UserError, match="outside-project"):
         baseline_file(environment, "unit/a")
+
+
+@pytest.mark.parametrize("link", ["baselines", "baselines/generic", "baselines/generic/unit/a.json"])
+def test_a_link_out_of_the_project_is_neither_read_nor_written(tmp_path, link):
+    project, elsewhere, place = tmp_path / "project", tmp_path / "elsewhere", Place("generic", "unit/a/x")
+    put(elsewhere, {place: entry()})
+    before = (elsewhere / place.file).read_bytes()
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(elsewhere / link)
+    with pytest.raises(UserError, match="outside-project"):
+        Baselines(project).lookup(place.id, CHAIN)
+    with pytest.raises(UserError, match="outside-project"):
+        write_file(project, place.file, "mine")
+    with pytest.raises(UserError, match="outside-project"):
+        delete_file(project, place.file)
+    assert (elsewhere / place.file).read_bytes() == before
+
+
+def test_a_link_within_the_project_is_followed(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "baselines").symlink_to("data")
+    put(tmp_path, {Place("generic", "unit/a/x"): entry()})
+    assert Baselines(tmp_path).lookup("unit/a/x", CHAIN).entry == entry()
 
 
 def test_looking_up_needs_no_numpy():

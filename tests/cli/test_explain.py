@@ -70,11 +70,12 @@ def test_outputs_come_from_the_baseline():
 def test_before_a_baseline_outputs_come_from_the_proposal(tmp_path):
     project = copy_of(ROOT, tmp_path, "suites/unit/apply_adam.yaml", "suites/unit/kernels")
     case = "unit/apply_adam/float32-3x5x63-standard"
-    assert "output 'out'" in precreg(project, "explain", case).stdout
+    assert "output 'out' in float32 (guessed: no run yet)" in precreg(project, "explain", case).stdout
     precreg(project, "run", case)
     shown = precreg(project, "explain", case).stdout
     assert "baseline    none in " in shown
     assert "output 'w'" in shown
+    assert "guessed" not in shown
 
 
 def test_a_known_bad_case_and_a_borrowed_baseline_are_told():

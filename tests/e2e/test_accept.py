@@ -102,6 +102,18 @@ def test_a_case_that_is_gone_leaves_an_orphan_that_prune_removes(project):
     assert "float16-16x64" not in cases(project)
 
 
+def test_a_proposal_of_a_case_that_is_gone_is_refused_and_a_whole_run_drops_it(project):
+    precreg(project, "run")
+    change(project / "suites/unit/row_sum.yaml", "suite: row_sum", "suite: sum_of_rows")
+    precreg(project, "run", "float32")
+    done = precreg(project, "baseline", "accept", "--all", *WHY)
+    assert done.returncode == 2
+    assert "error[unknown-case]" in done.stderr
+    assert "unit/row_sum/float16-16x64" in done.stderr
+    precreg(project, "run")
+    assert precreg(project, "baseline", "accept", "--all", *WHY).returncode == 0
+
+
 def test_a_renamed_case_is_told_from_a_new_one_and_keeps_its_baseline(project):
     precreg(project, "run")
     precreg(project, "baseline", "accept", "--all", *WHY)

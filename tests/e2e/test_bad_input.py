@@ -1,6 +1,9 @@
 """Whatever a user gets wrong: one clear message with its place, exit 2, no traceback, nothing written or lost."""
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -138,12 +141,43 @@ def test_a_read_only_folder(tmp_path):
         folder.chmod(0o555)
     try:
         command = powerless([sys.executable, "-m", "precreg", "run"])
-        done = subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=False)
+        options = {"cwd": project, "env": environ(), "capture_output": True, "text": True, "check": False}
+        done = subprocess.run(command, **options)
+        elsewhere = subprocess.run([*command, "--output", str(tmp_path / "reports")], **options)
     finally:
         for folder in folders:
             folder.chmod(0o755)
     clear(done, "not-writable", "reports")
     assert (project / BASELINE).read_bytes() == before
+    assert elsewhere.returncode == 1, elsewhere.stderr
+    assert "warning   .precreg/ cannot be written" in elsewhere.stdout
+    assert "cannot be written" in json.loads((tmp_path / "reports/record.json").read_text())["warnings"][0]
+    assert not (project / ".precreg").exists()
+
+
+def test_a_damaged_proposal_stops_a_run_before_it_begins(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    precreg(project, "run")
+    (project / ".precreg/proposals/unit/row_sum.json").write_text("{")
+    shutil.rmtree(project / "reports")
+    clear(precreg(project, "run"), "unreadable-proposals", ".precreg/proposals/unit/row_sum.json")
+    assert not (project / "reports").exists()
+
+
+def test_proposals_that_cannot_be_written_do_not_take_the_reports_along(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    (project / ".precreg" / "baselines.lock").mkdir(parents=True)
+    done = precreg(project, "run")
+    clear(done, "not-writable", ".precreg/baselines.lock")
+    assert "exit 1: " in done.stdout
+    assert (project / "reports/record.json").is_file()
+
+
+def test_a_repository_that_git_refuses_is_warned_of(tmp_path):
+    done = precreg(copy_of(ROAD, tmp_path), "run", GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
+    assert "commit none" in done.stdout
+    assert re.search(r"warning   the commit is not known: .*dubious ownership", done.stdout)
+    assert done.returncode == 1
 
 
 def test_a_reports_folder_that_is_a_file(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,40 @@ def test_changed_since_selects_what_a_change_touches(tmp_path):
     git(project, "commit", "-qam", "touched")
     assert precreg(project, "run", "--changed-since", "HEAD").returncode == 0
     assert precreg(project, "list", "--changed-since", "HEAD~1").stdout.count("\n") == 3
+
+
+def test_report_writes_where_run_does(tmp_path):
+    project = copy_of(ROAD, tmp_path / "project")
+    precreg(project, "run", "--output", tmp_path / "made")
+    below = project / "suites" / "unit"
+    assert precreg(below, "report", tmp_path / "made").returncode == 1
+    assert results(project) == results(tmp_path, "made")
+    shutil.rmtree(project / "reports")
+    assert precreg(tmp_path, "--project", project, "report", "made").returncode == 1
+    assert (project / "reports/record.json").is_file()
+    assert precreg(tmp_path, "report", "made").returncode == 1
+    assert (tmp_path / "reports/record.json").is_file()
+
+
+def test_threads_are_limited_in_this_process_too(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    unset = {name: value for name, value in environ().items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-m", "precreg", "run", "--jobs"]
+    facts = []
+    for jobs in ("0", "2"):
+        subprocess.run([*command, jobs], cwd=project, env=unset, capture_output=True, check=False)
+        facts.append(json.loads((project / "reports/record.json").read_text())["environment"]["facts"]["threads"])
+    assert facts[0] == facts[1]
+    assert "OPENBLAS_NUM_THREADS=1" in facts[0]
+
+
+def test_the_record_tells_what_git_said_before_a_case_ran(tmp_path):
+    project = with_suite(
+        tmp_path, SUITE, "def subject(x, how):\n    open('left', 'w').close()\n    return x\n\n\nexact = subject\n"
+    )
+    precreg(repository(project), "run", "well")
+    assert (project / "left").exists()
+    assert json.loads((project / "reports" / "record.json").read_text())["git"]["dirty"] is False
 
 
 def test_a_run_in_a_folder_below_finds_the_project(tmp_path):
