@@ -27,6 +27,7 @@ ADVICE: dict[str, str] = {
     "duplicate-case": "give the cases parameters that tell them apart",
     "duplicate-suite": "rename one of the two suites",
     "outside-project": "name a path inside the project",
+    "taken-name": "rename the module: Python knows one module per name",
     "missing-module": "create the module beside the suite, or correct its name",
     "missing-function": "define the function in the module, or correct its name",
     "bad-outputs": "return an array, a dict of arrays by name, or a tuple of arrays",

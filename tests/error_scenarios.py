@@ -54,6 +54,12 @@ def changed(before, after, *arguments):
     return scenario
 
 
+def taken_name(project):
+    project.write("suites/unit/statistics.py", KERNELS)
+    project.change("subject: kernels", "subject: statistics")
+    return project.run("list")
+
+
 def added(line, *arguments):
     """Return the scenario of one more line at the end of the suite."""
     return changed(SUITE, f"{SUITE}{line}\n", *arguments)
@@ -151,6 +157,7 @@ SCENARIOS = {
     "duplicate-case": changed("[float16, float32]", "[float16, float16]"),
     "duplicate-suite": written("suites/unit/more/mean.yaml", SUITE, "list"),
     "outside-project": changed("normal: {mean: 0, std: 1}", "file: {path: ../../../x.npy}"),
+    "taken-name": taken_name,
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-outputs": with_no_outputs,

@@ -21,6 +21,9 @@ from precreg.execute.worker import READY
 from precreg.execute.worker_process import WorkerProcess, prepare
 from precreg.types import Case, Execution, Failure, Outcome, Reason
 
+LONGEST_WAIT_S = 3600.0
+"""Linux cannot wait for longer than 24 days at once, and a timeout may be longer."""
+
 LARGEST_BATCH = 32
 BATCHES_PER_WORKER = 4
 """Batches shrink with what is left, to this share of it, so that all workers finish together."""
@@ -84,7 +87,7 @@ class _Pool:
 
     def _time_left_s(self) -> float | None:
         deadline = min(worker.deadline for worker in self._workers)
-        return None if deadline == inf else max(0.0, deadline - monotonic())
+        return None if deadline == inf else min(LONGEST_WAIT_S, max(0.0, deadline - monotonic()))
 
     def _heard(self, worker: WorkerProcess) -> Iterator[Outcome]:
         """Take one message; a connection that is closed means that its process is dying."""

@@ -27,6 +27,17 @@ class ModuleSpace:
         self.set_aside: dict[str, ModuleType] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
 
+    def shadowed(self, name: str) -> str | None:
+        """Return the file that the path has for a module, if what is loaded by its name is another; else None."""
+        top = name.partition(".")[0]
+        found, loaded = PathFinder.find_spec(top, self.path), sys.modules[top].__spec__
+        if found is None or (loaded is not None and _location(found) == _location(loaded)):
+            return None
+        return _location(found)
+
+
+_OURS = __name__.partition(".")[0]
+"""This program is never set aside, though its checkout be the project that it runs."""
 
 _spaces: dict[tuple[Path, Path], ModuleSpace] = {}
 _entered: ModuleSpace | None = None
@@ -53,7 +64,7 @@ def _leave(left: ModuleSpace, entered: ModuleSpace) -> None:
     for folder in left.path:
         if folder in sys.path:
             sys.path.remove(folder)
-    foreign = {name for name in _project_modules(left) if not _finds(entered, name)}
+    foreign = {name for name in _project_modules(left) if name != _OURS and not _finds(entered, name)}
     for name in [name for name in sys.modules if name.partition(".")[0] in foreign]:
         left.set_aside[name] = sys.modules.pop(name)
 

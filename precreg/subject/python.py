@@ -48,14 +48,19 @@ def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
 
 
 def _module(name: str, space: ModuleSpace) -> ModuleType:
+    """Import a module as the space finds it. Raises UserError: missing-module, or taken-name for another's namesake."""
     try:
-        return import_module(name)
+        module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         known = [module.name for module in iter_modules(space.path)]
         message = f"expected a module on {', '.join(space.path)} but got module={name}{nearest(name, known)}"
         raise UserError("missing-module", message) from error
+    if shadowed := space.shadowed(name):
+        message = f"expected {shadowed} to be the module {name} but {module.__name__} is already {module.__spec__}"
+        raise UserError("taken-name", message)
+    return module
 
 
 def _attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:

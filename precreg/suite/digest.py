@@ -32,8 +32,8 @@ def definition_digest(
 
 
 def _one_spelling(value: Any) -> Any:
-    """Turn whole floats into integers, everywhere: 1.0 and 1 then have one spelling."""
-    if isinstance(value, float) and value.is_integer():
+    """Turn whole floats into integers, everywhere: 1.0 and 1 then have one spelling. -0.0 is no integer."""
+    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
         return int(value)
     if isinstance(value, dict):
         return {key: _one_spelling(item) for key, item in value.items()}

@@ -96,9 +96,10 @@ def _require_distinct(suite: Suite, cases: list[Case]) -> None:
             raise suite.source.error("duplicate-case", message, "matrix")
         other = computed.setdefault(case.definition, case)
         if other is not case:
-            idle = [name for name, value in case.parameters.items() if other.parameters[name] != value]
-            message = f"expected {other.name} and {case.name} to compute different things but nothing names ${idle[0]}"
-            raise suite.source.error("duplicate-case", message, "matrix", idle[0])
+            idle = next((name for name, value in case.parameters.items() if other.parameters[name] != value), None)
+            why = "their parameters are equal" if idle is None else f"nothing names ${idle}"
+            message = f"expected {other.name} and {case.name} to compute different things but {why}"
+            raise suite.source.error("duplicate-case", message, "matrix", *([] if idle is None else [idle]))
 
 
 def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 Text = Annotated[str, Meta(pattern=r"\S")]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$(?!\n)")]
 Count = Annotated[int, Meta(ge=1, le=10_000)]
 Positive = Annotated[float, Meta(gt=0)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 def locate(target: str, directory: str, project: Path, where: Location) -> Path | None:
     """Return the file of the module that `module:function` names, or None where it is installed outside the project.
 
-    `directory` is the suite's folder relative to the project. Raises UserError: bad-value, missing-module,
+    `directory` is the suite's folder relative to the project. Raises UserError: bad-value, missing-module, taken-name,
     missing-function.
     """
     match = _TARGET.fullmatch(target)
@@ -34,6 +35,7 @@ def locate(target: str, directory: str, project: Path, where: Location) -> Path 
     if path is None:
         _require_installed(match["module"], folders, project, where)
         return None
+    _require_free_name(match["module"], path, project, where)
     _require_function(match["function"], path, project, where)
     return path
 
@@ -77,6 +79,15 @@ def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
         for depth in range(module.count(".") + 2):
             for path in folder.glob("*/" * depth + "*.py"):
                 yield ".".join(path.relative_to(folder).with_suffix("").parts)
+
+
+def _require_free_name(module: str, path: Path, project: Path, where: Location) -> None:
+    """Refuse a module called like one of Python's own, which may have been imported before: it would run instead."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        shown = path.relative_to(project).as_posix()
+        message = f"expected a name that is free for {shown} but got module={module}, which is one of Python's own"
+        raise UserError("taken-name", message, file=where.file, line=where.line)
 
 
 def _require_function(function: str, path: Path, project: Path, where: Location) -> None:

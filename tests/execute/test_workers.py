@@ -251,3 +251,8 @@ def test_no_cases_need_no_workers(project):
 def test_an_outcome_of_a_failure_has_no_facts(run, case):
     (outcome,) = run([case("is_killed")])
     assert outcome == Outcome("unit/s/case", "1:case", Execution(failure=failure_of(outcome)))
+
+
+def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
+    (outcome,) = run([case(timeout_s=1e9)])
+    assert outcome.execution.failure is None

@@ -1,9 +1,13 @@
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import precreg
 from precreg.errors import UserError
+from precreg.subject.call import Call
 from precreg.subject.python import run
 
 
@@ -108,3 +112,21 @@ def test_a_module_that_the_users_module_lacks_is_the_users_own_error(write, call
     write("suites/unit/needs.py", "import no_such_library\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         run("needs:f", call())
+
+
+def test_a_module_that_is_loaded_already_does_not_run_in_place_of_the_suites(write, call):
+    """msgspec is loaded, and its name is taken: the suite's own module of that name would never be imported."""
+    write("suites/unit/msgspec.py", "def f():\n    return 1.0\n")
+    with pytest.raises(UserError, match=r"msgspec\.py to be the module msgspec") as caught:
+        run("msgspec:f", call())
+    assert caught.value.slug == "taken-name"
+
+
+def test_this_program_is_not_set_aside_when_its_own_checkout_is_the_project(write, call, tmp_path):
+    root = Path(precreg.__file__).parents[1]
+    here = Call(inputs={}, params={}, directory=root / "suites" / "unit", project=root)
+    with suppress(UserError):
+        run("nowhere:f", here)
+    write("suites/unit/after.py", "def f():\n    return 1.0\n")
+    assert value("after:f", call()) == 1
+    assert sys.modules["precreg"] is precreg

@@ -229,3 +229,10 @@ def test_two_suites_of_one_name(write):
 def test_of_two_bad_files_the_first_in_order_of_paths_is_named(write):
     project = write(b="suite: 1\n", a="suite: 2\n")
     assert {refused(project).file for _ in range(3)} == {"suites/unit/a.yaml"}
+
+
+def test_a_suites_name_ends_where_it_ends(write):
+    write({"suites/unit/s.yaml": 'suite: "s\\n"\nsubject: kernels:naive\nreference: kernels:exact\n'})
+    with pytest.raises(UserError) as caught:
+        load_cases(write())
+    assert caught.value.slug == "bad-value"

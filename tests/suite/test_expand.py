@@ -1,5 +1,6 @@
 import pytest
 
+from precreg.errors import UserError
 from precreg.suite.expand import load_cases
 from precreg.suite.pyramid import resolve
 from precreg.types import Computation
@@ -141,3 +142,12 @@ def test_suites_come_in_order_of_their_paths_from_every_tier_and_folder(write):
         "unit/deep/default",
         "unit/softmax/default",
     ]
+
+
+def test_zeros_of_both_signs_are_two_cases_and_equal_numbers_are_one_too_many(write):
+    text = SUITE + "matrix: {v: [%s]}\ninputs: {x: {shape: 2, dtype: float32, constant: {value: $v}}}\n"
+    both = load_cases(write({}, s=text % "0.0, -0.0"))
+    assert len({case.definition for case in both}) == 2
+    with pytest.raises(UserError, match="v=1") as caught:
+        load_cases(write({}, s=text % "1, 1.0"))
+    assert caught.value.slug == "duplicate-case"
