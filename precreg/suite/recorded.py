@@ -68,6 +68,9 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     for key, paths in (("actual", recorded), (role, references)):
         for path in paths:
             inside(project, ".", path, source.where("files", key))
+            if not path.isprintable():  # it would reach terminals as the name of a case
+                message = f"expected the name of a file without control characters but got {path!r}"
+                raise source.error("bad-value", message, "files", key)
     _require(source, role, actual, recorded, oracle, references)
     free = [name for name in actual.parameters if name not in chosen[0] and name not in oracle.parameters]
     versions = _distinct({name: row[name] for name in free} for row in recorded.values())

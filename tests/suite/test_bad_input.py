@@ -236,3 +236,23 @@ def test_a_suites_name_ends_where_it_ends(write):
     with pytest.raises(UserError) as caught:
         load_cases(write())
     assert caught.value.slug == "bad-value"
+
+
+@pytest.mark.parametrize("name", ["suites/unit/p.yaml", "suites/tolerances.yaml"])
+def test_a_link_out_of_the_project_is_not_read(write, tmp_path_factory, name):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret"
+    secret.write_text("root:x:0")
+    project = write(s=SUITE)
+    (project / name).symlink_to(secret)
+    with pytest.raises(UserError) as caught:
+        load_cases(project)
+    assert (caught.value.slug, caught.value.file) == ("outside-project", name)
+    assert "root:x" not in str(caught.value)
+
+
+def test_a_recorded_file_with_a_control_character_in_its_name_is_refused(write):
+    text = "suite: s\nfiles: {actual: 'o/*.npy', reference: 'g/*.npy'}\n"
+    with pytest.raises(UserError) as caught:
+        load_cases(write({"suites/unit/o/a\x1b[2J.npy": "", "suites/unit/g/a\x1b[2J.npy": ""}, s=text))
+    assert (caught.value.slug, caught.value.line) == ("bad-value", 2)
+    assert "\x1b" not in str(caught.value)

@@ -130,6 +130,15 @@ def test_binary_consistency_and_no_difference(dtype):
         assert not accepts(name, actual, reference)
 
 
+@pytest.mark.parametrize(("wrong", "held"), [(0, True), (9, True), (10, False)])
+def test_a_share_below_a_thousandth_may_be_off_by_more_than_one_ulp(wrong, held):
+    reference = np.ones(10_000, np.float16)
+    actual = reference.copy()
+    actual[:wrong] += np.float16(2 * 2**-10)
+    actual[wrong : wrong + 100] += np.float16(2**-10)
+    assert accepts("msprobe-ulp-26.2.0", actual, reference) == held
+
+
 def test_minus_zero_differs_in_bits_and_not_in_value():
     zero, minus_zero = np.zeros(2, ml_dtypes.bfloat16), -np.zeros(2, ml_dtypes.bfloat16)
     assert not accepts("msprobe-binary-26.2.0", minus_zero, zero)
