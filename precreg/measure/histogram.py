@@ -5,11 +5,9 @@ Module level stays free of numpy: reports and baselines merge and read histogram
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from precreg.types import Histogram
@@ -47,27 +45,3 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
         counts.update(dict(zip(histogram.bins, histogram.counts, strict=True)))
     bins = sorted(counts)
     return Histogram(zeros, bins, [counts[bin] for bin in bins])
-
-
-def quantile(histogram: Histogram, share: float) -> float | None:
-    """Return the error that `share` (0 to 1) of the errors do not exceed, or None where nothing was counted.
-
-    The nearest rank's bin decides; its middle is returned, which is within an eighth of every error in it (subnormal
-    errors apart). Raises ValueError for a share above 1.
-    """
-    total = histogram.zeros + sum(histogram.counts)
-    if total == 0:
-        return None
-    rank = max(1, ceil(share * total)) - histogram.zeros
-    if rank <= 0:
-        return 0.0
-    for bin, count in zip(histogram.bins, histogram.counts, strict=True):
-        rank -= count
-        if rank <= 0:
-            return bin_middle(bin)
-    raise ValueError(f"expected a share of at most 1 but got share={share}")
-
-
-def bin_middle(bin: int) -> float:
-    """Return the error in the middle of a bin."""
-    return float(struct.unpack("<d", struct.pack("<q", (2 * bin + 1) << (BIN_SHIFT - 1)))[0])

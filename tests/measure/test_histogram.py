@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.measure.histogram import bin_middle, count_errors, merge, quantile
+from precreg.measure.histogram import count_errors, merge
 from precreg.types import Histogram
 
 LAST_BIN = 0x7FEF_FFFF_FFFF_FFFF >> 50
@@ -32,7 +32,6 @@ def test_nothing_and_only_zeros():
 def test_the_smallest_and_the_largest_error_have_bins():
     smallest, largest = math.ulp(0.0), sys.float_info.max
     assert histogram_of([smallest, largest]).bins == [0, LAST_BIN]
-    assert math.isfinite(bin_middle(LAST_BIN))
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max <= sys.float_info.max, reason="longdouble reaches no further here")
@@ -48,18 +47,3 @@ def test_histograms_merge_to_the_histogram_of_all(first, second):
 
 def test_nothing_merges_to_nothing():
     assert merge([]) == Histogram(0, [], [])
-
-
-@given(st.lists(st.just(0.0) | st.floats(1e-300, 1e300), min_size=1, max_size=30), st.sampled_from([0, 0.5, 0.9, 1]))
-def test_a_quantile_is_within_an_eighth_of_the_nearest_rank(errors, share):
-    exact = sorted(errors)[max(0, math.ceil(share * len(errors)) - 1)]
-    assert quantile(histogram_of(errors), share) == pytest.approx(exact, rel=1 / 8)
-
-
-def test_a_quantile_of_nothing_is_none():
-    assert quantile(Histogram(0, [], []), 0.5) is None
-
-
-def test_a_share_above_one_is_refused():
-    with pytest.raises(ValueError, match="share=2"):
-        quantile(histogram_of([1.0]), 2)
