@@ -31,10 +31,10 @@ def make_scratch_folder(folder: Path) -> None:
     """Make a folder, and those above it, with a .gitignore for all it will hold; one that is there stays as it is.
 
     For what is made again at any time: reports, journals, proposals. A run that leaves files behind would otherwise
-    make its own tree dirty. Raises OSError.
+    make its own tree dirty. Several processes may make it at once. Raises OSError.
     """
     if not folder.is_dir():
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text("*\n")
 
 

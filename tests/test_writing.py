@@ -3,6 +3,8 @@
 import multiprocessing
 import resource
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -59,3 +61,16 @@ def test_git_does_not_see_what_is_in_a_scratch_folder(tmp_path):
 def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
     make_scratch_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_may_be_made_by_many_at_once(tmp_path):
+    together = Barrier(8)
+
+    def make(number):
+        together.wait()
+        make_scratch_folder(tmp_path / str(number))
+
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(100):
+            list(threads.map(make, [number] * 8))
+    assert all((tmp_path / str(number) / ".gitignore").is_file() for number in range(100))
