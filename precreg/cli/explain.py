@@ -14,7 +14,7 @@ from precreg.cli.selecting import find_project
 from precreg.errors import UserError, nearest
 from precreg.execute.environment import detect
 from precreg.suite.expand import load_cases
-from precreg.suite.pyramid import Row, explain, resolve, warnings
+from precreg.suite.pyramid import Setting, explain, resolve, warnings
 from precreg.types import Baseline, Case, Environment
 
 Output = tuple[str, str]
@@ -80,7 +80,7 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
 def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:
     name, dtype = output
     rows = _by_metric(explain(case.layers, name, dtype, environment.chain))
-    cells = [(" *"[row.wins], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
+    cells = [(" *"[row.holds], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
     widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
     yield from ("", f"tolerance of output {name!r} in {dtype}{guessed}, later layers win (* holds)")
     yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
@@ -88,7 +88,7 @@ def _tolerance(case: Case, output: Output, environment: Environment, guessed: st
     yield from (f"warning: {warning}" for warning in warnings(tolerance, dtype))
 
 
-def _by_metric(rows: Sequence[Row]) -> list[Row]:
+def _by_metric(rows: Sequence[Setting]) -> list[Setting]:
     """Put the layers of each metric together, in their order; leave out what is off that no layer had set."""
     metrics = list(dict.fromkeys(row.metric for row in rows if row.value is not None))
     return [row for metric in metrics for row in rows if row.metric == metric]

@@ -10,14 +10,14 @@ from precreg.inputs.options import File
 from precreg.inputs.spec import parse
 from precreg.suite.computations import existing_file
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Row
+from precreg.suite.matrix import Parameters
 from precreg.suite.references import flattened, names_in, require_known, substitute
 from precreg.suite.validate import expect_mapping
 
 Arguments = dict[str, Any]
 
 
-def filler(suite: Suite, project: Path, parameters: list[str]) -> Callable[[Row], tuple[Arguments, Arguments]]:
+def filler(suite: Suite, project: Path, parameters: list[str]) -> Callable[[Parameters], tuple[Arguments, Arguments]]:
     """Return the function from a row of the matrix to (inputs, params).
 
     Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times. Raises
@@ -47,12 +47,12 @@ def _check_names(suite: Suite) -> None:
             raise source.error("bad-value", message, "params", name)
 
 
-def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Row], Arguments]:
+def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:
     """Return the function that fills a template, once for all rows that agree on the names in it."""
     names = sorted({name for name, _ in names_in(template)})
     known: dict[str, Arguments] = {}
 
-    def fill(row: Row) -> Arguments:
+    def fill(row: Parameters) -> Arguments:
         key = repr([row[name] for name in names])
         if key not in known:
             known[key] = finish(substitute(template, row))

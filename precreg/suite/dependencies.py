@@ -14,8 +14,8 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from precreg.suite.load import TOLERANCES
 from precreg.suite.modules import possible_files, search_path
+from precreg.suite.project import TOLERANCES
 from precreg.types import Case, Computation
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import nearest
 from precreg.measure.metrics import KEPT, METRICS
+from precreg.suite.pyramid import GROWTH
 from precreg.suite.standards import find_standard
 from precreg.suite.validate import expect_mapping, shown
 from precreg.suite.yaml_source import KeyPath, Source
@@ -68,7 +69,7 @@ def _once(source: Source, already: str | None, key: str, *path: str | int) -> No
 
 def _layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
     regression = _regression(source, path, settings.pop("regression", {}))
-    lines = {f"regression.{metric}": source.where(*path, "regression", metric).line for metric in regression}
+    lines = {GROWTH + metric: source.where(*path, "regression", metric).line for metric in regression}
     lines |= {key: source.where(*path, key).line for key in settings}
     for key, value in settings.items():
         _check(source, (*path, key), key, value)

@@ -11,13 +11,11 @@ from msgspec import Struct
 from precreg.errors import UserError, nearest
 from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.layers import environment_layers, read_layers
-from precreg.suite.project import inside
+from precreg.suite.project import TOLERANCES, inside
 from precreg.suite.pyramid import SHIPPED
 from precreg.suite.validate import convert, expect_mapping
 from precreg.suite.yaml_source import Source, read
 from precreg.types import TIERS, Layer, Location, Tier
-
-TOLERANCES = "suites/tolerances.yaml"
 
 
 class Suite(Struct, frozen=True):

@@ -12,13 +12,13 @@ from precreg.errors import nearest
 from precreg.suite.validate import expect_mapping, shown
 from precreg.suite.yaml_source import Source
 
-Row = dict[str, Any]
+Parameters = dict[str, Any]
 
 MAX_ROWS = 100_000
 """A matrix beyond this is a mistake, and would fill the memory before anything is selected."""
 
 
-def rows(source: Source, matrix: Any) -> list[Row]:
+def rows(source: Source, matrix: Any) -> list[Parameters]:
     """Return the rows in order of the matrix, included ones last; one empty row where there is no matrix.
 
     Raises UserError: bad-value, missing-key, unknown-key, unknown-dtype, empty-matrix.
@@ -42,7 +42,7 @@ def rows(source: Source, matrix: Any) -> list[Row]:
     return kept + [{name: row[name] for name in parameters} for row in included]
 
 
-def case_name(row: Row) -> str:
+def case_name(row: Parameters) -> str:
     """Name a case by its parameters: dtype, shape, then the others in order; "default" without any."""
     first = [name for name in ("dtype", "shape") if name in row]
     others = [name for name in row if name not in first]
@@ -62,7 +62,7 @@ def _bare(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _product(source: Source, values: dict[str, list[Any]]) -> list[Row]:
+def _product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
         message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"
@@ -70,7 +70,7 @@ def _product(source: Source, values: dict[str, list[Any]]) -> list[Row]:
     return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
 
 
-def _matches(row: Row, entry: Row) -> bool:
+def _matches(row: Parameters, entry: Parameters) -> bool:
     return all(name in row and row[name] == value for name, value in entry.items())
 
 
@@ -102,7 +102,7 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Row]:
+def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
     entries = matrix.get(key, [])
     if not isinstance(entries, list):
         raise source.error("bad-value", f"expected a list of mappings but got {key}={shown(entries)}", "matrix", key)
@@ -115,7 +115,7 @@ def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Row]:
     return entries
 
 
-def _check_row(source: Source, row: Row, parameters: list[str], index: int) -> None:
+def _check_row(source: Source, row: Parameters, parameters: list[str], index: int) -> None:
     _check_names(source, row, parameters, "include", index)
     for name in parameters:
         if name not in row:
@@ -124,7 +124,7 @@ def _check_row(source: Source, row: Row, parameters: list[str], index: int) -> N
         _check_value(source, name, row[name], "matrix", "include", index, name)
 
 
-def _check_names(source: Source, row: Row, parameters: list[str], key: str, index: int) -> None:
+def _check_names(source: Source, row: Parameters, parameters: list[str], key: str, index: int) -> None:
     for name, value in row.items():
         if name not in parameters:
             message = (
@@ -133,7 +133,9 @@ def _check_names(source: Source, row: Row, parameters: list[str], key: str, inde
             raise source.error("unknown-key", message, "matrix", key, index, name)
 
 
-def _check_exclusions(source: Source, excluded: list[Row], parameters: list[str], made: list[Row]) -> None:
+def _check_exclusions(
+    source: Source, excluded: list[Parameters], parameters: list[str], made: list[Parameters]
+) -> None:
     for index, entry in enumerate(excluded):
         _check_names(source, entry, parameters, "exclude", index)
         if not any(_matches(row, entry) for row in made):

@@ -11,6 +11,7 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.types import Location
 
+TOLERANCES = "suites/tolerances.yaml"
 MAX_PATH = 1024
 
 

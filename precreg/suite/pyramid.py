@@ -12,14 +12,17 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from precreg.arith.formats import FORMATS, format_of
 from precreg.errors import nearest
 from precreg.measure.metrics import METRICS
+from precreg.suite.project import TOLERANCES
 from precreg.suite.standards import STANDARDS
 from precreg.types import Bound, Layer, Location, Tolerance
 
-_GROWTH = "regression."
+GROWTH = "regression."
+"""What stands before a metric where a setting is about its growth."""
 
 SHIPPED_STANDARD = "torch-2.13"
 
@@ -49,14 +52,14 @@ SHIPPED = (
 """The foot of every pyramid."""
 
 
-class Row(Struct, frozen=True):
-    """One setting of one layer, and whether it is the one that holds. `regression.METRIC` rows are allowed growth."""
+class Setting(Struct, frozen=True):
+    """One setting of one layer, and whether it holds. The metric `regression.METRIC` stands for allowed growth."""
 
     layer: str
     source: Location
     metric: str
     value: float | None
-    wins: bool = False
+    holds: bool = False
 
 
 class _Identity:
@@ -81,12 +84,12 @@ def resolve(layers: tuple[Layer, ...], output: str, dtype: str, environment_chai
 
 @lru_cache(maxsize=1024)
 def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
-    holding: dict[str, Row] = {}
+    holding: dict[str, Setting] = {}
     standard = None
     for layer in _in_force(identity.layers, output, dtype, environment_chain):
         standard = layer.bounds.get("standard", standard)
         _apply(layer, dtype, holding)
-    bounds = {metric: _bound(row) for metric, row in holding.items() if not metric.startswith(_GROWTH)}
+    bounds = {metric: _bound(setting) for metric, setting in holding.items() if not metric.startswith(GROWTH)}
     return Tolerance(
         rtol=bounds.pop("rtol"),
         atol=bounds.pop("atol"),
@@ -96,13 +99,14 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
     )
 
 
-def explain(layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]) -> tuple[Row, ...]:
+def explain(
+    layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]
+) -> tuple[Setting, ...]:
     """Return every setting that applies to an output, in the order in which they apply, and which of them hold."""
-    holding: dict[str, Row] = {}
-    rows = [
-        row for layer in _in_force(layers, output, dtype, environment_chain) for row in _apply(layer, dtype, holding)
-    ]
-    return tuple(Row(row.layer, row.source, row.metric, row.value, holding.get(row.metric) is row) for row in rows)
+    holding: dict[str, Setting] = {}
+    in_force = _in_force(layers, output, dtype, environment_chain)
+    settings = [setting for layer in in_force for setting in _apply(layer, dtype, holding)]
+    return tuple(replace(setting, holds=holding.get(setting.metric) is setting) for setting in settings)
 
 
 def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[str, ...]) -> list[Layer]:
@@ -117,52 +121,50 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
 
 
-def _apply(layer: Layer, dtype: str, holding: dict[str, Row]) -> list[Row]:
+def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Setting]:
     """Let a layer's settings take the place of those that hold, and return them."""
-    rows = list(_standard_rows(layer, dtype))
-    if rows:
+    settings = list(_standard_settings(layer, dtype))
+    if settings:
         for metric in [metric for metric in holding if metric in METRICS]:
             del holding[metric]
-        holding.update((row.metric, row) for row in rows)
-    own = list(_own_rows(layer))
-    holding.update((row.metric, row) for row in own)
+        holding.update((setting.metric, setting) for setting in settings)
+    own = list(_own_settings(layer))
+    holding.update((setting.metric, setting) for setting in own)
     if "match_ratio" not in holding and ("rtol" in layer.bounds or "atol" in layer.bounds):
         key = "rtol" if "rtol" in layer.bounds else "atol"
-        own.append(Row(layer.name, _place(layer, key), "match_ratio", 1.0))
+        own.append(Setting(layer.name, _place(layer, key), "match_ratio", 1.0))
         holding["match_ratio"] = own[-1]
-    return rows + own
+    return settings + own
 
 
-def _standard_rows(layer: Layer, dtype: str) -> Iterator[Row]:
+def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:
     name = layer.bounds.get("standard")
     if name is not None:
-        label = layer.name if layer.name == _SHIPPED_NAME else f"{layer.name}, standard {name}"
+        label = layer.name if layer == SHIPPED[0] else f"{layer.name}, standard {name}"
         for metric, limit in (STANDARDS[str(name)].bounds(dtype) or {}).items():
-            yield Row(label, _place(layer, "standard"), metric, limit)
+            yield Setting(label, _place(layer, "standard"), metric, limit)
 
 
-def _own_rows(layer: Layer) -> Iterator[Row]:
+def _own_settings(layer: Layer) -> Iterator[Setting]:
     for metric, limit in layer.bounds.items():
         if metric != "standard":
-            yield Row(layer.name, _place(layer, metric), metric, float(limit))
+            yield Setting(layer.name, _place(layer, metric), metric, float(limit))
     for metric, growth in layer.regression.items():
-        key = _GROWTH + metric
-        yield Row(layer.name, _place(layer, key), key, growth)
+        key = GROWTH + metric
+        yield Setting(layer.name, _place(layer, key), key, growth)
 
 
 def _place(layer: Layer, key: str) -> Location:
     return Location(layer.source.file, layer.lines.get(key, layer.source.line))
 
 
-def _bound(row: Row) -> Bound:
-    assert row.value is not None
-    return Bound(row.metric, row.value, row.layer, row.source)
+def _bound(setting: Setting) -> Bound:
+    assert setting.value is not None
+    return Bound(setting.metric, setting.value, setting.layer, setting.source)
 
 
-def _judged(holding: dict[str, Row]) -> dict[str, float]:
-    growths = {
-        key.removeprefix("regression."): row.value for key, row in holding.items() if key.startswith("regression.")
-    }
+def _judged(holding: dict[str, Setting]) -> dict[str, float]:
+    growths = {key.removeprefix(GROWTH): setting.value for key, setting in holding.items() if key.startswith(GROWTH)}
     return {metric: growth for metric, growth in growths.items() if growth is not None}
 
 
@@ -177,12 +179,12 @@ def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None) -
 def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
     """Say which layers of a suite name an output that its case does not have; a run tells which outputs it has.
 
-    Layers of suites/tolerances.yaml are left out: they speak of many suites.
+    Those of suites/tolerances.yaml are left out: they speak of many suites.
     """
     return [
         f"no output is called {layer.output} ({layer.name}: {layer.source}){nearest(layer.output, outputs)}"
         for layer in layers
-        if layer.output is not None and layer.output not in outputs and layer.name.startswith(("suite", "case"))
+        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES
     ]
 
 

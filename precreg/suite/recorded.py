@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from precreg.errors import nearest
 from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Row, rows
+from precreg.suite.matrix import Parameters, rows
 from precreg.suite.project import inside, require_path
 from precreg.suite.validate import shown
 from precreg.suite.yaml_source import Source
@@ -29,7 +29,7 @@ _HOLE = re.compile(r"\{(\w+)\}|(\*)")
 class Point(NamedTuple):
     """One case to be: its parameters, what runs, and what it is held against."""
 
-    parameters: Row
+    parameters: Parameters
     subject: Computation
     oracle: Computation
 
@@ -40,11 +40,11 @@ class _Pattern(NamedTuple):
     text: str
     parameters: tuple[str, ...]
 
-    def path(self, row: Row) -> str:
+    def path(self, row: Parameters) -> str:
         """Return the path for one choice of parameters."""
         return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
 
-    def found(self, project: Path) -> dict[str, Row]:
+    def found(self, project: Path) -> dict[str, Parameters]:
         """Return the files that match, in order of their paths, with their parameters."""
         expression = re.compile(_expression(self.text))
         pattern = "*".join(escape(literal) for literal in _HOLE.split(self.text)[::3])
@@ -83,7 +83,7 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     ]
 
 
-def accepted_point(suite: Suite, project: Path, parameters: Row) -> Point:
+def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> Point:
     """Return the point that those parameters make, whose files may be gone: what was accepted of it is kept.
 
     Raises UserError (bad-value, outside-project) for a value of `baseline_of` that is not part of a path.
@@ -101,7 +101,7 @@ def _patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
     return role, actual, _pattern(suite, project, role, str(getattr(entry, role)))
 
 
-def _point(actual: _Pattern, oracle: _Pattern, parameters: Row) -> Point:
+def _point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> Point:
     return Point(parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters)))
 
 
@@ -141,7 +141,7 @@ def _check_placeholders(source: Source, role: str, actual: _Pattern, oracle: _Pa
             raise source.error("bad-value", message + nearest(name, actual.parameters), "files", role)
 
 
-def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Row]:
+def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Parameters]:
     """Return the rows of the matrix, in which every parameter is a placeholder and every value is text."""
     chosen = rows(source, matrix)
     for name in chosen[0]:
@@ -153,7 +153,7 @@ def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Row]:
     return chosen
 
 
-def _check_names(source: Source, row: Row, key: str) -> None:
+def _check_names(source: Source, row: Parameters, key: str) -> None:
     """Require that every value is the name of a file or folder: placeholders are parts of a path."""
     for name, value in row.items():
         if not isinstance(value, str):
@@ -164,23 +164,28 @@ def _check_names(source: Source, row: Row, key: str) -> None:
             raise source.error("outside-project", message, key, name)
 
 
-def _restricted(found: dict[str, Row], chosen: list[Row]) -> dict[str, Row]:
+def _restricted(found: dict[str, Parameters], chosen: list[Parameters]) -> dict[str, Parameters]:
     return {path: row for path, row in found.items() if any(_merged(choice, row) is not None for choice in chosen)}
 
 
-def _merged(first: Row, second: Row) -> Row | None:
+def _merged(first: Parameters, second: Parameters) -> Parameters | None:
     """Return both rows as one, or None where they disagree on a parameter."""
     if any(first.get(name, value) != value for name, value in second.items()):
         return None
     return {**first, **second}
 
 
-def _distinct(found: Iterable[Row]) -> list[Row]:
+def _distinct(found: Iterable[Parameters]) -> list[Parameters]:
     return [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in found)]
 
 
 def _require(
-    source: Source, role: str, actual: _Pattern, recorded: dict[str, Row], oracle: _Pattern, references: dict[str, Row]
+    source: Source,
+    role: str,
+    actual: _Pattern,
+    recorded: dict[str, Parameters],
+    oracle: _Pattern,
+    references: dict[str, Parameters],
 ) -> None:
     """Require files on both sides, and a reference for every recorded output."""
     for key, pattern, found in (("actual", actual, recorded), (role, oracle, references)):

@@ -123,7 +123,7 @@ def test_every_bound_knows_its_layer_and_line(layers):
 
 def test_explain_shows_the_chain_and_what_holds(layers):
     rows = [row for row in explain(layers, "loss", "float16", ()) if row.metric == "max_ulp"]
-    assert [(row.layer, row.value, row.wins) for row in rows] == [
+    assert [(row.layer, row.value, row.holds) for row in rows] == [
         ("default", 8, False),
         ("tier unit", 7, False),
         ("category normalization", 6, False),
@@ -136,7 +136,7 @@ def test_explain_shows_the_chain_and_what_holds(layers):
 
 def test_explain_and_resolve_agree(layers):
     for dtype in ("float16", "float32", "int8"):
-        holding = {row.metric: row.value for row in explain(layers, "loss", dtype, CHAIN) if row.wins}
+        holding = {row.metric: row.value for row in explain(layers, "loss", dtype, CHAIN) if row.holds}
         tolerance = resolve(layers, "loss", dtype, CHAIN)
         growths = {f"regression.{metric}": growth for metric, growth in tolerance.regression.items()}
         assert holding == {**limits(tolerance), **growths, "regression.max_abs_error": None}

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from precreg.suite.load import TOLERANCES
-from precreg.suite.project import find_project
+from precreg.suite.project import TOLERANCES, find_project
 from precreg.suite.schema import json_schema, tolerances_schema
 from precreg.suite.yaml_source import read
 from tests.suite.conftest import SUITE
