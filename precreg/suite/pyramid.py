@@ -9,17 +9,19 @@ already. Layers of an environment come last, the exact environment after its fam
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from fractions import Fraction
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.arith.exact import exact_ulp
 from precreg.arith.formats import FORMATS, format_of
 from precreg.errors import nearest
 from precreg.measure.metrics import METRICS
 from precreg.suite.project import TOLERANCES
 from precreg.suite.standards import STANDARDS
-from precreg.types import Bound, Layer, Location, Tolerance
+from precreg.types import Bound, Layer, Location, Role, Tolerance
 
 GROWTH = "regression."
 """What stands before a metric where a setting is about its growth."""
@@ -168,12 +170,14 @@ def _judged(holding: dict[str, Setting]) -> dict[str, float]:
     return {metric: growth for metric, growth in growths.items() if growth is not None}
 
 
-def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None) -> list[str]:
+def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference") -> list[str]:
     """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass.
 
-    `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide.
+    `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide, and none
+    too narrow. A golden is in the output's own dtype, so its bits can be asked for.
     """
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *_vacuous(tolerance, magnitude)]
+    exact = _exact(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
+    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *_vacuous(tolerance, magnitude)]
 
 
 def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
@@ -200,6 +204,18 @@ def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[str]:
     rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
     if 0 < rtol.limit < ulp:
         yield f"rtol={rtol.limit:g} ({rtol.source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
+
+
+def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
+    number_format = format_of(dtype)
+    every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
+    if number_format is None or not every or tolerance.rtol.limit > 0:
+        return
+    half_ulp = float(exact_ulp(Fraction(magnitude), number_format)) / 2
+    if tolerance.atol.limit < half_ulp:
+        limits = f"rtol=0, atol={tolerance.atol.limit:g} ({tolerance.atol.source})"
+        where = f"{dtype} ({half_ulp:g}) where |r| is {magnitude:.3g} on average"
+        yield f"{limits} is below half an ULP of {where}: only a reference that needs no rounding can be met"
 
 
 def _vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:

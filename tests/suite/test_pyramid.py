@@ -229,6 +229,27 @@ def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude
     assert all(f"wrong by 100 % passes: {words}" in warning for words, warning in zip(says, warned, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("text", "dtype", "magnitude", "role", "warned"),
+    [
+        ("{rtol: 0, atol: 0}", "float8_e4m3fn", 1.5, "reference", True),
+        ("{rtol: 0, atol: 0.0624}", "float8_e4m3fn", 1.5, "reference", True),
+        ("{rtol: 0, atol: 0.0625}", "float8_e4m3fn", 1.5, "reference", False),
+        ("{rtol: 0, atol: 0, match_ratio: 0.99}", "float8_e4m3fn", 1.5, "reference", False),
+        ("{rtol: 0, atol: 0}", "float8_e4m3fn", 1.5, "golden", False),
+        ("{rtol: 0, atol: 0}", "float8_e4m3fn", 0.0, "reference", False),
+        ("{rtol: 0, atol: 0}", "complex64", 1.5, "reference", True),
+        ("{rtol: 0, atol: 0}", "int32", 1.5, "reference", False),
+        ("{rtol: 0, atol: 0}", "bool", 1.0, "reference", False),
+        ("{bias: 1}", "float8_e5m2", 1.5, "reference", True),
+    ],
+)
+def test_a_reference_that_is_not_rounded_cannot_be_met_to_the_bit(of, text, dtype, magnitude, role, warned):
+    found = warnings(resolve(of(text), "out", dtype, ()), dtype, magnitude, role)
+    assert len(found) == warned
+    assert all("below half an ULP" in warning for warning in found)
+
+
 def test_an_output_that_a_case_does_not_have_is_named(write):
     tolerances = "default: {outputs: {elsewhere: {rtol: 1}}}\n"
     text = """\
