@@ -74,7 +74,7 @@ def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
     for output, comparison in compared.items():
         magnitude = comparison.metrics.get("mean_magnitude")
-        yield from tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude)
+        yield from tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role)
     if compared:
         yield from unmatched_outputs(layers, compared)
 
