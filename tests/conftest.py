@@ -21,3 +21,18 @@ def unprivileged():
         yield folder
         folder.chmod(0o700)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Install a package that brings one kind of subject, as pip would lay it out."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(package, kind_name, module):
+        (tmp_path / f"{module}.py").write_text("def run(spec, call):\n    return spec\n")
+        metadata = tmp_path / f"{package}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[precreg.subjects]\n{kind_name} = {module}:run\n")
+
+    return install

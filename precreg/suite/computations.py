@@ -6,14 +6,13 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import UserError, nearest
+from precreg.kinds import BUILT_IN, entry_point
 from precreg.suite.modules import locate
 from precreg.suite.project import inside
 from precreg.suite.validate import shown
 from precreg.suite.yaml_source import KeyPath, Source
 from precreg.types import Computation
-
-_OURS = ("python", "files")
 
 
 def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
@@ -48,19 +47,12 @@ def _kind_and_spec(source: Source, key: str, value: Any) -> tuple[str, Any]:
     if not isinstance(value, dict) or len(value) != 1:
         raise source.error("bad-value", f"expected module:function or {{KIND: spec}} but got {key}={shown(value)}", key)
     kind, spec = next(iter(value.items()))
-    if kind not in _OURS:
-        _require_installed(source, key, kind)
+    if kind not in BUILT_IN:
+        try:
+            entry_point(kind)
+        except UserError as error:
+            raise source.error(error.slug, error.message, key, kind) from None
     return kind, spec
-
-
-def _require_installed(source: Source, key: str, kind: str) -> None:
-    from importlib.metadata import entry_points  # 15 ms, and suites rarely name other kinds
-
-    installed = entry_points(group="precreg.subjects").names
-    if kind not in installed:
-        near = nearest(kind, {*_OURS, *installed})
-        message = f"expected an installed kind of subject but got kind={kind}{near}"
-        raise source.error("unknown-subject-kind", message, key, kind)
 
 
 def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
