@@ -1,4 +1,4 @@
-"""Reading .npy and .npz files that nobody vouches for, and keeping paths inside the project.
+"""Reading .npy and .npz files that nobody vouches for.
 
 A file's own words are checked against its size before anything is allocated, and nothing in it is ever run: pickled
 objects are refused. The layout is that of numpy.lib.format; versions 1 and 2, which hold every plain array.
@@ -10,7 +10,6 @@ y.bfloat16.npy, and so does such an array in a .npz file: y.bfloat16, whose name
 from __future__ import annotations
 
 import zipfile
-from errno import ELOOP
 from math import prod
 from pathlib import Path
 from sys import maxsize
@@ -68,31 +67,6 @@ def read_arrays(path: Path, shown: str) -> dict[str, NDArray[Any]]:
         except Exception as error:  # zipfile and its decompressors raise a dozen kinds on damage
             raise _bad(shown, f"a whole .npz file but got: {error}") from error
     return _named(arrays, shown)
-
-
-def inside(project: Path, path: str | Path, *, file: str | None = None, line: int | None = None) -> Path:
-    """Return `path` (absolute, or relative to the project) resolved, symbolic links too.
-
-    Raises UserError (outside-project) where it leads out of the project; `file` and `line` say who named it.
-    """
-    try:
-        resolved = _resolved(project / path)
-        inner = resolved.is_relative_to(project.resolve())
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in the name
-        inner = False
-    if not inner:
-        raise UserError("outside-project", f"expected a path inside the project but got {path}", file=file, line=line)
-    return resolved
-
-
-def _resolved(path: Path) -> Path:
-    """Follow symbolic links as far as there are files; raise OSError or RuntimeError for links in a circle."""
-    try:
-        return path.resolve(strict=True)
-    except OSError as error:
-        if error.errno == ELOOP:
-            raise
-        return path.resolve()
 
 
 def _bad(shown: str, expectation: str) -> UserError:

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 LEVELS = (
     ("errors",),
     ("types",),
-    ("arith", "arrayfile", "kinds", "writing", "ci"),
+    ("arith", "arrayfile", "kinds", "paths", "writing", "ci"),
     ("inputs",),
     ("measure",),
     ("subject", "suite"),

@@ -81,7 +81,9 @@ _INTEGER_NAMES = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 
 DTYPE_NAMES: tuple[str, ...] = (*FORMATS, "longdouble", *_INTEGER_NAMES, "bool", "complex64", "complex128")
 """Every dtype a suite may name."""
 
-_PARTS = {"complex64": "float32", "complex128": "float64"}
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The dtype of the real and the imaginary part."""
+
 _LONGDOUBLE_NAMES = frozenset({"longdouble", "clongdouble", "float96", "float128", "complex192", "complex256"})
 
 
@@ -121,7 +123,7 @@ def format_of(dtype_name: str) -> Format | None:
     """
     if dtype_name in _LONGDOUBLE_NAMES:
         return _longdouble_format()
-    return FORMATS.get(_PARTS.get(dtype_name, dtype_name))
+    return FORMATS.get(PARTS.get(dtype_name, dtype_name))
 
 
 def _longdouble_format() -> Format:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import format_of, numpy_dtype
+from precreg.arith.formats import PARTS, format_of, numpy_dtype
 from precreg.arith.rounding import cast
-from precreg.arrayfile import inside, read_array, read_arrays
+from precreg.arrayfile import read_array, read_arrays
 from precreg.errors import UserError
 from precreg.inputs import distributions
 from precreg.inputs.bits import Words, word_stream
@@ -36,12 +36,12 @@ from precreg.inputs.options import (
     special_values,
 )
 from precreg.inputs.spec import InputSpec
+from precreg.paths import inside
 
 _BLOCK = 4096
 """Elements at a time: temporaries stay in the cache, and below the size that malloc asks the system for each time."""
 _REMEMBERED = 64
 """Drawn arrays of at most a block that are kept: the cases of a matrix share inputs, and draw one after the other."""
-_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 def draw(name: str, spec: InputSpec, seed: int, directory: Path, project: Path) -> NDArray[Any]:
@@ -55,8 +55,8 @@ def draw(name: str, spec: InputSpec, seed: int, directory: Path, project: Path) 
     dtype = numpy_dtype(spec.dtype)
     if isinstance(spec.distribution, File):
         return _from_file(spec.distribution, spec, directory, project)
-    if spec.dtype in _PARTS:
-        parts = _draw(name, spec.distribution, seed, (*spec.shape, 2), _PARTS[spec.dtype])
+    if spec.dtype in PARTS:
+        parts = _draw(name, spec.distribution, seed, (*spec.shape, 2), PARTS[spec.dtype])
         return parts.view(dtype).reshape(spec.shape)
     return _draw(name, spec.distribution, seed, spec.shape, spec.dtype)
 
@@ -169,7 +169,7 @@ def _stored(path: Path, shown: str, key: str | None) -> NDArray[Any]:
 def _holds(dtype: str, stored: NDArray[Any]) -> bool:
     """Say whether a stored array fits: complex only in complex, and whole numbers in range only in integers."""
     if format_of(dtype) is not None:
-        return dtype in _PARTS or stored.dtype.kind != "c"
+        return dtype in PARTS or stored.dtype.kind != "c"
     low, high = integer_bounds(dtype) or (0, 1)
     return stored.dtype.kind in "biu" and (
         not stored.size or bool(low <= int(stored.min()) and int(stored.max()) <= high)

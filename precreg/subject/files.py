@@ -6,7 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from precreg.arrayfile import inside, read_array, read_arrays
+from precreg.arrayfile import read_array, read_arrays
+from precreg.paths import inside
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs, require_numeric
 

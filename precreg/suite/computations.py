@@ -9,7 +9,7 @@ from typing import Any
 from precreg.errors import UserError, nearest
 from precreg.kinds import BUILT_IN, entry_point
 from precreg.suite.modules import locate
-from precreg.suite.project import inside
+from precreg.suite.project import beside
 from precreg.suite.validate import shown
 from precreg.suite.yaml_source import KeyPath, Source
 from precreg.types import Computation
@@ -65,10 +65,10 @@ def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Pa
 
 def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
     """Return a path beside the suite, relative to the project. Raises UserError: outside-project, missing-file."""
-    found = inside(project, directory, file, source.where(*path))
+    found = beside(project, directory, file, source.where(*path))
     if not isfile(project / found):
-        beside = (project / found).parent
-        known = [item.name for item in beside.iterdir() if isfile(item)] if beside.is_dir() else []
+        folder = (project / found).parent
+        known = [item.name for item in folder.iterdir() if isfile(item)] if folder.is_dir() else []
         message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"
         raise source.error("missing-file", message, *path)
     return found

@@ -9,13 +9,14 @@ from typing import Any
 from msgspec import Struct
 
 from precreg.errors import UserError, nearest
+from precreg.paths import inside
 from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.layers import environment_layers, read_layers
-from precreg.suite.project import TOLERANCES, inside
+from precreg.suite.project import TOLERANCES
 from precreg.suite.pyramid import SHIPPED
 from precreg.suite.validate import convert, expect_mapping
 from precreg.suite.yaml_source import Source, read
-from precreg.types import TIERS, Layer, Location, Tier
+from precreg.types import TIERS, Layer, Tier
 
 
 class Suite(Struct, frozen=True):
@@ -69,7 +70,7 @@ def _suite_files(project: Path) -> list[Path]:
 
 def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
     shown = path.relative_to(project).as_posix()
-    inside(project, ".", shown, Location(shown))
+    inside(project, shown, file=shown)
     tier = _tier(shown)
     source = read(path, shown)
     file = convert(source, SuiteFile)
@@ -161,7 +162,7 @@ def _foundation(project: Path) -> _Foundation:
     path = project / TOLERANCES
     if not path.exists():
         return _Foundation()
-    inside(project, ".", TOLERANCES, Location(TOLERANCES))
+    inside(project, TOLERANCES, file=TOLERANCES)
     source = read(path, TOLERANCES)
     if source.data is None:
         return _Foundation()

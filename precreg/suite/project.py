@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from precreg.errors import UserError
+from precreg.paths import inside
 
 if TYPE_CHECKING:
     from precreg.types import Location
@@ -24,18 +25,18 @@ def find_project(start: Path) -> Path:
     raise UserError("no-project", f"expected a folder with suites/ but got start={start}, and none above it has one")
 
 
-def inside(project: Path, directory: str, path: str, where: Location) -> str:
+def beside(project: Path, directory: str, path: str, where: Location) -> str:
     """Return a path that a suite names relative to its folder, as a path relative to the project.
 
-    Links are followed first, so that one cannot lead out. Raises UserError: outside-project; bad-value as
-    `require_path` does.
+    Links are followed first, so that one cannot lead out. Raises UserError: outside-project, also for an absolute
+    path; bad-value as `require_path` does.
     """
     require_path(path, where)
-    root, target = Path(realpath(project)), Path(realpath(project / directory / path))
-    if PurePosixPath(path).is_absolute() or not target.is_relative_to(root):
-        message = f"expected a path inside the project, relative to {directory}/, but got path={path}"
+    if PurePosixPath(path).is_absolute():
+        message = f"expected a path relative to {directory}/ but got path={path}"
         raise UserError("outside-project", message, file=where.file, line=where.line)
-    return target.relative_to(root).as_posix()
+    target = inside(project, Path(directory, path), file=where.file, line=where.line)
+    return target.relative_to(realpath(project)).as_posix()
 
 
 def require_path(path: str, where: Location) -> None:

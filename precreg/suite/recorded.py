@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg.errors import nearest
+from precreg.paths import inside
 from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, rows
-from precreg.suite.project import inside, require_path
+from precreg.suite.project import beside, require_path
 from precreg.suite.validate import shown
 from precreg.suite.yaml_source import Source
 from precreg.types import Computation, Role
@@ -66,8 +67,9 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     recorded = _restricted(actual.found(project), chosen)
     references = _restricted(oracle.found(project), chosen)
     for key, paths in (("actual", recorded), (role, references)):
+        where = source.where("files", key)
         for path in paths:
-            inside(project, ".", path, source.where("files", key))
+            inside(project, path, file=where.file, line=where.line)
             if not path.isprintable():  # it would reach terminals as the name of a case
                 message = f"expected the name of a file without control characters but got {path!r}"
                 raise source.error("bad-value", message, "files", key)
@@ -122,7 +124,7 @@ def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
         raise suite.source.error(
             "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
         )
-    base = inside(project, suite.directory, folder or ".", where)
+    base = beside(project, suite.directory, folder or ".", where)
     return _Pattern(f"{base}/{rest}{text[hole.start() :] if hole else ''}".removeprefix("./"), names)
 
 

@@ -133,7 +133,7 @@ def lines(text):
             lines("inputs:\n  x: {shape: [2], dtype: int8, file: {path: ../../../x.npy}}\n"),
             "outside-project",
             5,
-            ["path=../../../x.npy"],
+            ["path=suites/unit/../../../x.npy"],
         ),
         (
             lines("inputs:\n  x: {shape: [2], dtype: int8, constant: {value: 1}}\nparams: {x: 1}\n"),

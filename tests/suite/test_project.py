@@ -2,7 +2,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.project import find_project, inside
+from precreg.suite.project import beside, find_project
 from precreg.types import Location
 
 WHERE = Location("suites/unit/s.yaml", 7)
@@ -23,14 +23,14 @@ def test_without_suites_there_is_no_project(tmp_path):
 
 
 def test_a_path_beside_the_suite_is_relative_to_the_project(tmp_path):
-    assert inside(tmp_path, "suites/unit", "data/x.npy", WHERE) == "suites/unit/data/x.npy"
-    assert inside(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
+    assert beside(tmp_path, "suites/unit", "data/x.npy", WHERE) == "suites/unit/data/x.npy"
+    assert beside(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
 
 
 @pytest.mark.parametrize("path", ["a\0b.npy", "x" * 2000])
 def test_a_path_that_no_file_system_takes(tmp_path, path):
     with pytest.raises(UserError) as caught:
-        inside(tmp_path, "suites/unit", path, WHERE)
+        beside(tmp_path, "suites/unit", path, WHERE)
     assert (caught.value.slug, caught.value.line) == ("bad-value", 7)
     assert repr(path[:60]) in caught.value.message
 
@@ -41,16 +41,15 @@ def test_a_path_that_leaves_the_project_is_refused(tmp_path, path):
     (project / "suites/unit").mkdir(parents=True)
     (project / "suites/unit/link").symlink_to(tmp_path)
     with pytest.raises(UserError) as caught:
-        inside(project, "suites/unit", path, WHERE)
+        beside(project, "suites/unit", path, WHERE)
     assert (caught.value.slug, caught.value.file, caught.value.line) == ("outside-project", WHERE.file, 7)
-    assert f"path={path}" in caught.value.message
+    assert path in caught.value.message
 
 
-def test_links_in_a_circle_lead_nowhere(write):
+def test_links_in_a_circle_do_not_lead_into_the_project(write):
     project = write(s="suite: s\nsubject: numpy:sin\ngolden: {files: circle/x.npy}\n")
     (project / "suites/unit/circle").symlink_to("circle")
-    assert inside(project, "suites/unit", "circle/x.npy", WHERE) == "suites/unit/circle/x.npy"
     assert find_project(project / "suites/unit/circle") == project
     with pytest.raises(UserError) as caught:
         load_cases(project)
-    assert (caught.value.slug, caught.value.line) == ("missing-file", 3)
+    assert (caught.value.slug, caught.value.line) == ("outside-project", 3)
