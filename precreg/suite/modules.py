@@ -12,13 +12,17 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
-from os.path import isdir, isfile
+from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 
 from precreg.errors import UserError, nearest
 from precreg.types import Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
+
+_INSTALLED = "click filelock git jinja2 junit_xml markupsafe ml_dtypes msgspec numpy packaging rich yaml"
+IMPORTED = frozenset(_INSTALLED.split()) | {"precreg"}
+"""The packages that precreg imports, itself among them: they may be loaded before a suite's modules are."""
 
 
 def locate(target: str, directory: str, project: Path, where: Location) -> Path | None:
@@ -35,7 +39,7 @@ def locate(target: str, directory: str, project: Path, where: Location) -> Path 
     if path is None:
         _require_installed(match["module"], folders, project, where)
         return None
-    _require_free_name(match["module"], path, project, where)
+    _require_free_name(match["module"], folders, project, where)
     _require_function(match["function"], path, project, where)
     return path
 
@@ -81,13 +85,23 @@ def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
                 yield ".".join(path.relative_to(folder).with_suffix("").parts)
 
 
-def _require_free_name(module: str, path: Path, project: Path, where: Location) -> None:
-    """Refuse a module called like one of Python's own, which may have been imported before: it would run instead."""
+def _require_free_name(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
+    """Refuse a module called like one that may have been imported before: that one would run instead."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
-        shown = path.relative_to(project).as_posix()
-        message = f"expected a name that is free for {shown} but got module={module}, which is one of Python's own"
-        raise UserError("taken-name", message, file=where.file, line=where.line)
+        owner = "is one of Python's own"
+    elif top in IMPORTED and not _is_the_installed_one(top, folders):
+        owner = "precreg itself imports"
+    else:
+        return
+    message = f"expected a name that is free in {_shown(folders, project)} but got module={module}, which {owner}"
+    raise UserError("taken-name", message, file=where.file, line=where.line)
+
+
+def _is_the_installed_one(top: str, folders: tuple[Path, ...]) -> bool:
+    """Tell whether the project is that package's own, installed from where it stands."""
+    path, installed = find_module(top, folders), find_spec(top)
+    return path is not None and installed is not None and realpath(path) == realpath(installed.origin or "")
 
 
 def _require_function(function: str, path: Path, project: Path, where: Location) -> None:

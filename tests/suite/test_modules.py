@@ -1,7 +1,12 @@
+import ast
+import sys
+from pathlib import Path
+
 import pytest
 
+import precreg
 from precreg.errors import UserError
-from precreg.suite.modules import locate
+from precreg.suite.modules import IMPORTED, locate
 from precreg.types import Location
 
 WHERE = Location("suites/unit/deep/s.yaml", 2)
@@ -99,3 +104,29 @@ def test_a_changed_module_is_read_again(write):
         locate("m:f", "suites/unit", project, WHERE)
     (project / "m.py").write_text("def f(): ...\n")
     assert locate("m:f", "suites/unit", project, WHERE) == project / "m.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("statistics", "is one of Python's own"), ("yaml", "precreg itself imports"), ("numpy", "precreg itself imports")],
+)
+@pytest.mark.parametrize("path", ["{}.py", "{}/__init__.py", "suites/unit/{}/inner.py"])
+def test_a_module_with_the_name_of_one_that_is_loaded_would_not_run(find, name, says, path):
+    target = f"{name}.inner:f" if "inner" in path else f"{name}:f"
+    with pytest.raises(UserError) as caught:
+        find(target, {path.format(name): "def f(): ...\n"})
+    assert (caught.value.slug, caught.value.file, caught.value.line) == ("taken-name", WHERE.file, 2)
+    assert says in caught.value.message
+
+
+def test_the_projects_own_package_is_what_is_installed():
+    root = Path(precreg.__file__).parent.parent
+    assert locate("precreg.suite.modules:locate", "suites/unit", root, WHERE) == root / "precreg/suite/modules.py"
+
+
+def test_every_package_that_is_imported_is_taken():
+    trees = (ast.parse(path.read_bytes()) for path in Path(precreg.__file__).parent.rglob("*.py"))
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == IMPORTED
