@@ -58,7 +58,8 @@ def _module(name: str, space: ModuleSpace) -> ModuleType:
         message = f"expected a module on {', '.join(space.path)} but got module={name}{nearest(name, known)}"
         raise UserError("missing-module", message) from error
     if shadowed := space.shadowed(name):
-        message = f"expected {shadowed} to be the module {name} but {module.__name__} is already {module.__spec__}"
+        loaded = getattr(module, "__file__", None) or "one of Python's own"
+        message = f"expected {shadowed} to be the module {name} but {loaded} is loaded by that name already"
         raise UserError("taken-name", message)
     return module
 
