@@ -65,8 +65,7 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...]) -> Outcome:
 
 
 def _require(case: Case, chain: tuple[str, ...]) -> None:
-    with blamed_on(Reason.SUBJECT_ERROR):
-        absent = [reason for needed in case.requires if (reason := missing(needed, chain))]
+    absent = [reason for needed in case.requires if (reason := missing(needed, chain))]
     if absent:
         raise CaseFailed(Failure(Reason.UNAVAILABLE, "; ".join(absent)))
 

@@ -148,7 +148,7 @@ def _is_requirement(text: str) -> bool:
     if text.startswith("device:"):
         return re.fullmatch(r"device:\S+", text) is not None
     if text.isidentifier():
-        return True
+        return text != "__main__"
     from packaging.requirements import InvalidRequirement, Requirement  # 10 ms, and few suites ask for a version
 
     try:

@@ -56,6 +56,7 @@ def lines(text):
         (lines("cases:\n- {match: '*', expect: no}\n"), "bad-value", 5, ["expected fail or pass", "cases.0.expect=no"]),
         (lines("requires:\n- numpy>=2\n- '!!'\n"), "bad-value", 6, ["requirement=!!", "numpy>=2 or device:npu"]),
         (lines("requires: [numpy>>2]\n"), "bad-value", 4, ["requirement=numpy>>2"]),
+        (lines("requires: [__main__]\n"), "bad-value", 4, ["requirement=__main__"]),
         (lines("requires: ['device:']\n"), "bad-value", 4, ["requirement=device:"]),
         # modules and kinds
         ("suite: s\nsubject: kernel:naive\nreference: kernels:exact\n", "missing-module", 2, ['"kernels"?']),
