@@ -162,13 +162,16 @@ bounds from below, and precreg warns. Elements match if |a-r| <= atol + rtol*|r|
 
 Positions of NaN and infinities, missing outputs and empty arrays are judged apart from every standard: they fail.
 
-Left out, because bounds on today's metrics cannot say it:
+Left out, because bounds that must all hold, each on one of today's metrics, cannot say it:
 
-- msprobe: the ULP standard of float32 (mean < 64 *or* share(> 32 ULP) < 5 %); absolute thresholds, accumulated errors
-  and the benchmark ratio, which treat small values by themselves or compare two devices; the error balance;
-- the small-value and cancellation regions of Ascend's standard; Cambricon's diff1, diff2, diff3 and diff4;
-- Polygraphy's cosine, PSNR and SNR; torch dynamo's RMSE against that of eager execution;
-- FlagGems, whose atol grows with the reduced length.
+- msprobe's ULP standard for float32: mean < 64 *or* share(> 32 ULP) < 5 %; bounds are joined by "and";
+- msprobe's absolute threshold and accumulated error: need shares of violations above and below a small-value bound;
+- msprobe's benchmark ratio and torch dynamo's RMSE against eager execution: need the errors of a second implementation;
+- msprobe's error balance, |#(a > r) - #(a < r)| / n, and Cambricon's diff4: need the share of signs as a metric;
+- the small-value and cancellation regions of Ascend's standard: need metrics over a region of the references;
+- Cambricon's diff1, diff2 and diff3: need sums of errors over sums of |r|, and a maximum that is relative or absolute;
+- Polygraphy: needs cosine similarity, PSNR and SNR;
+- FlagGems: needs an atol that grows with the reduced length.
 """
 
 

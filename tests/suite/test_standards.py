@@ -131,11 +131,12 @@ def test_binary_consistency_and_no_difference(dtype):
 
 
 @pytest.mark.parametrize(("wrong", "held"), [(0, True), (9, True), (10, False)])
-def test_a_share_below_a_thousandth_may_be_off_by_more_than_one_ulp(wrong, held):
-    reference = np.ones(10_000, np.float16)
+@pytest.mark.parametrize(("dtype", "ulp"), [("float16", 2**-10), ("bfloat16", 2**-7)])
+def test_a_share_below_a_thousandth_may_be_off_by_more_than_one_ulp(wrong, held, dtype, ulp):
+    reference = np.ones(10_000, numpy_dtype(dtype))
     actual = reference.copy()
-    actual[:wrong] += np.float16(2 * 2**-10)
-    actual[wrong : wrong + 100] += np.float16(2**-10)
+    actual[:wrong] += reference.dtype.type(2 * ulp)
+    actual[wrong : wrong + 100] += reference.dtype.type(ulp)
     assert accepts("msprobe-ulp-26.2.0", actual, reference) == held
 
 
