@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from precreg.types import Case
 
 TIERS = ("unit", "integration", "model")
+"""As in types.py, whose import a run with nothing to do must not wait for; a test holds the two together."""
 
 _OPTIONS = (
     click.argument("patterns", nargs=-1, metavar="[PATTERN]..."),

@@ -23,7 +23,7 @@ from precreg.types import (
     Scalar,
     Tolerance,
 )
-from precreg.verdict.regression import means
+from precreg.verdict.regression import allowed_ratio, means
 
 MOST_POSITIONS = 20
 """Worst positions shown per output, over all seeds."""
@@ -103,7 +103,8 @@ def _tolerance(tolerance: Tolerance) -> Iterator[list[str]]:
     for bound in tolerance.bounds:
         yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
     for metric, growth in tolerance.regression.items():
-        yield [metric, f"≤ {figure(1 + growth)} × baseline", "", ""]
+        sign = "≥" if METRICS[metric].better == "higher" else "≤"
+        yield [metric, f"{sign} {figure(allowed_ratio(metric, growth))} × baseline", "", ""]
 
 
 def _limit(bound: Bound) -> str:

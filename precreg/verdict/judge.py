@@ -225,13 +225,14 @@ def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
 
 
 def _verdict(findings: list[Finding], policy: Policy) -> Verdict:
-    first = min(findings, key=_order)
+    worst_first = tuple(sorted(findings, key=_order))
+    first = worst_first[0]
     status = STATUS.get(first.reason, Status.FAILED)
     if status is Status.PROPOSED and policy.ci:
         status = Status.FAILED
     if first.reason is Reason.UNAVAILABLE and policy.require:
         status = Status.ERROR
-    return Verdict(status, first.reason, _sentence(first), tuple(sorted(findings, key=_order)))
+    return Verdict(status, first.reason, _sentence(first), worst_first)
 
 
 def _order(finding: Finding) -> tuple[int, bool, bool, float]:

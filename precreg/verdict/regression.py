@@ -123,7 +123,7 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
     if factor is None:
         message = f"{metric} was {baseline:.4g} and is {current:.4g}"
     else:
-        allowed = _allowed_ratio(metric, threshold)
+        allowed = allowed_ratio(metric, threshold)
         message = (
             f"{metric} is {factor:.3g} times the baseline's "
             f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
@@ -140,9 +140,10 @@ def _finding(output: str, metric: str, message: str, current: float, baseline: f
         current=current,
         baseline=baseline,
         ratio=ratio(metric, current, baseline),
-        limit=_allowed_ratio(metric, threshold),
+        limit=allowed_ratio(metric, threshold),
     )
 
 
-def _allowed_ratio(metric: str, threshold: float) -> float:
+def allowed_ratio(metric: str, threshold: float) -> float:
+    """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
     return 1 - threshold if METRICS[metric].better == "higher" else 1 + threshold

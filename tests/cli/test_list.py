@@ -1,5 +1,7 @@
 import json
 
+from precreg.cli import selecting
+from precreg.types import TIERS
 from tests.e2e.command import ROOT, precreg
 
 
@@ -27,3 +29,7 @@ def test_json_has_everything():
     cases = json.loads(precreg(ROOT, "list", "--json", "--suite", "softmax").stdout)
     assert {case["tier"] for case in cases} == {"unit"}
     assert cases[0]["inputs"]["x"]["normal"] == {"mean": 0, "std": 1}
+
+
+def test_the_tiers_that_can_be_asked_for_are_those_there_are():
+    assert selecting.TIERS == TIERS

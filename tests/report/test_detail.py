@@ -70,6 +70,15 @@ def test_tolerances_name_the_layer_and_the_line_that_set_them():
     ]
 
 
+def test_a_share_may_fall_to_a_ratio_where_an_error_may_grow_to_one():
+    case = regressed()
+    shares = replace(case.tolerances["out"], regression={"equal_share": 0.25})
+    assert output(replace(case, tolerances={"out": shares}))["tolerance"][-1][:2] == [
+        "equal_share",
+        "≥ 0.75 × baseline",
+    ]
+
+
 def test_histograms_of_the_seeds_are_one_beside_the_baselines():
     shown = output(regressed())
     assert shown["errors"] == {"zeros": 0, "bins": [4092, 4096], "counts": [6, 10]}
