@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
-from precreg.suite.pyramid import resolve, unmatched_outputs
-from precreg.suite.pyramid import warnings as tolerance_warnings
-from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Layer, Outcome, Positions, Status
+from precreg.records import Baseline, CaseResult, Environment
+from precreg.tolerance.pyramid import resolve
+from precreg.tolerance.warnings import unmatched_outputs
+from precreg.tolerance.warnings import warnings as tolerance_warnings
+from precreg.types import Case, Comparison, Layer, Outcome, Positions, Status
 from precreg.verdict.judge import Policy, acceptable, judge
 
 KEPT_POSITIONS = 5

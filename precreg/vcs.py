@@ -11,7 +11,7 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from git import Repo
 
-    from precreg.types import GitState
+    from precreg.records import GitState
 
 
 def state(project: Path) -> GitState | None:
@@ -26,7 +26,7 @@ def state(project: Path) -> GitState | None:
     if not repository.head.is_valid():
         _require_readable(project)
         return None
-    from precreg.types import GitState
+    from precreg.records import GitState
 
     branch = "" if repository.head.is_detached else repository.active_branch.name
     dirty = repository.is_dirty(untracked_files=True)

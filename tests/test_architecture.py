@@ -13,9 +13,11 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 LEVELS = (
     ("errors",),
     ("types",),
-    ("arith", "arrayfile", "kinds", "paths", "writing", "ci"),
+    ("records",),
+    ("arith", "arrayfile", "kinds", "paths", "writing", "ci", "yaml_source"),
     ("inputs",),
     ("measure",),
+    ("tolerance",),
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs"),
     ("pipeline", "report"),
@@ -24,7 +26,7 @@ LEVELS = (
 )
 """From the bottom up; a room imports from lower levels and from itself, never from a neighbour."""
 
-LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch"}
+LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
 ON_ARRAYS = {"arith", "arrayfile", "inputs", "measure", "subject", "execute"}

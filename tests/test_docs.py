@@ -18,16 +18,17 @@ from precreg.inputs.bits import word_stream
 from precreg.inputs.options import special_values
 from precreg.inputs.spec import DISTRIBUTIONS
 from precreg.measure.metrics import KEPT, METRICS
+from precreg.records import BaselineOutput
 from precreg.report.record import read
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
-from precreg.suite.pyramid import NARROW_GROWTH, SHIPPED, WIDE_GROWTH, resolve
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.suite.yaml_source import read as read_yaml
-from precreg.types import BaselineOutput, Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
+from precreg.tolerance.pyramid import NARROW_GROWTH, SHIPPED, WIDE_GROWTH, resolve
+from precreg.types import Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
 from precreg.verdict.exit_code import exit_code
 from precreg.verdict.judge import KNOWN_BAD, Policy, judge
 from precreg.verdict.regression import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
+from precreg.yaml_source import read as read_yaml
 from tests.error_scenarios import SCENARIOS, Project
 from tests.verdict.made import ENVIRONMENT, case
 

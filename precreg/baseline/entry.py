@@ -11,7 +11,8 @@ import msgspec
 
 from precreg.measure.histogram import merge
 from precreg.measure.metrics import KEPT
-from precreg.types import BaselineEntry, BaselineOutput, Comparison, Histogram, Outcome
+from precreg.records import BaselineEntry, BaselineOutput
+from precreg.types import Comparison, Histogram, Outcome
 
 SKETCH_BYTES = 8 * 1024 - 32
 """The longest sketch, so that its line, with indentation and key, has at most 8 KiB."""

@@ -13,7 +13,8 @@ from precreg.baseline.store import baseline_file, entry_of, read_bytes, suite_of
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, locked, write_file
 from precreg.errors import UserError
-from precreg.types import BaselineEntry, CaseResult, Environment, GitState, Reason, Status
+from precreg.records import BaselineEntry, CaseResult, Environment, GitState
+from precreg.types import Reason, Status
 from precreg.writing import WORKING_FOLDER
 
 SCHEMA = "precreg-proposals/1"

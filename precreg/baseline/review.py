@@ -20,7 +20,8 @@ from precreg.baseline.write import locked, put, remove
 from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
-from precreg.types import BaselineEntry, BaselineOutput, Reason
+from precreg.records import BaselineEntry, BaselineOutput
+from precreg.types import Reason
 
 Kind = Literal["better", "worse", "same", "new", "gone"]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from precreg.baseline.text import parse
 from precreg.errors import UserError
-from precreg.types import BASELINE_SCHEMA, Baseline, BaselineEntry
+from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry
 
 FOLDER = "baselines"
 

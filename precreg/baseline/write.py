@@ -14,7 +14,7 @@ from pathlib import Path
 from precreg.baseline.store import Place, baseline_file, header, path_of, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
-from precreg.types import BaselineEntry
+from precreg.records import BaselineEntry
 from precreg.writing import WORKING_FOLDER, flush_folder, make_scratch_folder, replace_file, writing
 
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"

@@ -13,9 +13,11 @@ from precreg.baseline.store import Baselines
 from precreg.cli.selecting import find_project
 from precreg.errors import UserError, nearest
 from precreg.execute.environment import detect
+from precreg.records import Baseline, Environment
 from precreg.suite.expand import load_cases
-from precreg.suite.pyramid import Setting, explain, resolve, warnings
-from precreg.types import Baseline, Case, Environment
+from precreg.tolerance.pyramid import Setting, explain, resolve
+from precreg.tolerance.warnings import warnings
+from precreg.types import Case
 
 Output = tuple[str, str]
 """An output's name and dtype."""

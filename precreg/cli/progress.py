@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from precreg.types import CaseResult, Status
+from precreg.records import CaseResult
+from precreg.types import Status
 
 LINES_IN_A_LOG = 10
 

@@ -26,11 +26,12 @@ from precreg.execute.failure import encodable
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results, warnings
+from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
 from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
-from precreg.types import RECORD_SCHEMA, Case, CaseResult, Environment, GitState, Reason, RunRecord
+from precreg.types import Case, Reason
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import Policy
 from precreg.writing import WORKING_FOLDER

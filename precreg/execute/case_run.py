@@ -23,7 +23,7 @@ from precreg.measure.compare import compare
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs
 from precreg.subject.registry import kind
-from precreg.suite.pyramid import resolve
+from precreg.tolerance.pyramid import resolve
 from precreg.types import Case, Comparison, Computation, Execution, Failure, Outcome, Reason
 
 Arrays = dict[str, NDArray[Any]]

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from precreg.errors import UserError
-from precreg.types import Environment
+from precreg.records import Environment
 
 LABEL_VARIABLE = "PRECREG_ENVIRONMENT"
 THREAD_VARIABLES = (

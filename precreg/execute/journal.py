@@ -18,7 +18,8 @@ from precreg import __version__
 from precreg.errors import UserError
 from precreg.execute.failure import encodable
 from precreg.execute.sources import sources_digest
-from precreg.types import Environment, Outcome
+from precreg.records import Environment
+from precreg.types import Outcome
 from precreg.writing import make_scratch_folder, writing
 
 JOURNAL_SCHEMA = "precreg-journal/1"

@@ -8,7 +8,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from precreg.execute.journal import Journal
-from precreg.types import Case, Environment, Outcome
+from precreg.records import Environment
+from precreg.types import Case, Outcome
 
 IN_PROCESS = 0
 

@@ -36,6 +36,10 @@ DISTRIBUTIONS: dict[str, type[Options]] = {
 """The distributions by the name they have in a suite."""
 
 
+PICK, FROM = "pick", "from"
+"""The keys of an input that has several distributions by name, one of which each case picks."""
+
+
 class InputSpec(Struct, frozen=True):
     """One input as a suite describes it: what is drawn, into which shape and dtype, and where that is written."""
 
@@ -54,6 +58,31 @@ def parse(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
         return _parse(mapping, where)
     except UserError as error:
         raise UserError(error.slug, f"input {name}: {error.message}", file=where.file, line=where.line) from None
+
+
+def picked(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
+    """Return {shape, dtype, DISTRIBUTION: options} of {shape, dtype, pick: NAME, from: {NAME: {DISTRIBUTION: ...}}}.
+
+    A mapping without `pick` and `from` is returned as it is. Raises UserError: missing-key, bad-value.
+    """
+    if PICK not in mapping and FROM not in mapping:
+        return mapping
+    for key, other in ((PICK, FROM), (FROM, PICK)):
+        if key not in mapping:
+            message = f"input {name}: expected {key} beside {other} but got {other} alone"
+            raise UserError("missing-key", message, file=where.file, line=where.line)
+    choice, choices = mapping[PICK], mapping[FROM]
+    known = list(choices) if isinstance(choices, Mapping) else []
+    if choice not in known or not isinstance(choices[choice], Mapping):
+        expected = ", ".join(known) or "distributions by name, {NAME: {DISTRIBUTION: options}}"
+        message = f"input {name}: expected one of {expected} but got pick={choice}{nearest(str(choice), known)}"
+        raise UserError("bad-value", message, file=where.file, line=where.line)
+    rest = {key: value for key, value in mapping.items() if key not in (PICK, FROM)}
+    for key in choices[choice]:
+        if key in rest:
+            message = f"input {name}: expected {key} once but got it in {choice}, too"
+            raise UserError("bad-value", message, file=where.file, line=where.line)
+    return {**rest, **choices[choice]}
 
 
 def _parse(mapping: Mapping[str, Any], where: Location) -> InputSpec:

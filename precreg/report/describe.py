@@ -9,8 +9,9 @@ from math import inf
 from typing import NamedTuple
 
 from precreg.measure.metrics import METRICS
+from precreg.records import CaseResult, GitState, RunRecord
 from precreg.report.numbers import apart, figure
-from precreg.types import CaseResult, Finding, GitState, Reason, RunRecord, Status, Verdict
+from precreg.types import Finding, Reason, Status, Verdict
 
 LABELS: dict[Status, str] = {
     Status.FAILED: "FAILED",

@@ -11,18 +11,10 @@ from typing import Any
 
 from precreg.measure.histogram import merge
 from precreg.measure.metrics import METRICS, ratio
+from precreg.records import Baseline, CaseResult
 from precreg.report import describe
 from precreg.report.numbers import apart, duration, figure
-from precreg.types import (
-    Baseline,
-    Bound,
-    CaseResult,
-    Comparison,
-    Histogram,
-    Positions,
-    Scalar,
-    Tolerance,
-)
+from precreg.types import Bound, Comparison, Histogram, Positions, Scalar, Tolerance
 from precreg.verdict.regression import allowed_ratio, means
 
 MOST_POSITIONS = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from precreg.records import RunRecord
 from precreg.report import html, junit, markdown, record
-from precreg.types import RunRecord
 from precreg.writing import make_scratch_folder, replace_file, writing
 
 

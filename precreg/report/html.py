@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from precreg.measure.metrics import COUNTS, METRICS
+from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.detail import detail, times
 from precreg.report.numbers import apart, duration, figure
-from precreg.types import TIERS, CaseResult, Reason, RunRecord, Status
+from precreg.types import TIERS, Reason, Status
 from precreg.verdict.regression import means
 
 MOST_DETAIL_BYTES = 12_000_000

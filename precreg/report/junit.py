@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 
+from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
-from precreg.types import TIERS, CaseResult, RunRecord, Status
+from precreg.types import TIERS, Status
 
 if TYPE_CHECKING:
     from junit_xml import TestCase

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.describe import FindingRow
 from precreg.report.numbers import duration
-from precreg.types import CaseResult, RunRecord, Status
+from precreg.types import Status
 
 MOST_ROWS = 50
 MOST_IDS = 10

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.types import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
 from precreg.verdict.exit_code import exit_code
 from precreg.writing import replace_file, writing
 

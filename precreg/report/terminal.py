@@ -8,9 +8,10 @@ from pathlib import Path
 from click import style
 
 from precreg.baseline.proposal import is_proposed
+from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.numbers import duration
-from precreg.types import CaseResult, Reason, RunRecord, Status
+from precreg.types import Reason, Status
 
 MOST_CASES = 20
 """Cases shown in full; the reports have the others."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from precreg.inputs.options import File
-from precreg.inputs.spec import parse
+from precreg.inputs.spec import parse, picked
 from precreg.suite.computations import existing_file
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters
 from precreg.suite.references import flattened, names_in, require_known, substitute
-from precreg.suite.validate import expect_mapping
+from precreg.yaml_source import expect_mapping
 
 Arguments = dict[str, Any]
 
@@ -62,8 +62,10 @@ def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments
 
 
 def _checked(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
+    where = {name: suite.source.where("inputs", name) for name in inputs}
+    inputs = {name: picked(name, mapping, where[name]) for name, mapping in inputs.items()}
     for name, mapping in inputs.items():
-        distribution = parse(name, mapping, suite.source.where("inputs", name)).distribution
+        distribution = parse(name, mapping, where[name]).distribution
         if isinstance(distribution, File):
             existing_file(suite.source, ("inputs", name, "file"), distribution.path, suite.directory, project)
     return inputs

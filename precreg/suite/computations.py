@@ -10,9 +10,8 @@ from precreg.errors import UserError, nearest
 from precreg.kinds import BUILT_IN, entry_point
 from precreg.suite.modules import locate
 from precreg.suite.project import beside
-from precreg.suite.validate import shown
-from precreg.suite.yaml_source import KeyPath, Source
 from precreg.types import Computation
+from precreg.yaml_source import KeyPath, Source, shown
 
 
 def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.suite.modules import possible_files, search_path
-from precreg.suite.project import TOLERANCES
+from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case, Computation
 
 

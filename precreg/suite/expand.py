@@ -15,12 +15,12 @@ from precreg.suite.arguments import filler
 from precreg.suite.computations import read_computation
 from precreg.suite.digest import definition_digest
 from precreg.suite.files import CaseEntry
-from precreg.suite.layers import read_layers
 from precreg.suite.load import Suite, load
 from precreg.suite.matrix import case_name, rows
 from precreg.suite.recorded import Point, accepted_point, recorded_points
-from precreg.suite.validate import expect_mapping, shown
+from precreg.tolerance.layers import read_layers
 from precreg.types import Budget, Case, Layer, Role
+from precreg.yaml_source import expect_mapping, shown
 
 
 def load_cases(project: Path) -> list[Case]:

@@ -11,12 +11,11 @@ from msgspec import Struct
 from precreg.errors import UserError, nearest
 from precreg.paths import inside
 from precreg.suite.files import SuiteFile, TolerancesFile
-from precreg.suite.layers import environment_layers, read_layers
-from precreg.suite.project import TOLERANCES
-from precreg.suite.pyramid import SHIPPED
-from precreg.suite.validate import convert, expect_mapping
-from precreg.suite.yaml_source import Source, read
+from precreg.suite.validate import convert
+from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
+from precreg.tolerance.pyramid import SHIPPED
 from precreg.types import TIERS, Layer, Tier
+from precreg.yaml_source import Source, expect_mapping, read
 
 
 class Suite(Struct, frozen=True):

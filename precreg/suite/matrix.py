@@ -9,8 +9,7 @@ from typing import Any
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import nearest
-from precreg.suite.validate import expect_mapping, shown
-from precreg.suite.yaml_source import Source
+from precreg.yaml_source import Source, expect_mapping, shown
 
 Parameters = dict[str, Any]
 

@@ -12,7 +12,6 @@ from precreg.paths import inside
 if TYPE_CHECKING:
     from precreg.types import Location
 
-TOLERANCES = "suites/tolerances.yaml"
 MAX_PATH = 1024
 
 

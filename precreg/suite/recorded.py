@@ -17,9 +17,8 @@ from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, rows
 from precreg.suite.project import beside, require_path
-from precreg.suite.validate import shown
-from precreg.suite.yaml_source import Source
 from precreg.types import Computation, Role
+from precreg.yaml_source import Source, shown
 
 STEM = "file"
 """The parameter that holds what the * of a pattern stands for."""

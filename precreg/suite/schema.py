@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from precreg.arith.formats import DTYPE_NAMES
-from precreg.inputs.spec import DISTRIBUTIONS
+from precreg.inputs.spec import DISTRIBUTIONS, FROM, PICK
 from precreg.measure.metrics import KEPT, METRICS
 from precreg.suite.files import ABOUT_TOLERANCE, SuiteFile, TolerancesFile
-from precreg.suite.standards import STANDARDS
+from precreg.tolerance.standards import STANDARDS
 
 Schema = dict[str, Any]
 
@@ -97,17 +97,23 @@ def _matrix() -> Schema:
 def _input() -> Schema:
     length: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _ref("Reference")]}
     named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
+    choice = {"type": "object", "properties": named, "minProperties": 1, "maxProperties": 1}
     return {
         "type": "object",
-        "description": "An array: shape, dtype, and one distribution with its options",
+        "description": "An array: shape, dtype, and one distribution with its options, or one picked by name",
         "properties": {
             "shape": {"anyOf": [{"type": "array", "items": length}, *length["anyOf"]]},
             "dtype": {"anyOf": [{"enum": list(DTYPE_NAMES)}, _ref("Reference")]},
+            PICK: {"type": "string", "description": "The name of one of `from`, as a rule a parameter: $values"},
+            FROM: {"type": "object", "additionalProperties": {**choice, "additionalProperties": False}},
             **named,
         },
         "required": ["shape", "dtype"],
         "minProperties": 3,
-        "maxProperties": 3,
+        "dependentRequired": {PICK: [FROM], FROM: [PICK]},
+        "if": {"required": [PICK]},
+        "then": {"maxProperties": 4},
+        "else": {"maxProperties": 3},
         "additionalProperties": False,
     }
 

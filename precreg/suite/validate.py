@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from msgspec.structs import fields
 
 from precreg.errors import UserError, nearest
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry
-from precreg.suite.yaml_source import KeyPath, Source
+from precreg.yaml_source import KeyPath, Source, shown
 
 T = TypeVar("T")
 
@@ -38,19 +37,6 @@ def convert(source: Source, kind: type[T]) -> T:
         return msgspec.convert(source.data, kind)
     except msgspec.ValidationError as error:
         raise _translated(source, kind, str(error)) from None
-
-
-def shown(value: Any) -> str:
-    """Write a value as in YAML's flow style, shortened: what a message says that came."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
-    """Raise UserError (bad-value) unless the value at a path is a mapping."""
-    if not isinstance(value, dict):
-        name = path[-1] if path else "file"
-        raise source.error("bad-value", f"expected a mapping but got {name}={shown(value)}", *path)
 
 
 def _translated(source: Source, kind: type, message: str) -> UserError:

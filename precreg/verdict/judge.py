@@ -13,19 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
-from precreg.types import (
-    Baseline,
-    BaselineEntry,
-    Case,
-    Comparison,
-    Environment,
-    Finding,
-    Outcome,
-    Reason,
-    Status,
-    Tolerance,
-    Verdict,
-)
+from precreg.records import Baseline, BaselineEntry, Environment
+from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
 from precreg.verdict.regression import enough, growth_findings, improved
 from precreg.verdict.structure import structural_findings

@@ -13,7 +13,8 @@ from math import log2
 from statistics import fmean
 
 from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
-from precreg.types import BaselineOutput, Comparison, Finding, Reason, Role, Tolerance
+from precreg.records import BaselineOutput
+from precreg.types import Comparison, Finding, Reason, Role, Tolerance
 
 MIN_ELEMENTS = 16
 """Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from precreg.types import BaselineEntry, Comparison, Finding, Outcome, Positions, Reason, Role
+from precreg.records import BaselineEntry
+from precreg.types import Comparison, Finding, Outcome, Positions, Reason, Role
 
 
 def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:

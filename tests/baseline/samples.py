@@ -8,22 +8,8 @@ from hypothesis import strategies as st
 
 from precreg.baseline.proposal import Proposal, replace_proposals
 from precreg.baseline.write import locked
-from precreg.types import (
-    Baseline,
-    BaselineEntry,
-    BaselineOutput,
-    CaseResult,
-    Comparison,
-    Environment,
-    Execution,
-    GitState,
-    Histogram,
-    Location,
-    Outcome,
-    Reason,
-    Status,
-    Verdict,
-)
+from precreg.records import Baseline, BaselineEntry, BaselineOutput, CaseResult, Environment, GitState
+from precreg.types import Comparison, Execution, Histogram, Location, Outcome, Reason, Status, Verdict
 
 ROAD = Path(__file__).parents[1] / "golden" / "road"
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "6f2a90c1", {})

@@ -18,7 +18,8 @@ from precreg.baseline.store import Place, entries, header
 from precreg.baseline.text import render
 from precreg.baseline.write import put
 from precreg.errors import UserError
-from precreg.types import BaselineEntry, BaselineOutput, Reason
+from precreg.records import BaselineEntry, BaselineOutput
+from precreg.types import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, REVIEW, entry, result, store_proposals
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"

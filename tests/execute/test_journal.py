@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.execute.journal import Header, header, resume, start
-from precreg.types import Comparison, Environment, Execution, Failure, Histogram, Outcome, Positions, Reason
+from precreg.records import Environment
+from precreg.types import Comparison, Execution, Failure, Histogram, Outcome, Positions, Reason
 
 HEADER = Header("precreg-journal/1", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 COMPARISON = Comparison(

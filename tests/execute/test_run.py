@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from precreg.execute.journal import header, resume, start
 from precreg.execute.run import Plan, outcomes
-from precreg.types import Environment
+from precreg.records import Environment
 from tests.execute.conftest import case_of
 
 COUNT = 60

@@ -2,25 +2,27 @@
 
 from msgspec.structs import replace
 
-from precreg.types import (
+from precreg.records import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
     BaselineOutput,
-    Bound,
     CaseResult,
-    Comparison,
     Environment,
+    GitState,
+    RunRecord,
+)
+from precreg.types import (
+    Bound,
+    Comparison,
     Execution,
     Failure,
     Finding,
-    GitState,
     Histogram,
     Location,
     Outcome,
     Positions,
     Reason,
-    RunRecord,
     Status,
     Tolerance,
     Verdict,

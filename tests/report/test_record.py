@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
+from precreg.records import GitState
 from precreg.report.record import merge, read, require_every_shard, write
-from precreg.types import GitState
 from tests.report.made import crashed, passed, proposed, regressed, road, run_of
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]

@@ -2,7 +2,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.pyramid import resolve
+from precreg.tolerance.pyramid import resolve
 from precreg.types import Computation
 from tests.suite.conftest import SUITE
 

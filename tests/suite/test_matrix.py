@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.suite.matrix import case_name, rows
-from precreg.suite.yaml_source import Source
+from precreg.yaml_source import Source
 
 
 def expanded(matrix):

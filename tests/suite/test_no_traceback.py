@@ -7,10 +7,10 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.yaml_source import read
+from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
-from tests.suite.test_pyramid import TOLERANCE, TOLERANCES
+from tests.tolerance.test_pyramid import TOLERANCE, TOLERANCES
 
 ODD = [
     None,

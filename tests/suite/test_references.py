@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.suite.references import flattened, names_in, substitute
-from precreg.suite.yaml_source import Source
+from precreg.yaml_source import Source
 
 SOURCE = Source("s.yaml", None)
 NAMES = st.sampled_from("abcd")

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from precreg.suite.project import TOLERANCES, find_project
+from precreg.suite.project import find_project
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.suite.yaml_source import read
+from precreg.tolerance.layers import TOLERANCES
+from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
-from tests.suite.test_pyramid import TOLERANCE
+from tests.tolerance.test_pyramid import TOLERANCE
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECTS = [find_project(ROOT), ROOT / "tests/golden/road"]
@@ -55,6 +56,7 @@ def test_the_tolerances_here_are_accepted():
         FULL,
         SUITE + TOLERANCE,
         SUITE + "inputs: {x: {shape: [$n, 4], dtype: float16, uniform: {low: $low}}}\nparams: {n: 1, low: 0}\n",
+        SUITE + "inputs: {x: {shape: [2], dtype: float16, pick: $v, from: {a: {normal: {}}}}}\nmatrix: {v: [a]}\n",
         "suite: s\nfiles: {actual: 'o/{version}/*.npy', golden: 'g/*.npy'}\nbaseline_of: {version: '1'}\n",
         SUITE + "expect: fail\nreason: known bad\ncases: [{match: x, expect: pass}]\n",
         "suite: s\nsubject: {torch: {model: m}}\ngolden: {files: x.npy}\n",
@@ -81,6 +83,9 @@ def test_what_is_accepted(complaints, text):
         SUITE + "inputs: {x: {shape: [2], dtype: float16}}\n",
         SUITE + "inputs: {x: {shape: [2], dtype: float16, normal: {sd: 1}}}\n",
         SUITE + "inputs: {x: {shape: [2], dtype: float16, nomal: {}}}\n",
+        SUITE + "inputs: {x: {shape: [2], dtype: float16, pick: a}}\n",
+        SUITE + "inputs: {x: {shape: [2], dtype: float16, normal: {}, uniform: {}}}\n",
+        SUITE + "inputs: {x: {shape: [2], dtype: float16, pick: a, from: {a: {nomal: {}}}}}\n",
         SUITE + "tolerance: {max_upl: 3}\n",
         SUITE + "tolerance: {standard: torch}\n",
         SUITE + "tolerance: {regression: {mean_ulp: on}}\n",

@@ -5,9 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg import yaml_source
 from precreg.errors import UserError
-from precreg.suite import yaml_source
-from precreg.suite.yaml_source import read
+from precreg.yaml_source import read
 
 
 @pytest.fixture

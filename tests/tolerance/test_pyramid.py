@@ -1,10 +1,11 @@
 import pytest
 
 from precreg.suite.expand import load_cases
-from precreg.suite.layers import read_layers
 from precreg.suite.load import load
-from precreg.suite.pyramid import SHIPPED, explain, resolve, unmatched_outputs, warnings
-from precreg.suite.yaml_source import read
+from precreg.tolerance.layers import read_layers
+from precreg.tolerance.pyramid import SHIPPED, explain, resolve
+from precreg.tolerance.warnings import unmatched_outputs, warnings
+from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 
 CHAIN = ("ascend-910b", "ascend", "generic")

@@ -11,7 +11,7 @@ from precreg.arith.formats import DTYPE_NAMES, numpy_dtype
 from precreg.errors import UserError
 from precreg.measure.compare import compare
 from precreg.measure.metrics import METRICS
-from precreg.suite.standards import STANDARDS, find_standard, markdown
+from precreg.tolerance.standards import STANDARDS, find_standard, markdown
 from precreg.types import Location
 
 ROOT = Path(__file__).parent.parent.parent

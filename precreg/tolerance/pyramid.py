@@ -8,20 +8,16 @@ already. Layers of an environment come last, the exact environment after its fam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from fractions import Fraction
+from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arith.exact import exact_ulp
-from precreg.arith.formats import FORMATS, format_of
-from precreg.errors import nearest
+from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import METRICS
-from precreg.suite.project import TOLERANCES
-from precreg.suite.standards import STANDARDS
-from precreg.types import Bound, Layer, Location, Role, Tolerance
+from precreg.tolerance.standards import STANDARDS
+from precreg.types import Bound, Layer, Location, Tolerance
 
 GROWTH = "regression."
 """What stands before a metric where a setting is about its growth."""
@@ -168,73 +164,3 @@ def _bound(setting: Setting) -> Bound:
 def _judged(holding: dict[str, Setting]) -> dict[str, float]:
     growths = {key.removeprefix(GROWTH): setting.value for key, setting in holding.items() if key.startswith(GROWTH)}
     return {metric: growth for metric, growth in growths.items() if growth is not None}
-
-
-def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference") -> list[str]:
-    """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass.
-
-    `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide, and none
-    too narrow. A golden is in the output's own dtype, so its bits can be asked for.
-    """
-    exact = _exact(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *_vacuous(tolerance, magnitude)]
-
-
-def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
-    """Say which layers of a suite name an output that its case does not have; a run tells which outputs it has.
-
-    Those of suites/tolerances.yaml are left out: they speak of many suites.
-    """
-    return [
-        f"no output is called {layer.output} ({layer.name}: {layer.source}){nearest(layer.output, outputs)}"
-        for layer in layers
-        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES
-    ]
-
-
-def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[str]:
-    if tolerance.standard and STANDARDS[tolerance.standard].bounds(dtype) is None:
-        yield f"standard {tolerance.standard} says nothing about {dtype}: the bounds from below it hold"
-
-
-def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[str]:
-    number_format = format_of(dtype)
-    if number_format is None or not any(bound.metric == "match_ratio" for bound in tolerance.bounds):
-        return
-    rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
-    if 0 < rtol.limit < ulp:
-        yield f"rtol={rtol.limit:g} ({rtol.source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
-
-
-def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
-    number_format = format_of(dtype)
-    every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
-    if number_format is None or not every or tolerance.rtol.limit > 0:
-        return
-    half_ulp = float(exact_ulp(Fraction(magnitude), number_format)) / 2
-    if tolerance.atol.limit < half_ulp:
-        limits = f"rtol=0, atol={tolerance.atol.limit:g} ({tolerance.atol.source})"
-        where = f"{dtype} ({half_ulp:g}) where |r| is {magnitude:.3g} on average"
-        yield f"{limits} is below half an ULP of {where}: only a reference that needs no rounding can be met"
-
-
-def _vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
-    drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
-    if all(_admits_wrong(bound, drowned or tolerance.rtol.limit >= 1) for bound in tolerance.bounds):
-        widest = tolerance.atol if drowned else tolerance.rtol
-        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (widest, *tolerance.bounds))
-        where = f" where |r| is {magnitude:.3g} on average" if drowned else ""
-        yield f"a result that is wrong by 100 % passes: {limits} ({widest.source}){where}"
-
-
-def _admits_wrong(bound: Bound, matching: bool) -> bool:
-    """Tell whether a bound admits 2r in place of r everywhere, `matching` or not.
-
-    Bounds in the output's own unit may well stop it.
-    """
-    metric = METRICS[bound.metric]
-    if bound.metric == "match_ratio":
-        return matching or bound.limit <= 0
-    if metric.unit != "1":
-        return bound.limit == float("inf")
-    return bound.limit <= 0 if metric.better == "higher" else bound.limit >= 1

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import nearest
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.suite.pyramid import GROWTH
-from precreg.suite.standards import find_standard
-from precreg.suite.validate import expect_mapping, shown
-from precreg.suite.yaml_source import KeyPath, Source
+from precreg.tolerance.pyramid import GROWTH
+from precreg.tolerance.standards import find_standard
 from precreg.types import Layer
+from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
+
+TOLERANCES = "suites/tolerances.yaml"
+"""The file of the layers below those of every suite, relative to the project."""
 
 _GROUPS = ("outputs", "environments")
 _KEYS = ("rtol", "atol", *METRICS, "standard", "regression", *_GROUPS, *DTYPE_NAMES)

@@ -6,6 +6,7 @@ used only up to its events, and the values are made here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from math import isinf
@@ -234,3 +235,16 @@ def _scalar(text: str) -> Any:
     if isinf(value):
         raise OverflowError(text)
     return value
+
+
+def shown(value: Any) -> str:
+    """Write a value as in YAML's flow style, shortened: what a message says that came."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
+    """Raise UserError (bad-value) unless the value at a path is a mapping."""
+    if not isinstance(value, dict):
+        name = path[-1] if path else "file"
+        raise source.error("bad-value", f"expected a mapping but got {name}={shown(value)}", *path)

@@ -1,7 +1,8 @@
 """Named acceptance standards as data: bounds on metrics per dtype, transcribed from where the field published them.
 
 A name ends in the version of its source, or in the number of our edition where the source has none; figures under
-a name never change. docs/standards.md is made from this table: `python -m precreg.suite.standards > docs/standards.md`.
+a name never change. docs/standards.md is made from this table:
+`python -m precreg.tolerance.standards > docs/standards.md`.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ STANDARDS: dict[str, Standard] = {standard.name: standard for standard in _TABLE
 _INTRODUCTION = """\
 # Standards
 
-Made from `precreg/suite/standards.py` by `python -m precreg.suite.standards`; a test holds the two together.
+Made from `precreg/tolerance/standards.py` by `python -m precreg.tolerance.standards`; a test holds the two together.
 
 `standard: NAME` in a tolerance takes the place of every bound below it in the pyramid; single metrics beside it or
 above it change or add to it. Figures under a name never change. A dtype that a standard does not list keeps the

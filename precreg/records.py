@@ -1,0 +1,102 @@
+"""What is stored: an accepted baseline, and the record of a run, from which alone every report is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from precreg.types import Histogram, Location, Outcome, Role, Tier, Tolerance, Verdict
+
+RECORD_SCHEMA = "precreg-record/1"
+BASELINE_SCHEMA = "precreg-baseline/1"
+
+
+class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
+    """One output as accepted: dtype, shape, and lists with one entry per seed."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    digests: list[str]
+    metrics: dict[str, list[float | None]]
+
+
+class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One accepted case. `inputs` has one digest per seed; `fingerprint` is the id of the environment it ran in."""
+
+    definition: str
+    inputs: list[str]
+    reason: str
+    author: str
+    date: str
+    commit: str
+    fingerprint: str
+    duration_s: float
+    outputs: dict[str, BaselineOutput]
+    sketch: dict[str, Histogram] = field(default_factory=dict)
+
+
+class Baseline(Struct, frozen=True):
+    """An entry and the file it was found in, with the environment level (exact, family or generic) that matched."""
+
+    entry: BaselineEntry
+    environment: str
+    file: str
+
+
+class Environment(Struct, frozen=True):
+    """Where a run took place: label with its fallback chain, and a fingerprint that explains differing bits."""
+
+    label: str
+    chain: tuple[str, ...]
+    fingerprint: str
+    facts: dict[str, str]
+
+
+class GitState(Struct, frozen=True):
+    """The commit that was run; None where there is no repository."""
+
+    commit: str
+    branch: str
+    dirty: bool
+    author: str
+
+
+class CaseResult(Struct, frozen=True):
+    """One case of a run record: what it is, what was measured, the baseline's means, and the verdict."""
+
+    id: str
+    tier: Tier
+    suite: str
+    name: str
+    source: Location
+    role: Role
+    definition: str
+    parameters: dict[str, Any]
+    tags: tuple[str, ...]
+    outcome: Outcome
+    verdict: Verdict
+    tolerances: dict[str, Tolerance] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    baseline_id: str = ""
+    acceptable: bool = False
+    """Whether the case as it is now could become its own baseline: sound, within tolerance, other than before."""
+
+
+class RunRecord(Struct, frozen=True):
+    """A whole run. Every report is made from this alone, and shards merge into one."""
+
+    schema: str
+    precreg: str
+    project: str
+    started: str
+    duration_s: float
+    environment: Environment
+    git: GitState | None
+    selection: dict[str, Any]
+    ci: bool
+    results: tuple[CaseResult, ...]
+    orphans: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What to look at: tolerances that hold nothing or cannot hold, what git refused, what could not be written."""
+    exit_code: int = 0
