@@ -1,0 +1,44 @@
+"""What a history holds, as values: its runs, and for each case, output and metric the figures of those runs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Run(Struct, frozen=True):
+    """One run that was kept. `number` counts the runs of a history from 1, in the order in which they started.
+
+    `started` is ISO 8601 in UTC, `commit` is empty where there was no repository. `facts` are those of the
+    environment, whose digest is the `fingerprint`.
+    """
+
+    number: int
+    started: str
+    commit: str
+    branch: str
+    dirty: bool
+    environment: str
+    fingerprint: str
+    facts: dict[str, str]
+    precreg: str
+    exit_code: int
+
+
+class Point(Struct, frozen=True):
+    """A metric at one run, as mean over the seeds; None where the case gave none (it failed, or had no baseline).
+
+    `accepted` is the mean of the baseline that the run was judged by, over the same seeds.
+    """
+
+    run: int
+    value: float | None
+    accepted: float | None
+
+
+class Series(Struct, frozen=True):
+    """One metric of one output of one case in one environment, at every run that ran the case, oldest first."""
+
+    case: str
+    output: str
+    metric: str
+    points: tuple[Point, ...]
