@@ -1,12 +1,11 @@
-"""The only module that knows git: where the project stands, and what changed since."""
+"""Where the project stands, and what changed since."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precreg.errors import UserError
+from precreg.vcs.command import commit_of, git, require_readable
 
 if TYPE_CHECKING:
     from git import Repo
@@ -24,7 +23,7 @@ def state(project: Path) -> GitState | None:
     if repository is None:
         return None
     if not repository.head.is_valid():
-        _require_readable(project)
+        require_readable(project)
         return None
     from precreg.records import GitState
 
@@ -53,35 +52,10 @@ def changed_files(project: Path, since: str) -> set[str]:
     Raises:
         UserError: no-git, or unknown-revision.
     """
-    base = _commit(project, since)
-    changed = _git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", base, "--").stdout
-    untracked = _git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
+    base = commit_of(project, since)
+    changed = git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", base, "--").stdout
+    untracked = git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
     return {*changed.split("\0"), *untracked.split("\0")} - {""}
-
-
-def _commit(project: Path, revision: str) -> str:
-    found = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if found.returncode == 0:
-        return found.stdout.strip()
-    shallow = _require_readable(project) == "true"
-    hint = "; this clone is shallow, and the commit may be beyond its edge" if shallow else ""
-    raise UserError("unknown-revision", f"expected a commit but got revision={revision!r}{hint}")
-
-
-def _require_readable(project: Path) -> str:
-    """Return "true" of a shallow clone. Raises UserError (no-git) in git's words where it can read no repository."""
-    asked = _git(project, "rev-parse", "--is-shallow-repository")
-    if asked.returncode != 0:
-        raise UserError("no-git", f"expected a git repository at {project}, but git says: {asked.stderr.strip()}")
-    return asked.stdout.strip()
-
-
-def _git(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["git", "-C", str(project), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
-    except FileNotFoundError as problem:
-        raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
 
 
 def _repository(project: Path) -> Repo | None:
