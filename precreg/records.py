@@ -11,6 +11,14 @@ from precreg.types import Histogram, Location, Outcome, Role, Tier, Tolerance, V
 RECORD_SCHEMA = "precreg-record/1"
 BASELINE_SCHEMA = "precreg-baseline/1"
 
+HANDWRITTEN = "pytest-"
+"""What the definition digest of a case begins with that a hand-written test defines, and no suite."""
+
+
+def is_handwritten(definition: str) -> bool:
+    """Tell whether a case is defined by a hand-written test: only running the tests tells whether it is still there."""
+    return definition.startswith(HANDWRITTEN)
+
 
 class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
     """One output as accepted: dtype, shape, and lists with one entry per seed."""

@@ -20,7 +20,7 @@ from precreg.baseline.write import locked, put, remove
 from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
-from precreg.records import BaselineEntry, BaselineOutput
+from precreg.records import BaselineEntry, BaselineOutput, is_handwritten
 from precreg.types import Reason
 
 Kind = Literal["better", "worse", "same", "new", "gone"]
@@ -89,7 +89,7 @@ def accept(
     environment: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[Place, BaselineEntry]:
-    """Store the proposals that match as baselines, and return them. `known` are the ids of the project's cases.
+    """Store the proposals that match as baselines, and return them. `known` are the ids of the suites' cases.
 
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
 
@@ -104,7 +104,7 @@ def accept(
     with locked(project):
         proposals = pending(project)
         chosen = select(proposals, patterns)
-        _require_known(chosen, known)
+        _require_known({id: proposals[id] for id in chosen}, known)
         accepted = {
             Place(environment or proposals[id].environment, id): replace(
                 proposals[id].entry, reason=reason.strip(), author=author, date=date
@@ -135,7 +135,11 @@ def prune(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str]
     _refuse_in_ci(environ)
     with locked(project):
         accepted = entries(project)
-        orphans = {place: entry for place, entry in accepted.items() if place.id not in known}
+        orphans = {
+            place: entry
+            for place, entry in accepted.items()
+            if place.id not in known and not is_handwritten(entry.definition)
+        }
         renamed = _renames(orphans, accepted, known)
         put(project, {place: orphans[former] for former, place in renamed.items()})
         remove(project, orphans)
@@ -166,8 +170,9 @@ def _refuse_in_ci(environ: Mapping[str, str]) -> None:
         raise UserError("accept-in-ci", message)
 
 
-def _require_known(chosen: Sequence[str], known: Collection[str]) -> None:
-    gone = [id for id in chosen if id not in known]
+def _require_known(chosen: Mapping[str, Proposal], known: Collection[str]) -> None:
+    """Refuse what nobody defines any more. A hand-written test need not be known: its proposal says who defines it."""
+    gone = [id for id in chosen if id not in known and not is_handwritten(chosen[id].entry.definition)]
     if gone:
         message = f"expected cases that a suite has but got {', '.join(gone)}; precreg baseline reject drops proposals"
         raise UserError("unknown-case", message)

@@ -11,7 +11,7 @@ import msgspec
 
 from precreg.baseline.text import parse
 from precreg.errors import UserError
-from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry
+from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry, is_handwritten
 
 FOLDER = "baselines"
 
@@ -150,8 +150,15 @@ class Baselines:
                     yield Place(environment, f"{suite}/{name}"), entry
 
     def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[Place, BaselineEntry]:
-        """Return the entries in the chain's environments that none of the ids looks up."""
-        return {place: entry for place, entry in self.entries(chain) if place.id not in ids}
+        """Return the entries in the chain's environments that no suite's case looks up; `ids` are those that are.
+
+        The entries of hand-written tests are left out.
+        """
+        return {
+            place: entry
+            for place, entry in self.entries(chain)
+            if place.id not in ids and not is_handwritten(entry.definition)
+        }
 
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)

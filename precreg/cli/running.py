@@ -6,14 +6,12 @@ import gc
 import os
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from precreg import __version__, vcs
 from precreg.baseline.proposal import pending, propose
 from precreg.baseline.store import Baselines
 from precreg.cli.options import RunOptions
@@ -21,18 +19,18 @@ from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
 from precreg.errors import UserError
 from precreg.execute import journal
-from precreg.execute.environment import detect, limit_blas_threads
-from precreg.execute.failure import encodable
+from precreg.execute.environment import limit_blas_threads
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
-from precreg.pipeline import results, warnings
-from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.pipeline import results
+from precreg.records import CaseResult, Environment
 from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports
+from precreg.session import begin, finish, gone, with_orphans
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard
-from precreg.types import Case, Reason
-from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
+from precreg.types import Case
+from precreg.verdict.exit_code import NOTHING_TO_JUDGE
 from precreg.verdict.judge import Policy
 from precreg.writing import WORKING_FOLDER
 
@@ -57,32 +55,28 @@ def run_and_report(project: Path, options: RunOptions) -> int:
     waiting = pending(project)  # read now, so that a damaged file stops a run that has not begun
     folder = options.output or reports_folder(project)
     make_folder(folder)
-    begun, baselines = _begun(project, options), Baselines(project)
+    begun = begin(project, _selection(options), environment=options.environment, ci=options.ci)
+    baselines = Baselines(project)
     plan = _plan(project, begun.environment, len(cases), options)
-    record = _finished(begun, cases, _results(cases, plan, baselines, options), plan)
-    whole = len(cases) == len(every)
-    if whole:
-        record = replace(record, orphans=_orphans(record, every, baselines))
-    record = replace(record, duration_s=round(perf_counter() - began, 3))
+    ran = _results(cases, plan, baselines, options)
+    noticed = [] if plan.journal else [NOTHING_KEPT]
+    record = finish(begun, cases, ran, duration_s=perf_counter() - began, noticed=noticed)
+    dropped: set[str] = set()
+    if len(cases) == len(every):
+        record, dropped = with_orphans(record, every, baselines), gone(waiting, every)
     written = write_reports(record, folder, options.junit_dialect)
     try:
         if plan.journal is not None:
-            gone = set(waiting) - {case.id for case in every} if whole else ()
-            propose(project, record.results, record.environment, record.git, options.environment, gone)
+            propose(project, record.results, record.environment, record.git, options.environment, dropped)
     finally:
         text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options.verbose, reports=written)
         click.echo(text, nl=False)
     return record.exit_code
 
 
-def _orphans(record: RunRecord, every: list[Case], baselines: Baselines) -> tuple[str, ...]:
-    """Name the baselines that no case looks up, each with the new case that is defined like it, if there is one."""
-    new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    orphans = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
-    return tuple(
-        f"{place} (now {new[entry.definition]})" if entry.definition in new else str(place)
-        for place, entry in orphans.items()
-    )
+def _selection(options: RunOptions) -> dict[str, Any]:
+    shard = None if options.shard is None else "{}/{}".format(*options.shard)
+    return asdict(options.asked) | {"shard": shard}
 
 
 def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]:
@@ -96,7 +90,7 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
 def _results(cases: list[Case], plan: Plan, baselines: Baselines, options: RunOptions) -> list[CaseResult]:
     policy = Policy(ci=options.ci, require=options.require)
     try:
-        return sorted(shown(results(cases, plan, policy, baselines), len(cases)), key=lambda result: result.id)
+        return list(shown(results(cases, plan, policy, baselines), len(cases)))
     finally:
         if plan.journal is not None:
             plan.journal.close()
@@ -127,41 +121,3 @@ def _journal(path: Path, header: journal.Header, options: RunOptions) -> journal
         if problem.slug != "not-writable" or options.output is None:
             raise
         return None
-
-
-def _begun(project: Path, options: RunOptions) -> RunRecord:
-    """Record what is known before the first case runs."""
-    selection = asdict(options.asked)
-    if options.shard is not None:
-        selection["shard"] = "{}/{}".format(*options.shard)
-    git, refused = _git_state(project)
-    return RunRecord(
-        schema=RECORD_SCHEMA,
-        precreg=__version__,
-        project=encodable(project.name),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        duration_s=0.0,
-        environment=detect(options.environment),
-        git=git,
-        selection={name: value for name, value in selection.items() if value},
-        ci=options.ci,
-        results=(),
-        warnings=refused,
-    )
-
-
-def _git_state(project: Path) -> tuple[GitState | None, tuple[str, ...]]:
-    """Return the state of the repository, or a warning in git's words where there is one that git refuses."""
-    try:
-        return vcs.state(project), ()
-    except UserError as problem:
-        return None, (f"the commit is not known: {' '.join(problem.message.split())}",)
-
-
-def _finished(begun: RunRecord, cases: list[Case], results: list[CaseResult], plan: Plan) -> RunRecord:
-    return replace(
-        begun,
-        results=tuple(results),
-        warnings=(*begun.warnings, *([] if plan.journal else [NOTHING_KEPT]), *warnings(cases, results)),
-        exit_code=exit_code((result.verdict for result in results), empty=NOTHING_TO_JUDGE),
-    )
