@@ -20,6 +20,7 @@ ADVICE: dict[str, str] = {
     "unknown-distribution": "use one of the distributions that precreg knows",
     "unknown-metric": "use a metric that precreg measures",
     "unknown-standard": "use one of the shipped standards (see docs/standards.md)",
+    "bad-thresholds": "correct the JSON in the variable PRECISION_THRESHOLDS, or unset it",
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
     "unknown-reference": "name a matrix parameter, or a key of params, after the $",
     "cyclic-reference": "break the circle between the named params",
@@ -55,6 +56,10 @@ ADVICE: dict[str, str] = {
     "operating-system": "mend what the operating system names, such as a full disk or a missing permission",
     "bad-shard": "write --shard as i/n with 1 <= i <= n",
     "mixed-records": "name the records of one run, every shard once",
+    "missing-history": "correct the place, or begin a history with precreg history add --create",
+    "other-project": "name the history of this project",
+    "history-unavailable": "mend what the message names: the URL, the server, the password, the driver or the file",
+    "unreadable-history": "export it once more with precreg history export",
 }
 
 

@@ -6,10 +6,11 @@ from msgspec import Struct
 
 
 class Run(Struct, frozen=True):
-    """One run that was kept. `number` counts the runs of a history from 1, in the order in which they started.
+    """One run that was kept. `number` is its name: 1, 2, ... in the order in which runs were added, never used again.
 
-    `started` is ISO 8601 in UTC, `commit` is empty where there was no repository. `facts` are those of the
-    environment, whose digest is the `fingerprint`.
+    Runs stand in the order in which they started, which is another one where a run was added late. `started` is ISO
+    8601 in UTC, `commit` is empty where there was no repository. `facts` are those of the environment, whose digest
+    is the `fingerprint`.
     """
 
     number: int
@@ -25,9 +26,10 @@ class Run(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """A metric at one run, as mean over the seeds; None where the case gave none (it failed, or had no baseline).
+    """A metric at one run, as mean over the seeds; None where the case gave none: it failed, or it is undefined.
 
-    `accepted` is the mean of the baseline that the run was judged by, over the same seeds.
+    `accepted` is the mean of the baseline that the run was judged by, over the same seeds; None without a baseline,
+    and where the baseline is of another definition or of other inputs.
     """
 
     run: int
@@ -36,7 +38,10 @@ class Point(Struct, frozen=True):
 
 
 class Series(Struct, frozen=True):
-    """One metric of one output of one case in one environment, at every run that ran the case, oldest first."""
+    """One metric of one output of one case in one environment, at every run that ran the case, oldest first.
+
+    Runs that defined the case otherwise than its latest run did are left out: their figures are of something else.
+    """
 
     case: str
     output: str

@@ -1,0 +1,181 @@
+"""Adding one run to the tables: rows for what changed, and nothing for what did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, insert, select, update
+
+from precreg.errors import UserError
+from precreg.history.coding import Rows, Scope, inserted
+from precreg.history.read import chunks, rows_of, scopes_of, stored_runs
+from precreg.history.state import State
+from precreg.history.tables import CASES, CHANGES, HISTORY, LATEST, RUNS, SCOPES
+from precreg.records import RunRecord
+
+
+class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of a run beside its cases. `identity` is the same for the same run alone, however often it comes."""
+
+    identity: str
+    started: str
+    commit: str
+    branch: str
+    dirty: bool
+    environment: str
+    fingerprint: str
+    facts: dict[str, str]
+    precreg: str
+    exit_code: int
+
+
+def new_run(record: RunRecord, states: Mapping[str, State]) -> NewRun:
+    """Return what is kept of a record. Raises UserError (unreadable-record) if its start is not a time."""
+    git = record.git
+    return NewRun(
+        identity=_identity(record, states),
+        started=_in_utc(record.started),
+        commit="" if git is None else git.commit,
+        branch="" if git is None else git.branch,
+        dirty=git is not None and git.dirty,
+        environment=record.environment.label,
+        fingerprint=record.environment.fingerprint,
+        facts=record.environment.facts,
+        precreg=record.precreg,
+        exit_code=record.exit_code,
+    )
+
+
+def _identity(record: RunRecord, states: Mapping[str, State]) -> str:
+    """Tell runs apart by what was found and how long it took, to the nanosecond: two monitors may start together."""
+    commit = None if record.git is None else record.git.commit
+    digest = blake2b(digest_size=16)
+    digest.update(repr((record.started, record.duration_s, record.environment.label, commit)).encode())
+    for result in sorted(record.results, key=lambda result: result.id):
+        state = states.get(result.id)
+        digest.update(repr((result.id, state and state.digest, result.outcome.execution.duration_s)).encode())
+    return digest.hexdigest()
+
+
+def _in_utc(started: str) -> str:
+    try:
+        return datetime.fromisoformat(started).astimezone(UTC).isoformat()
+    except ValueError:
+        message = f"expected a time such as 2026-11-21T03:00:00+00:00 but got started={started!r}"
+        raise UserError("unreadable-record", message) from None
+
+
+def add_run(connection: Connection, run: NewRun, states: Mapping[str, State]) -> int | None:
+    """Keep a run, and return its number; None where it is there already."""
+    if connection.execute(select(RUNS.c.number).where(RUNS.c.identity == run.identity)).first() is not None:
+        return None
+    number: int = connection.execute(select(HISTORY.c.next_number)).scalar_one()
+    connection.execute(update(HISTORY).values(next_number=number + 1))
+    later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
+    ids = _case_ids(connection, states)
+    _write_run(connection, run, number, Scope.of(ids.values()))
+    by_id = {ids[name]: state for name, state in states.items()}
+    if later:
+        _add_before(connection, run.environment, number, by_id, later)
+    else:
+        _add_last(connection, run.environment, number, by_id)
+    return number
+
+
+def _write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
+    packed = scope.packed()
+    digest = blake2b(packed, digest_size=16).hexdigest()
+    if connection.execute(select(SCOPES.c.digest).where(SCOPES.c.digest == digest)).first() is None:
+        connection.execute(insert(SCOPES).values(digest=digest, bitmap=packed))
+    values = msgspec.structs.asdict(run)
+    values |= {"number": number, "commit_id": values.pop("commit"), "scope": digest}
+    values["facts"] = msgspec.json.encode(run.facts).decode()
+    connection.execute(insert(RUNS).values(values))
+
+
+def _case_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return the id of each case, new ones for those that the history does not know yet."""
+    known = {name: id for id, name in connection.execute(select(CASES.c.id, CASES.c.name))}
+    first = max(known.values(), default=0) + 1
+    new = {name: id for id, name in enumerate(sorted(set(names) - known.keys()), first)}
+    _insert_all(connection, CASES, [{"id": id, "name": name} for name, id in new.items()])
+    return {name: known.get(name) or new[name] for name in names}
+
+
+def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, State]) -> None:
+    """Add the run that started last: only the latest digest of each case need be known."""
+    asked = select(LATEST.c.case_id, LATEST.c.digest).where(LATEST.c.environment == environment)
+    latest = {case: digest for case, digest in connection.execute(asked)}
+    changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
+    rows = [_change(environment, case, number, state.text) for case, state in changed.items()]
+    _insert_all(connection, CHANGES, rows)
+    write_latest(connection, environment, {case: state.digest for case, state in changed.items()})
+
+
+def _add_before(
+    connection: Connection, environment: str, number: int, states: Mapping[int, State], later: Sequence[int]
+) -> None:
+    """Add a run that started before others: what they did not store, because it had not changed, may have to be."""
+    order = [run.number for run in stored_runs(connection, environment)]
+    positions = {run: position for position, run in enumerate(order)}
+    scopes = scopes_of(connection, environment)
+    last = {}
+    for part in chunks(states):
+        before = rows_of(connection, environment, part, positions)
+        after: dict[int, Rows[str]] = {}
+        for case in part:
+            following = next((run for run in later if case in scopes[run]), None)
+            place = None if following is None else positions[following]
+            after[case] = inserted(before.get(case, {}), positions[number], states[case].text, place)
+            if following is None:
+                last[case] = states[case].digest
+        write_rows(connection, environment, order, before, after)
+    write_latest(connection, environment, last)
+
+
+def write_rows(
+    connection: Connection,
+    environment: str,
+    order: Sequence[int],
+    before: Mapping[int, Rows[str]],
+    after: Mapping[int, Rows[str]],
+) -> None:
+    """Make the rows of some cases, by position in `order`, what they are to be."""
+    gone, new = [], []
+    for case, rows in after.items():
+        old = before.get(case, {})
+        gone += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
+        new += [_change(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
+    _delete_all(connection, CHANGES, _in(CHANGES, environment, run=bindparam("of_run")), gone)
+    _insert_all(connection, CHANGES, new)
+
+
+def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes]) -> None:
+    """Set the digests of some cases' states at the last run that ran them."""
+    _delete_all(connection, LATEST, _in(LATEST, environment), [{"of_case": case} for case in digests])
+    rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in digests.items()]
+    _insert_all(connection, LATEST, rows)
+
+
+def _in(table: Table, environment: str, **columns: Any) -> ColumnElement[bool]:
+    named = {"environment": environment, "case_id": bindparam("of_case"), **columns}
+    return and_(*(table.c[column] == value for column, value in named.items()))
+
+
+def _change(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
+    return {"environment": environment, "case_id": case, "run": run, "state": text}
+
+
+def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _delete_all(connection: Connection, table: Table, which: ColumnElement[bool], keys: list[dict[str, Any]]) -> None:
+    if keys:
+        connection.execute(delete(table).where(which), keys)

@@ -1,0 +1,164 @@
+"""The database of a history: where it is, its transactions, and its errors told as what a user can mend."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from precreg.errors import UserError
+from precreg.writing import writing
+
+CONNECT_TIMEOUT_S = 10
+"""How long a database server may take to answer; without it a host that is down is waited for by the minute."""
+
+_LOCK = 7308325  # any number that other users of a shared server are not likely to have chosen
+_SQLITE, _POSTGRESQL = "sqlite", "postgresql"
+_DENIED = {"25006", "42501"}  # read_only_sql_transaction, insufficient_privilege
+_LOCK_NOT_AVAILABLE = "55P03"
+_IMMEDIATE = "precreg_immediate"
+
+
+class Database:
+    """A place that may hold a history. `shown` names it without its password."""
+
+    def __init__(self, engine: Engine, shown: str, wait_s: float, secrets: tuple[str, ...] = ()) -> None:
+        self.shown = shown
+        self._engine, self._wait_s, self._secrets = engine, wait_s, secrets
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a transaction that sees one state of the database, whatever others write meanwhile."""
+        with self._told(), self._engine.connect() as connection:
+            if connection.dialect.name == _POSTGRESQL:
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open the one transaction that may write; others wait for it. It is kept whole, or not at all.
+
+        Raises:
+            UserError: locked, not-writable.
+        """
+        with self._told(), self._engine.connect() as connection:
+            connection.execution_options(**{_IMMEDIATE: True})
+            with connection.begin():
+                if connection.dialect.name == _POSTGRESQL:
+                    connection.execute(text(f"SET LOCAL lock_timeout = '{round(self._wait_s * 1000)}ms'"))
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+                yield connection
+
+    def compact(self) -> None:
+        """Give the space of what was removed back to the disk, where the database does not do so by itself."""
+        with self._told(), self._engine.connect() as connection:
+            if connection.dialect.name == _SQLITE:
+                connection.connection.driver_connection.execute("VACUUM")  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as problem:
+            self._tell(problem)
+
+    def _tell(self, problem: DBAPIError) -> NoReturn:
+        said = " ".join(str(problem.orig).split())
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        slug, expected = _kind(problem, said)
+        raise UserError(slug, f"expected {expected}, but: {said}", file=self.shown) from None
+
+
+def _kind(problem: DBAPIError, said: str) -> tuple[str, str]:
+    state = getattr(problem.orig, "sqlstate", None)
+    if state == _LOCK_NOT_AVAILABLE or "database is locked" in said:
+        return "locked", "to be the only one that writes the history"
+    if state in _DENIED or re.search("readonly database|disk is full|disk I/O error", said):
+        return "not-writable", "to be able to write"
+    return "history-unavailable", "a history"
+
+
+def database(place: str | Path, *, create: bool, wait_s: float) -> Database:
+    """Return the database at a path (SQLite) or URL (sqlite, postgresql), without connecting yet.
+
+    Raises:
+        UserError: missing-history where there is no such file, and it is not to be made; history-unavailable for a
+            URL that cannot be read, and where there is no driver for it; not-writable.
+    """
+    if isinstance(place, Path) or "://" not in place:
+        return _file(Path(place), create, wait_s)
+    url = _parsed(place)
+    kind = url.get_backend_name()
+    if kind == _SQLITE and url.database:
+        return _file(Path(url.database), create, wait_s)
+    if kind != _POSTGRESQL:
+        message = f"expected a file, sqlite:///FILE or postgresql://HOST/DATABASE but got history={_shown(url)}"
+        raise UserError("history-unavailable", message)
+    return _server(url, wait_s)
+
+
+def _file(path: Path, create: bool, wait_s: float) -> Database:
+    if create:
+        with writing(str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.exists():
+        raise UserError("missing-history", "expected a history, but there is no such file", file=str(path))
+    engine = create_engine("sqlite://", creator=_opener(path, create, wait_s), poolclass=NullPool)
+    event.listen(engine, "begin", _begin)
+    return Database(engine, str(path), wait_s)
+
+
+def _opener(path: Path, create: bool, wait_s: float) -> Callable[[], sqlite3.Connection]:
+    """Return what opens the file, so that no file is made where there is none, and transactions begin when we say."""
+    uri = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
+    return lambda: sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)
+
+
+def _begin(connection: Connection) -> None:
+    """Take the lock at once where something will be written: two that read first could both not go on."""
+    immediate = connection.get_execution_options().get(_IMMEDIATE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _parsed(place: str) -> URL:
+    """Read a URL. What cannot be read is not shown: it may have a password in it."""
+    try:
+        if place.partition("://")[2].partition("/")[0].count("@") > 1:
+            raise ArgumentError
+        return make_url(place)
+    except (ArgumentError, ValueError):
+        message = "expected a path or a URL such as postgresql://USER:PASSWORD@HOST/DATABASE, its parts percent-encoded"
+        raise UserError("history-unavailable", f"{message}, but what was given cannot be read") from None
+
+
+def _shown(url: URL) -> str:
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _server(url: URL, wait_s: float) -> Database:
+    """Connect by psycopg 3, whatever driver SQLAlchemy would take by itself."""
+    if url.drivername == _POSTGRESQL:
+        url = url.set(drivername="postgresql+psycopg")
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT_S)})
+    try:
+        engine = create_engine(url)
+    except (ImportError, NoSuchModuleError) as problem:
+        message = f"expected a driver for PostgreSQL, but: {problem}; pip install 'precreg[postgresql]'"
+        raise UserError("history-unavailable", message, file=_shown(url)) from None
+    secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]
+    return Database(engine, _shown(url), wait_s, tuple(str(secret) for secret in secrets if secret))

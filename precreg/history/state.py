@@ -1,0 +1,86 @@
+"""What is kept of one case at one run: the means over the seeds of the metrics that a baseline keeps, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from precreg.measure.metrics import KEPT, mean_over_seeds
+from precreg.records import BaselineEntry, BaselineOutput, CaseResult, RunRecord
+from precreg.types import Comparison, Reason, Status
+
+Figures = dict[str, tuple[float | None, float | None]]
+"""By metric: the mean over the seeds now, and that of the accepted baseline over the same seeds."""
+
+
+class Kept(Struct, frozen=True):
+    """One case at one run. A case that failed has no outputs, and its reason says why."""
+
+    definition: str
+    reason: str
+    outputs: dict[str, Figures]
+
+
+class State(NamedTuple):
+    """A Kept as JSON, and its digest, by which changes are found."""
+
+    digest: bytes
+    text: str
+
+    @classmethod
+    def of(cls, kept: Kept) -> State:
+        """Encode; floats are the shortest text that reads back as the same float64."""
+        encoded = msgspec.json.encode(kept)
+        return cls(blake2b(encoded, digest_size=16).digest(), encoded.decode())
+
+
+def decoded(text: str) -> Kept:
+    """Read a state back. Raises msgspec.DecodeError or msgspec.ValidationError."""
+    return msgspec.json.decode(text, type=Kept)
+
+
+def states(record: RunRecord) -> dict[str, State]:
+    """Return what is kept of each case that was run; one that was skipped was not."""
+    ran = (result for result in record.results if result.verdict.status is not Status.SKIPPED)
+    return {result.id: State.of(kept(result)) for result in ran}
+
+
+def kept(result: CaseResult) -> Kept:
+    """Return what a history keeps of a result."""
+    entry = _comparable_entry(result)
+    by_output: dict[str, list[Comparison]] = {}
+    for comparison in result.outcome.comparisons:
+        by_output.setdefault(comparison.output, []).append(comparison)
+    figures = {
+        output: _figures(comparisons, None if entry is None else entry.outputs.get(output))
+        for output, comparisons in sorted(by_output.items())
+    }
+    return Kept(result.definition, result.verdict.reason, figures)
+
+
+def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
+    """Return the accepted baseline, unless it is of another definition or of other inputs."""
+    if result.baseline is None:
+        return None
+    entry, drawn = result.baseline.entry, list(result.outcome.execution.inputs)
+    seeds = min(len(drawn), len(entry.inputs))
+    borrowed = result.baseline_id not in ("", result.id)
+    stale = any(finding.reason is Reason.STALE for finding in result.verdict.findings)
+    other_definition = stale or (not borrowed and entry.definition != result.definition)
+    return None if other_definition or drawn[:seeds] != entry.inputs[:seeds] else entry
+
+
+def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> Figures:
+    seeds = len(comparisons) if accepted is None else min(len(comparisons), len(accepted.digests))
+    then = {} if accepted is None else accepted.metrics
+    found = {}
+    for metric in KEPT:
+        value = mean_over_seeds([comparison.metrics.get(metric) for comparison in comparisons[:seeds]])
+        mean = mean_over_seeds(then.get(metric, [])[:seeds])
+        if value is not None or mean is not None:
+            found[metric] = (value, mean)
+    return found

@@ -1,0 +1,113 @@
+"""A history: the runs of one project, kept in a SQLite file or a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from sqlalchemy import Connection, insert, inspect, select
+
+from precreg.errors import UserError
+from precreg.history.add import add_run, new_run
+from precreg.history.database import Database, database
+from precreg.history.read import every_series, stored_runs
+from precreg.history.series import Run, Series
+from precreg.history.state import states
+from precreg.history.tables import HISTORY, METADATA, SCHEMA
+from precreg.records import RunRecord
+
+WAIT_S = 60.0
+"""How long to wait for another process that writes."""
+
+_FAMILY, _, _VERSION = SCHEMA.partition("/")
+
+
+def open_history(place: str | Path, *, project: str, create: bool = False, wait_s: float = WAIT_S) -> History:
+    """Open the history of a project, by its name, at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
+
+    Use it as a context manager. With `create` it is made where there is none.
+
+    Raises:
+        UserError: missing-history, other-project, future-schema, history-unavailable (the server is down, a wrong
+            password, no driver, no database file), and with `create` not-writable and locked.
+    """
+    opened = database(place, create=create, wait_s=wait_s)
+    try:
+        if create:
+            with opened.writing() as connection:
+                _make(connection, project)
+        with opened.reading() as connection:
+            _require(connection, opened.shown, project)
+    except BaseException:
+        opened.close()
+        raise
+    return History(opened, project)
+
+
+def _make(connection: Connection, project: str) -> None:
+    if not inspect(connection).has_table(HISTORY.name):
+        METADATA.create_all(connection)
+        connection.execute(insert(HISTORY).values(version=SCHEMA, project=project, next_number=1))
+
+
+def _require(connection: Connection, shown: str, project: str) -> None:
+    """Refuse what is no history, one that a newer version made, and that of another project."""
+    if not inspect(connection).has_table(HISTORY.name):
+        raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
+    found = connection.execute(select(HISTORY.c.version, HISTORY.c.project)).one()
+    family, _, version = found.version.partition("/")
+    if family != _FAMILY or not version.isdecimal() or int(version) > int(_VERSION):
+        message = f"expected schema {SCHEMA} or older but got schema={found.version}"
+        raise UserError("future-schema", message, file=shown)
+    if found.project != project:
+        message = f"expected the history of {project} but got project={found.project}"
+        raise UserError("other-project", message, file=shown)
+
+
+class History:
+    """The runs of one project. Environments are never mixed: a run is compared with those of its own label alone."""
+
+    def __init__(self, opened: Database, project: str) -> None:
+        self._database, self._project = opened, project
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._database.close()
+
+    def add(self, record: RunRecord) -> int | None:
+        """Keep a run, and return its number; None where it is there already.
+
+        Raises:
+            UserError: other-project, unreadable-record (a start that is no time), locked, not-writable.
+        """
+        if record.project != self._project:
+            message = f"expected a run of {self._project} but got project={record.project}"
+            raise UserError("other-project", message, file=self._database.shown)
+        kept = states(record)
+        run = new_run(record, kept)
+        with self._database.writing() as connection:
+            return add_run(connection, run, kept)
+
+    def runs(self, environment: str | None = None) -> tuple[Run, ...]:
+        """Return the runs, of one environment or of all, in the order in which they started."""
+        with self._database.reading() as connection:
+            return tuple(stored_runs(connection, environment))
+
+    def environments(self) -> tuple[str, ...]:
+        """Return the labels of the environments that have runs, sorted."""
+        return tuple(sorted({run.environment for run in self.runs()}))
+
+    def series(self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()) -> Iterator[Series]:
+        """Yield every series of an environment, sorted by case, output and metric; few cases are in memory at once.
+
+        `since` is the number of the first run to read. `cases` are patterns: a case's id, a part of it, or with the
+        wildcards * ? []. Every series is read from one state of the history; iterate to the end, or close.
+
+        Raises:
+            UserError: bad-value, if no run of the environment has the number `since`.
+        """
+        with self._database.reading() as connection:
+            yield from every_series(connection, environment, since, cases)
