@@ -10,6 +10,7 @@ from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
 from precreg.records import Baseline, CaseResult, Environment
 from precreg.tolerance.pyramid import resolve
+from precreg.tolerance.thresholds import unmet
 from precreg.tolerance.warnings import unmatched_outputs
 from precreg.tolerance.warnings import warnings as tolerance_warnings
 from precreg.types import Case, Comparison, Layer, Outcome, Positions, Status
@@ -59,7 +60,7 @@ def judged(
 
 
 def warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str, ...]:
-    """Say what is wrong with the tolerances in use, with the first case that has it.
+    """Say what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
 
     Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes.
     """
@@ -69,7 +70,8 @@ def warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str,
         outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
         first.setdefault((id(layers[result.id]), outputs), result)
     texts = {text: result.id for result in reversed(first.values()) for text in _warnings(result, layers[result.id])}
-    return tuple(f"{case}: {text}" for text, case in texts.items())
+    thresholds = dict.fromkeys(text for result in first.values() for text in _unmet(result, layers[result.id]))
+    return (*thresholds, *(f"{case}: {text}" for text, case in texts.items()))
 
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
@@ -79,6 +81,11 @@ def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
         yield from tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role)
     if compared:
         yield from unmatched_outputs(layers, compared)
+
+
+def _unmet(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
+    for output, dtype in {comparison.output: comparison.dtype for comparison in result.outcome.comparisons}.items():
+        yield from unmet(layers, result.tolerances[output], dtype)
 
 
 def _shortened(outcome: Outcome) -> Outcome:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 Tier = Literal["unit", "integration", "model"]
 TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
 Role = Literal["reference", "golden"]
+Override = Literal["tighter", "always"]
 Scalar = float | int | str
 """A number in a record; values JSON has no number for (complex, longdouble, NaN, infinities) as their repr."""
 
@@ -40,7 +41,8 @@ class Layer(Struct, frozen=True):
 
     `dtype` and `output` restrict the layer to outputs of that dtype or name; None admits all. `lines` gives the line
     of each key, where it is known. `regression` holds, per metric, the growth that is allowed against the
-    baseline (0.1 is 10 %), or None where the metric is not judged.
+    baseline (0.1 is 10 %), or None where the metric is not judged. A layer with an `override` comes after all others,
+    and its bounds take hold always, or only where they are tighter than what holds.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Layer(Struct, frozen=True):
     output: str | None = None
     environment: str | None = None
     lines: dict[str, int] = field(default_factory=dict)
+    override: Override | None = None
 
 
 class Bound(Struct, frozen=True):

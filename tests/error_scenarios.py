@@ -80,6 +80,16 @@ def command(*arguments):
     return lambda project: project.run(*arguments)
 
 
+def with_thresholds(text):
+    """Return the scenario of a variable PRECISION_THRESHOLDS."""
+
+    def scenario(project):
+        project.monkeypatch.setenv("PRECISION_THRESHOLDS", text)
+        return project.run("list")
+
+    return scenario
+
+
 def without_project(project):
     shutil.rmtree(project.root / "suites")
     return project.run("list")
@@ -150,6 +160,7 @@ SCENARIOS = {
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
     "unknown-metric": added("tolerance: {max_upl: 4}"),
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
+    "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),

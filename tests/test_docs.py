@@ -50,7 +50,7 @@ def sections(text):
 def run(tmp_path, monkeypatch, capsys):
     """Return a function that runs `precreg ARGUMENTS` in this process, and returns all it prints."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CI", "CI_NODE_INDEX", "CI_NODE_TOTAL", "PRECREG_ENVIRONMENT"):
+    for name in ("CI", "CI_NODE_INDEX", "CI_NODE_TOTAL", "PRECREG_ENVIRONMENT", "PRECISION_THRESHOLDS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LC_ALL", "C")
 
@@ -252,9 +252,12 @@ def test_a_borrowed_baseline_judges(project, run):
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```console\n(.*?)^```$", page("suites.md"), re.MULTILINE | re.DOTALL))
-def test_commands_print_what_the_page_shows(block, project, run):
+def test_commands_print_what_the_page_shows(block, project, run, monkeypatch):
     command, *expected = block.splitlines()
-    shown = run(*command.removeprefix("$ precreg ").split()).splitlines()
+    thresholds, _, words = command.removeprefix("$ ").rpartition("precreg ")
+    with monkeypatch.context() as patch:
+        patch.setenv("PRECISION_THRESHOLDS", thresholds.removeprefix("PRECISION_THRESHOLDS=").strip(" '"))
+        shown = run(*words.split()).splitlines()
     for line in expected:
         pattern = ".*".join(map(re.escape, re.split(r"\s*\.\.\.\s*", line)))
         assert any(re.fullmatch(pattern, found) for found in shown), f"{line}\nnot in\n" + "\n".join(shown)
@@ -276,7 +279,7 @@ def test_an_editor_takes_every_file_of_the_page(path, project):
         (FilesEntry, ("key of `files`", "default", "meaning")),
         (CaseEntry, ("key of an entry", "default", "meaning")),
         (BudgetEntry, ("key of `budget`", "default", "meaning")),
-        (TolerancesFile, ("key of `suites/tolerances.yaml`", "meaning")),
+        (TolerancesFile, ("key of `suites/tolerances.yaml`", "default", "meaning")),
     ],
 )
 def test_every_key_is_in_its_table_with_its_default(kind, columns):

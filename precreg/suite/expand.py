@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -23,9 +24,9 @@ from precreg.types import Budget, Case, Layer, Role
 from precreg.yaml_source import expect_mapping, shown
 
 
-def load_cases(project: Path) -> list[Case]:
+def load_cases(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
     """Return every case of a project, suite by suite. Raises UserError as `load` and `expand` do."""
-    return [case for suite in load(project) for case in expand(suite, project)]
+    return [case for suite in load(project, environ) for case in expand(suite, project)]
 
 
 def expand(suite: Suite, project: Path) -> list[Case]:

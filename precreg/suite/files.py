@@ -88,3 +88,6 @@ class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):
     tiers: Annotated[Any, Meta(description="Tolerances by tier")] = field(default_factory=dict)
     categories: Annotated[Any, Meta(description="Tolerances by operator category")] = field(default_factory=dict)
     environments: Annotated[Any, Meta(description="Tolerances by environment label")] = field(default_factory=dict)
+    allow_looser_thresholds: Annotated[
+        bool, Meta(description="Let PRECISION_THRESHOLDS replace bounds, not only tighten them")
+    ] = False

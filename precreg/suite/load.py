@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.validate import convert
 from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
 from precreg.tolerance.pyramid import SHIPPED
+from precreg.tolerance.thresholds import VARIABLE, read_thresholds
 from precreg.types import TIERS, Layer, Tier
 from precreg.yaml_source import Source, expect_mapping, read
 
@@ -34,22 +37,25 @@ class Suite(Struct, frozen=True):
 
 
 class _Foundation(Struct, frozen=True):
-    """The layers of suites/tolerances.yaml, below those of every suite."""
+    """What suites/tolerances.yaml says: layers below those of every suite, and whether thresholds may loosen."""
 
     default: tuple[Layer, ...] = ()
     tiers: dict[str, tuple[Layer, ...]] = {}
     categories: dict[str, tuple[Layer, ...]] = {}
     environments: tuple[Layer, ...] = ()
+    looser_thresholds: bool = False
 
 
-def load(project: Path) -> list[Suite]:
+def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
     """Return the project's suites in order of their paths.
 
     Raises UserError for the first mistake found: whatever reading YAML raises, unknown-key, missing-key, bad-value,
-    unknown-metric, unknown-dtype, unknown-standard, duplicate-suite.
+    unknown-metric, unknown-dtype, unknown-standard, duplicate-suite; bad-thresholds for PRECISION_THRESHOLDS in
+    `environ`.
     """
     foundation = _foundation(project)
-    suites = [_suite(path, project, foundation) for path in _suite_files(project)]
+    thresholds = read_thresholds(environ.get(VARIABLE, ""), looser=foundation.looser_thresholds)
+    suites = [_suite(path, project, foundation, thresholds) for path in _suite_files(project)]
     first: dict[str, Suite] = {}
     for suite in suites:
         other = first.setdefault(suite.id, suite)
@@ -67,7 +73,7 @@ def _suite_files(project: Path) -> list[Path]:
     return sorted(path for path in found if path != project / TOLERANCES)
 
 
-def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
+def _suite(path: Path, project: Path, foundation: _Foundation, thresholds: dict[Tier, tuple[Layer, ...]]) -> Suite:
     shown = path.relative_to(project).as_posix()
     inside(project, shown, file=shown)
     tier = _tier(shown)
@@ -82,6 +88,7 @@ def _suite(path: Path, project: Path, foundation: _Foundation) -> Suite:
         *foundation.categories.get(file.category or "", ()),
         *foundation.environments,
         *read_layers("suite", source, ("tolerance",), file.tolerance),
+        *thresholds.get(tier, ()),
     )
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
@@ -177,6 +184,7 @@ def _foundation(project: Path) -> _Foundation:
         _by_name("tier", source, "tiers", file.tiers),
         _by_name("category", source, "categories", file.categories),
         tuple(environment_layers("default", source, ("environments",), file.environments)),
+        file.allow_looser_thresholds,
     )
 
 

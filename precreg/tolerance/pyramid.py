@@ -4,6 +4,10 @@ Layers apply in order, and per metric the later one wins. `standard: NAME` takes
 so that a standard means what its publisher wrote; single metrics of the same or a later layer change or add to it.
 A layer that names rtol or atol asks for every element to match (match_ratio 1), unless a match ratio is asked for
 already. Layers of an environment come last, the exact environment after its family, the family after generic.
+
+Overrides come after all of these. Among themselves the later wins; what is left takes hold always, or only where it is
+tighter than what holds. They ask for no elements to match: their rtol and atol say how near a match has to be, where
+a match ratio is asked for.
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ which results near zero dominate, by 5. Maxima are noisier still: theirs is a gu
 
 NARROW_GROWTH: dict[str, float | None] = {"mean_abs_error": 0.1, "rms_error": 0.1, "mean_ulp": 0.1}
 """Growth allowed where rounding to the output hides such noise: means of a narrow format stay within 6 %."""
+
+CLOSENESS = ("rtol", "atol")
+"""What a match ratio counts by; without one they bind nothing, and there is nothing to be looser than."""
 
 _SHIPPED_NAME = "shipped"
 _NARROW = tuple(name for name, number_format in FORMATS.items() if number_format.precision <= 11)
@@ -82,11 +89,10 @@ def resolve(layers: tuple[Layer, ...], output: str, dtype: str, environment_chai
 
 @lru_cache(maxsize=1024)
 def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
+    layers = _in_force(identity.layers, output, dtype, environment_chain)
     holding: dict[str, Setting] = {}
-    standard = None
-    for layer in _in_force(identity.layers, output, dtype, environment_chain):
-        standard = layer.bounds.get("standard", standard)
-        _apply(layer, dtype, holding)
+    _build(layers, dtype, holding)
+    standard = next((layer.bounds["standard"] for layer in reversed(layers) if "standard" in layer.bounds), None)
     bounds = {metric: _bound(setting) for metric, setting in holding.items() if not metric.startswith(GROWTH)}
     return Tolerance(
         rtol=bounds.pop("rtol"),
@@ -102,8 +108,7 @@ def explain(
 ) -> tuple[Setting, ...]:
     """Return every setting that applies to an output, in the order in which they apply, and which of them hold."""
     holding: dict[str, Setting] = {}
-    in_force = _in_force(layers, output, dtype, environment_chain)
-    settings = [setting for layer in in_force for setting in _apply(layer, dtype, holding)]
+    settings = _build(_in_force(layers, output, dtype, environment_chain), dtype, holding)
     return tuple(replace(setting, holds=holding.get(setting.metric) is setting) for setting in settings)
 
 
@@ -117,6 +122,36 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
         and (layer.environment is None or layer.environment in rank)
     )
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
+
+
+def tighter(metric: str, value: float, than: float) -> bool:
+    """Tell whether one limit on a metric (or rtol, atol) admits less than another one."""
+    higher_is_better = metric in METRICS and METRICS[metric].better == "higher"
+    return value > than if higher_is_better else value < than
+
+
+def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
+    """Apply layers in order, overrides at the end, and return every setting."""
+    settings = [setting for layer in layers if layer.override is None for setting in _apply(layer, dtype, holding)]
+    return settings + _override([layer for layer in layers if layer.override is not None], holding)
+
+
+def _override(layers: list[Layer], holding: dict[str, Setting]) -> list[Setting]:
+    """Let overrides take hold where they may, and return their settings."""
+    given = [(layer.override, setting) for layer in layers for setting in _own_settings(layer)]
+    last = {setting.metric: (override, setting) for override, setting in given}
+    matched = "match_ratio" in holding
+    for metric, (override, setting) in last.items():
+        if metric in CLOSENESS and not (matched or "match_ratio" in last):
+            continue
+        held = None if metric in CLOSENESS and not matched else holding.get(metric)
+        if held is None or override == "always" or _is_tighter(setting, held):
+            holding[metric] = setting
+    return [setting for _, setting in given]
+
+
+def _is_tighter(setting: Setting, held: Setting) -> bool:
+    return setting.value is not None and held.value is not None and tighter(setting.metric, setting.value, held.value)
 
 
 def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Setting]:

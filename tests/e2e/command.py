@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = ("CI", "CI_NODE_INDEX", "CI_NODE_TOTAL", "PRECREG_ENVIRONMENT", "PYTEST_CURRENT_TEST")
+OUTSIDE = (
+    "CI",
+    "CI_NODE_INDEX",
+    "CI_NODE_TOTAL",
+    "CI_PROJECT_DIR",
+    "PRECISION_THRESHOLDS",
+    "PRECREG_ENVIRONMENT",
+    "PYTEST_CURRENT_TEST",
+)
 
 
 def environ(**more):
