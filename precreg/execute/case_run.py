@@ -100,11 +100,22 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
     with blamed_on(Reason.REFERENCE_ERROR):
         prepare = _copies if case.role == "golden" else _promoted
         oracle = _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
-        _require_every_output(case, actual.arrays, oracle)
-        comparisons = [_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.arrays.items()]
+        comparisons, missing_outputs = held_against(case, seed, actual.arrays, oracle, chain)
     recorded = oracle if case.oracle.kind == "files" else {}
-    missing_outputs = [name for name in oracle if name not in actual.arrays]
-    return _Sample(_digest(_digests(inputs | recorded)), actual, comparisons, missing_outputs)
+    return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs)
+
+
+def held_against(
+    case: Case, seed: int, actual: Arrays, oracle: Arrays, chain: tuple[str, ...]
+) -> tuple[list[Comparison], list[str]]:
+    """Measure every output against the oracle's, and name those that the oracle has and `actual` lacks.
+
+    Raises:
+        UserError: bad-outputs, for an output without counterpart, and where there is none at all.
+    """
+    _require_every_output(case, actual, oracle)
+    comparisons = [_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.items()]
+    return comparisons, [name for name in oracle if name not in actual]
 
 
 def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actual:
@@ -112,7 +123,7 @@ def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actu
     for _ in range(case.repeats):
         outputs = _compute(case.subject, Call(_copies(inputs), deepcopy(case.params), directory, project))
         durations_s.append(outputs.duration_s)
-        digests.append(_digests(outputs.arrays))
+        digests.append(array_digests(outputs.arrays))
     unsteady = (name for name in _union(digests) if len({digest.get(name) for digest in digests}) > 1)
     return _Actual(outputs.arrays, digests[-1], min(durations_s), tuple(unsteady))
 
@@ -159,11 +170,12 @@ def _directory(project: Path, directory: str) -> Path:
     return project / directory
 
 
-def _digests(arrays: Arrays) -> dict[str, str]:
+def array_digests(arrays: Arrays) -> dict[str, str]:
+    """Return each array's digest by name."""
     return {name: array_digest(array) for name, array in arrays.items()}
 
 
-def _digest(digests: dict[str, str]) -> str:
+def digest_of(digests: dict[str, str]) -> str:
     """Return one digest for named digests."""
     lines = "".join(f"{name} {digest}\n" for name, digest in digests.items())
     return hashlib.sha256(lines.encode()).hexdigest()[:32]
