@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
 from precreg.paths import inside
@@ -36,44 +37,64 @@ class Suite(Struct, frozen=True):
         return f"{self.tier}/{self.file.suite}"
 
 
-class _Foundation(Struct, frozen=True):
-    """What suites/tolerances.yaml says: layers below those of every suite, and whether thresholds may loosen."""
+class Foundation(Struct, frozen=True):
+    """What all suites of a project stand on: the layers of suites/tolerances.yaml, and PRECISION_THRESHOLDS above."""
 
     default: tuple[Layer, ...] = ()
     tiers: dict[str, tuple[Layer, ...]] = {}
     categories: dict[str, tuple[Layer, ...]] = {}
     environments: tuple[Layer, ...] = ()
     looser_thresholds: bool = False
+    thresholds: dict[Tier, tuple[Layer, ...]] = {}
+
+    def pyramid(self, tier: Tier, category: str | None, own: Iterable[Layer]) -> tuple[Layer, ...]:
+        """Return every layer of a suite, or of whatever else has layers of its own, from the shipped ones up."""
+        return (
+            *SHIPPED,
+            *self.default,
+            *self.tiers.get(tier, ()),
+            *self.categories.get(category or "", ()),
+            *self.environments,
+            *own,
+            *self.thresholds.get(tier, ()),
+        )
 
 
 def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
     """Return the project's suites in order of their paths.
 
-    Raises UserError for the first mistake found: whatever reading YAML raises, unknown-key, missing-key, bad-value,
-    unknown-metric, unknown-dtype, unknown-standard, duplicate-suite; bad-thresholds for PRECISION_THRESHOLDS in
-    `environ`.
+    Raises UserError for the first mistake found: what `read_foundation` and `read_suite` raise, and duplicate-suite.
     """
-    foundation = _foundation(project)
-    thresholds = read_thresholds(environ.get(VARIABLE, ""), looser=foundation.looser_thresholds)
-    suites = [_suite(path, project, foundation, thresholds) for path in _suite_files(project)]
+    foundation = read_foundation(project, environ)
+    suites = [read_suite(path, project, foundation) for path in suite_files(project)]
     first: dict[str, Suite] = {}
     for suite in suites:
-        other = first.setdefault(suite.id, suite)
-        if other is not suite:
-            place = other.source.where("suite")
-            message = f"expected a name that is not taken but got suite={suite.file.suite}, as in {place}"
-            raise suite.source.error("duplicate-suite", message, "suite")
+        require_own_name(suite, first)
     return suites
 
 
-def _suite_files(project: Path) -> list[Path]:
+def suite_files(project: Path) -> list[Path]:
     """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails."""
     root = project / "suites"
     found = (path for pattern in ("*.yaml", "*.yml") for path in root.rglob(pattern))
     return sorted(path for path in found if path != project / TOLERANCES)
 
 
-def _suite(path: Path, project: Path, foundation: _Foundation, thresholds: dict[Tier, tuple[Layer, ...]]) -> Suite:
+def require_own_name(suite: Suite, first: dict[str, Suite]) -> None:
+    """Add a suite to those that were read first by their ids. Raises UserError (duplicate-suite)."""
+    other = first.setdefault(suite.id, suite)
+    if other.source.file != suite.source.file:
+        place = other.source.where("suite")
+        message = f"expected a name that is not taken but got suite={suite.file.suite}, as in {place}"
+        raise suite.source.error("duplicate-suite", message, "suite")
+
+
+def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
+    """Read one suite, whose path is below suites/ of the project.
+
+    Raises UserError: whatever reading YAML raises, unknown-key, missing-key, bad-value, unknown-metric,
+    unknown-dtype, unknown-standard, outside-project.
+    """
     shown = path.relative_to(project).as_posix()
     inside(project, shown, file=shown)
     tier = _tier(shown)
@@ -81,16 +102,8 @@ def _suite(path: Path, project: Path, foundation: _Foundation, thresholds: dict[
     file = convert(source, SuiteFile)
     _check_roles(source, file)
     _check_requirements(source, file.requires)
-    layers = (
-        *SHIPPED,
-        *foundation.default,
-        *foundation.tiers.get(tier, ()),
-        *foundation.categories.get(file.category or "", ()),
-        *foundation.environments,
-        *read_layers("suite", source, ("tolerance",), file.tolerance),
-        *thresholds.get(tier, ()),
-    )
-    return Suite(tier, shown.rpartition("/")[0], source, file, layers)
+    own = read_layers("suite", source, ("tolerance",), file.tolerance)
+    return Suite(tier, shown.rpartition("/")[0], source, file, foundation.pyramid(tier, file.category, own))
 
 
 def _tier(shown: str) -> Tier:
@@ -164,14 +177,24 @@ def _is_requirement(text: str) -> bool:
     return True
 
 
-def _foundation(project: Path) -> _Foundation:
+def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> Foundation:
+    """Read suites/tolerances.yaml, and PRECISION_THRESHOLDS of `environ`.
+
+    Raises UserError as reading a suite does, and bad-thresholds.
+    """
+    written = _tolerances(project)
+    thresholds = read_thresholds(environ.get(VARIABLE, ""), looser=written.looser_thresholds)
+    return replace(written, thresholds=thresholds)
+
+
+def _tolerances(project: Path) -> Foundation:
     path = project / TOLERANCES
     if not path.exists():
-        return _Foundation()
+        return Foundation()
     inside(project, TOLERANCES, file=TOLERANCES)
     source = read(path, TOLERANCES)
     if source.data is None:
-        return _Foundation()
+        return Foundation()
     file = convert(source, TolerancesFile)
     expect_mapping(source, file.tiers, "tiers")
     for name in file.tiers:
@@ -179,7 +202,7 @@ def _foundation(project: Path) -> _Foundation:
             message = f"expected one of {', '.join(TIERS)} but got tier={name}{nearest(name, TIERS)}"
             raise source.error("unknown-key", message, "tiers", name)
     expect_mapping(source, file.environments, "environments")
-    return _Foundation(
+    return Foundation(
         tuple(read_layers("default", source, ("default",), file.default)),
         _by_name("tier", source, "tiers", file.tiers),
         _by_name("category", source, "categories", file.categories),

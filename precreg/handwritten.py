@@ -1,0 +1,125 @@
+"""Cases that hand-written tests define, one per check: named after the test, and measured like any other case.
+
+A test brings its own arrays, so there is nothing to draw and nothing to call; from there on the road is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+
+from precreg.errors import UserError
+from precreg.records import HANDWRITTEN
+from precreg.types import Case, Computation, Layer, Location, Outcome, Role, Tier
+from precreg.yaml_source import Source
+
+DEFINITION = f"{HANDWRITTEN}1"
+"""What the definitions begin with; the number is raised when their rule changes."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]|^[.+-]")
+
+
+class Check(Struct, frozen=True):
+    """One check of one test: whose it is, where it stands, and what is asked of it.
+
+    `module` is the test's file without its ending, relative to the project (or to wherever the tests are rooted);
+    `test` the classes, function and parameters within it, joined with points. `name` tells the checks of one test
+    apart. `tolerance` is what a suite may say under that key.
+    """
+
+    module: str
+    test: str
+    source: Location
+    role: Role
+    name: str = ""
+    tier: Tier = "unit"
+    category: str | None = None
+    tolerance: dict[str, Any] = {}
+    exact: bool = False
+
+    @property
+    def suite(self) -> str:
+        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax."""
+        return _UNSAFE.sub(lambda odd: f"+{ord(odd[0]):x}", self.module.replace("/", "."))
+
+    @property
+    def case(self) -> str:
+        """Return the test, with the name of the check where it has one."""
+        return f"{self.test}-{self.name}" if self.name else self.test
+
+    @property
+    def id(self) -> str:
+        """Return tier/suite/case."""
+        return f"{self.tier}/{self.suite}/{self.case}"
+
+    @property
+    def settings(self) -> Source:
+        """Return the tolerance as if it had been read from a file: every line is that of the check."""
+        return Source(self.source.file, {"tolerance": self.tolerance}, {(): self.source.line})
+
+
+def require_name(check: Check) -> None:
+    """Raise UserError (bad-value) for a check whose name could not be part of a case's."""
+    if check.name and not _NAME.fullmatch(check.name):
+        message = f"expected a name of letters, digits and _ . + - but got name={check.name!r}"
+        raise UserError("bad-value", message, file=check.source.file, line=check.source.line)
+
+
+def case_of(check: Check, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:
+    """Return the case that a check defines. Of its inputs, names, dtypes and shapes are part of the definition."""
+    definition = _definition(check, inputs)
+    computed = Computation("pytest", f"{check.module}::{check.test}")
+    return Case(
+        id=check.id,
+        tier=check.tier,
+        suite=check.suite,
+        name=check.case,
+        source=check.source,
+        definition=definition,
+        baseline_id=check.id,
+        baseline_definition=definition,
+        directory=check.source.file.rpartition("/")[0],
+        subject=computed,
+        oracle=computed,
+        role=check.role,
+        inputs={},
+        params={},
+        parameters={},
+        layers=layers,
+        exact=check.exact,
+        category=check.category,
+    )
+
+
+def measured(case: Case, actual: object, oracle: object, inputs: Mapping[str, Any], chain: tuple[str, ...]) -> Outcome:
+    """Measure what a test computed: arrays, dicts of arrays by output, or tuples of them, on either side.
+
+    Inputs are known by their digest alone; a case without inputs has that of none.
+
+    Raises:
+        UserError: bad-outputs.
+    """
+    from precreg.execute.case_run import array_digests, digest_of, held_against
+    from precreg.subject.outputs import normalise
+    from precreg.types import Execution
+
+    got, expected = normalise(actual), normalise(oracle)
+    comparisons, missing = held_against(case, 0, got, expected, chain)
+    execution = Execution(
+        inputs=(digest_of(array_digests(dict(inputs))),),
+        outputs={name: (digest,) for name, digest in array_digests(got).items()},
+    )
+    return Outcome(case.id, case.definition, execution, tuple(comparisons), tuple(missing))
+
+
+def _definition(check: Check, inputs: Mapping[str, Any]) -> str:
+    shapes = {name: [array.dtype.name, list(array.shape)] for name, array in inputs.items()}
+    content = {"case": check.id, "role": check.role, "inputs": shapes}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"{DEFINITION}:{sha256(text.encode()).hexdigest()[:32]}"
