@@ -122,6 +122,22 @@ def in_repository(project):
     return project.run("list", "--changed-since", "mian")
 
 
+def beside_another_hook(project):
+    subprocess.run(["git", "init", "-q", project.root], check=True)
+    project.write(".git/hooks/pre-push", "#!/bin/sh\n")
+    return project.run("hook", "install")
+
+
+def without_a_place_for_worktrees(project):
+    git = ["git", "-C", project.root, "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *arguments], check=True)
+    project.write("suites/unit/kernels.py", "")
+    project.write(".git/worktrees", "in the way")
+    project.monkeypatch.setenv("PRE_COMMIT", "1")
+    return project.run("hook", "run")
+
+
 def in_ci(project):
     project.monkeypatch.setenv("CI", "true")
     return project.run("baseline", "accept", "--all", "--reason", "first version")
@@ -187,6 +203,9 @@ SCENARIOS = {
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,
     "unknown-revision": in_repository,
+    "hook-exists": beside_another_hook,
+    "not-a-push": command("hook", "run"),
+    "no-checkout": without_a_place_for_worktrees,
     "nothing-selected": command("run", "medain"),
     "unknown-case": command("explain", "unit/mean/float61"),
     "accept-in-ci": in_ci,

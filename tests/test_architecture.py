@@ -15,7 +15,7 @@ LEVELS = (
     ("types",),
     ("records",),
     ("arith", "arrayfile", "kinds", "paths", "writing", "ci", "yaml_source"),
-    ("inputs",),
+    ("inputs", "prepush"),
     ("measure",),
     ("tolerance",),
     ("subject", "suite"),

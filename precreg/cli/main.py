@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "list": "Show the cases.",
     "explain": "Show where every setting of one case comes from.",
     "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
+    "hook": "Check what is pushed before it is: install, uninstall, run.",
     "report": "Make the reports again from run records; several shards become one.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }

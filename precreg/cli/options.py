@@ -20,7 +20,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run."""
+    """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run.
+
+    `changed` are the files that changed since `asked.changed_since`, relative to the project, where they are known.
+    """
 
     asked: Asked
     shard: tuple[int, int] | None
@@ -32,3 +35,4 @@ class RunOptions:
     output: Path | None
     junit_dialect: Literal["gitlab", "strict"]
     verbose: bool
+    changed: frozenset[str] | None = None

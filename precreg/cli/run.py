@@ -33,9 +33,10 @@ def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any)
     A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
     """
     project = find_project(given)
-    options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, **others)
     since = asked.changed_since
-    if since is not None and options.shard is None and not changed_files(project, since):
+    changed = None if since is None else frozenset(changed_files(project, since))
+    options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, changed=changed, **others)
+    if changed is not None and not changed and options.shard is None:
         click.echo(f"nothing changed since {since}: no case to run")
         return
     from precreg.cli.running import run_and_report

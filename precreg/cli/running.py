@@ -81,7 +81,7 @@ def _selection(options: RunOptions) -> dict[str, Any]:
 
 def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]:
     """Return the selected cases of this shard; to select none is a mistake unless a change selects them."""
-    cases = selected(project, every, options.asked)
+    cases = selected(project, every, options.asked, options.changed)
     if not cases and options.asked.changed_since is None:
         raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
     return cases if options.shard is None else shard(cases, *options.shard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +61,11 @@ def reports_folder(project: Path) -> Path:
     return Path(os.path.relpath(project / "reports"))
 
 
-def selected(project: Path, every: list[Case], asked: Asked) -> list[Case]:
-    """Return the cases that the options name, in their order. Raises UserError for a name that no case has."""
+def selected(project: Path, every: list[Case], asked: Asked, changed: Set[str] | None = None) -> list[Case]:
+    """Return the cases that the options name, in their order. Raises UserError for a name that no case has.
+
+    `changed` are the files that changed since the revision asked for; without them git is asked.
+    """
     from precreg.suite.dependencies import touched
     from precreg.suite.select import Selection, select
     from precreg.vcs import changed_files
@@ -70,7 +73,7 @@ def selected(project: Path, every: list[Case], asked: Asked) -> list[Case]:
     cases = select(every, Selection(asked.tiers, asked.suites, asked.patterns, asked.tags))
     if asked.changed_since is None:
         return cases
-    return touched(cases, changed_files(project, asked.changed_since), project)
+    return touched(cases, changed_files(project, asked.changed_since) if changed is None else changed, project)
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:

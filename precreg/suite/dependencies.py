@@ -8,7 +8,7 @@ module that was there and is removed changes the case. A file that a function op
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from os.path import isfile
 from pathlib import Path
@@ -19,7 +19,7 @@ from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case, Computation
 
 
-def touched(cases: Sequence[Case], changed: set[str], project: Path) -> list[Case]:
+def touched(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
     """Return the cases that depend on a changed file, or whose baseline changed; paths are relative to the project."""
     accepted = {path.partition("/")[2].partition("/")[2] for path in changed if path.startswith("baselines/")}
     return [

@@ -1,5 +1,20 @@
 """The only room that knows git: where the project stands, what changed since, and what a push brings."""
 
-from precreg.vcs.repository import author, changed_files, state
+from precreg.vcs.checkout import checkout, leave_the_hook
+from precreg.vcs.push import brought, commits, has, hooks_folder, independent, top
+from precreg.vcs.repository import author, changed_files, folder, state
 
-__all__ = ["author", "changed_files", "state"]
+__all__ = [
+    "author",
+    "brought",
+    "changed_files",
+    "folder",
+    "checkout",
+    "commits",
+    "has",
+    "hooks_folder",
+    "independent",
+    "leave_the_hook",
+    "state",
+    "top",
+]

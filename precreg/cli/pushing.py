@@ -1,0 +1,140 @@
+"""What the check before a push does: find what is pushed, and run the cases that it touches as it was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os.path import realpath
+from pathlib import Path
+
+import click
+
+from precreg import vcs
+from precreg.cli.options import Asked, RunOptions
+from precreg.prepush.pushes import Push, Tip, tips
+from precreg.suite.relevant import can_matter
+
+Changed = set[str] | None
+"""Files of the project that a push changes; None stands for all: the remote has nothing of it."""
+
+
+def check(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
+    """Run what the pushes touch, commit by commit; return the exit code of the first that must not be pushed, or 0.
+
+    `root` is the top of the working tree, `folder` the project's folder in it.
+    """
+    for tip, changed in _bringing(root, folder, pushes, remote):
+        code = _checked(root, folder, tip, changed, remote)
+        if code != 0:
+            click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify goes around this", err=True)
+            return code
+    return 0
+
+
+def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, Changed]]:
+    """Yield the commits that bring a change to the project's files, with the changed files."""
+    untouched = True
+    for tip in _tips(root, pushes):
+        changed = _changed(root, folder, tip, remote)
+        if changed is None or any(map(can_matter, changed)):
+            untouched = False
+            if vcs.has(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
+                yield tip, changed
+            else:
+                click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
+    if untouched:
+        click.echo("precreg: no case depends on what is pushed", err=True)
+
+
+def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
+    """Return the commits to look at: a tag on the way to another commit that is pushed is part of that."""
+    found = tips(pushes, vcs.commits(root, {push.revision for push in pushes} - {""}))
+    if len(found) > 1 and any(tip.is_tag for tip in found):
+        last = vcs.independent(root, [tip.commit for tip in found])
+        return [tip for tip in found if not tip.is_tag or tip.commit in last]
+    return found
+
+
+def _changed(root: Path, folder: str, tip: Tip, remote: str) -> Changed:
+    every: set[str] = set()
+    for before in dict.fromkeys(tip.before):
+        changed = vcs.brought(root, folder, tip.commit, before, remote)
+        if changed is None:
+            return None
+        every |= changed
+    return every
+
+
+def _checked(root: Path, folder: str, tip: Tip, changed: Changed, remote: str) -> int:
+    """Run in place where the working tree has the commit's files, otherwise in a checkout of the commit."""
+    project = root / folder
+    if _has_files_of(project, tip.commit):
+        return _run(project, changed, remote, tip)
+    with vcs.checkout(root, tip.commit) as tree:
+        other = Path(realpath(tree / folder))
+        where = " in a temporary checkout, because the working tree has other files"
+        try:
+            return _run(other, changed, remote, tip, where=where, reports=project / "reports")
+        finally:
+            _bring_proposals(other, project)
+
+
+def _has_files_of(project: Path, commit: str) -> bool:
+    return (project / "suites").is_dir() and not any(map(can_matter, vcs.changed_files(project, commit)))
+
+
+def _run(
+    project: Path, changed: Changed, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
+) -> int:
+    from precreg.suite.dependencies import touched
+    from precreg.suite.expand import load_cases
+
+    cases = load_cases(project)
+    number = len(cases if changed is None else touched(cases, changed, project))
+    if number == 0:
+        click.echo(f"precreg: no case depends on what is pushed ({_named(tip)})", err=True)
+        return 0
+    click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
+    from precreg.cli.running import run_and_report
+
+    return run_and_report(project, _options(changed, remote, reports))
+
+
+def _options(changed: Changed, remote: str, reports: Path | None) -> RunOptions:
+    """Run like `precreg run` of a person without options, wherever this is: a person pushes, CI or not."""
+    from os import environ
+    from os.path import relpath
+
+    since = None if changed is None else f"what {remote or 'the remote'} has"
+    return RunOptions(
+        Asked((), (), (), (), since),
+        shard=None,
+        jobs=None,
+        resume=False,
+        ci=False,
+        require=False,
+        environment=environ.get("PRECREG_ENVIRONMENT") or None,
+        output=None if reports is None else Path(relpath(reports)),
+        junit_dialect="gitlab",
+        verbose=False,
+        changed=None if changed is None else frozenset(changed),
+    )
+
+
+def _bring_proposals(checked: Path, project: Path) -> None:
+    """Let what a checkout proposes be accepted in the project, except where a proposal of the project's own waits."""
+    from precreg.baseline.proposal import pending, replace_proposals
+    from precreg.baseline.write import locked
+
+    found = pending(checked)
+    if found and (project / "suites").is_dir():
+        with locked(project):
+            waiting = pending(project)
+            replace_proposals(project, {id: proposal for id, proposal in found.items() if id not in waiting})
+
+
+def _named(tip: Tip) -> str:
+    return f"{tip.commit[:8]}, {', '.join(_short(tip.targets))}"
+
+
+def _short(targets: Iterable[str]) -> list[str]:
+    return [target.removeprefix("refs/heads/").removeprefix("refs/") for target in targets]

@@ -1,0 +1,67 @@
+"""What a push brings that the remote does not have, and where hooks are kept. Only the command git is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from precreg.errors import UserError
+from precreg.vcs.command import git, require_readable
+
+
+def top(folder: Path) -> Path:
+    """Return the top of the working tree that a folder is in. Raises UserError (no-git), also in a bare repository."""
+    asked = git(folder, "rev-parse", "--show-toplevel")
+    if asked.returncode == 0:
+        return Path(asked.stdout.removesuffix("\n"))
+    require_readable(folder)
+    raise UserError("no-git", f"expected a working tree at {folder}, but git says: {asked.stderr.strip()}")
+
+
+def hooks_folder(root: Path) -> Path:
+    """Return where git looks for hooks of the repository whose working tree begins at `root`."""
+    return root / git(root, "rev-parse", "--git-path", "hooks").stdout.removesuffix("\n")
+
+
+def commits(root: Path, revisions: Iterable[str]) -> dict[str, str]:
+    """Return the commit of every revision that means one; a tag may mean a file, and has none."""
+    found = ((name, git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) for name in revisions)
+    return {name: answer.stdout.strip() for name, answer in found if answer.returncode == 0}
+
+
+def independent(root: Path, names: Iterable[str]) -> set[str]:
+    """Return those commits that are no ancestor of another of them."""
+    return set(git(root, "merge-base", "--independent", *names).stdout.split())
+
+
+def has(root: Path, commit: str, path: str) -> bool:
+    """Tell whether a commit has a file or folder; the path is relative to the top."""
+    return git(root, "cat-file", "-e", f"{commit}:{path}").returncode == 0
+
+
+def brought(root: Path, folder: str, commit: str, before: str, remote: str) -> set[str] | None:
+    """Return the files below a folder in which a commit differs from what the remote has, relative to the folder.
+
+    That is what the ref has there now, or, for a new ref and for one that somebody else moved, where the commit
+    leaves the branches that were fetched from the remote. None stands for all files: the remote has nothing of it.
+    """
+    if before:
+        there = _different(root, folder, before, commit)
+        if there is not None:
+            return there
+    new = git(root, "rev-list", "--boundary", commit, "--not", f"--remotes={remote}").stdout.split()
+    if not new:
+        return set()
+    left = next((name[1:] for name in new if name.startswith("-")), None)
+    return None if left is None else _different(root, folder, left, commit)
+
+
+def _different(root: Path, folder: str, before: str, after: str) -> set[str] | None:
+    """Return the files in which two commits differ; None where the first is not in this repository."""
+    asked = git(
+        root, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, "--", f":(literal){folder}"
+    )
+    if asked.returncode != 0:
+        return None
+    prefix = "" if folder == "." else f"{folder}/"
+    return {path.removeprefix(prefix) for path in asked.stdout.split("\0")} - {""}
