@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from precreg.errors import UserError
 
@@ -43,22 +44,25 @@ def replace_file(path: Path, content: bytes) -> None:
 
     The folder must be there. Two processes that replace one file at once do not mix their contents. Raises OSError.
     """
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open what becomes the new content of a file, as `replace_file` does, once all of it is written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _write_through(temporary, content)
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def flush_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
     "hook": "Check what is pushed before it is: install, uninstall, run.",
     "report": "Make the reports again from run records; several shards become one.",
+    "history": "Keep runs over time: add, list, export, import, prune.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }
 

@@ -39,7 +39,7 @@ def new_run(record: RunRecord, states: Mapping[str, State]) -> NewRun:
     git = record.git
     return NewRun(
         identity=_identity(record, states),
-        started=_in_utc(record.started),
+        started=in_utc(record.started),
         commit="" if git is None else git.commit,
         branch="" if git is None else git.branch,
         dirty=git is not None and git.dirty,
@@ -62,10 +62,11 @@ def _identity(record: RunRecord, states: Mapping[str, State]) -> str:
     return digest.hexdigest()
 
 
-def _in_utc(started: str) -> str:
+def in_utc(started: str) -> str:
+    """Write a time so that texts are in the order of times. Raises UserError (unreadable-record) if it is none."""
     try:
         return datetime.fromisoformat(started).astimezone(UTC).isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         message = f"expected a time such as 2026-11-21T03:00:00+00:00 but got started={started!r}"
         raise UserError("unreadable-record", message) from None
 
@@ -77,9 +78,10 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, State]) ->
     number: int = connection.execute(select(HISTORY.c.next_number)).scalar_one()
     connection.execute(update(HISTORY).values(next_number=number + 1))
     later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
-    ids = _case_ids(connection, states)
-    _write_run(connection, run, number, Scope.of(ids.values()))
+    ids = case_ids(connection)
+    add_cases(connection, ids, states)
     by_id = {ids[name]: state for name, state in states.items()}
+    write_run(connection, run, number, Scope.of(by_id))
     if later:
         _add_before(connection, run.environment, number, by_id, later)
     else:
@@ -87,7 +89,8 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, State]) ->
     return number
 
 
-def _write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
+def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
+    """Write the row of a run, and its scope unless a run of that scope is there."""
     packed = scope.packed()
     digest = blake2b(packed, digest_size=16).hexdigest()
     if connection.execute(select(SCOPES.c.digest).where(SCOPES.c.digest == digest)).first() is None:
@@ -98,13 +101,16 @@ def _write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -
     connection.execute(insert(RUNS).values(values))
 
 
-def _case_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the id of each case, new ones for those that the history does not know yet."""
-    known = {name: id for id, name in connection.execute(select(CASES.c.id, CASES.c.name))}
-    first = max(known.values(), default=0) + 1
-    new = {name: id for id, name in enumerate(sorted(set(names) - known.keys()), first)}
+def case_ids(connection: Connection) -> dict[str, int]:
+    """Return the id of every case that the history knows, by name."""
+    return {name: id for id, name in connection.execute(select(CASES.c.id, CASES.c.name))}
+
+
+def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
+    """Give each case that the history does not know an id, and put it into `ids`, which has those that it knows."""
+    new = {name: id for id, name in enumerate(sorted(set(names) - ids.keys()), max(ids.values(), default=0) + 1)}
     _insert_all(connection, CASES, [{"id": id, "name": name} for name, id in new.items()])
-    return {name: known.get(name) or new[name] for name in names}
+    ids.update(new)
 
 
 def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, State]) -> None:
@@ -155,10 +161,11 @@ def write_rows(
     _insert_all(connection, CHANGES, new)
 
 
-def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes]) -> None:
-    """Set the digests of some cases' states at the last run that ran them."""
+def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes | None]) -> None:
+    """Set the digests of some cases' states at the last run that ran them; None where no run has."""
     _delete_all(connection, LATEST, _in(LATEST, environment), [{"of_case": case} for case in digests])
-    rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in digests.items()]
+    some = ((case, digest) for case, digest in digests.items() if digest is not None)
+    rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in some]
     _insert_all(connection, LATEST, rows)
 
 

@@ -61,11 +61,10 @@ def coded(states: Rows[T]) -> Rows[T]:
     return rows
 
 
-def state_at(rows: Rows[T], position: int) -> T | None:
-    """Return the state of the last row at or before a position; None before the first."""
-    positions = sorted(rows)
-    found = bisect_right(positions, position)
-    return rows[positions[found - 1]] if found else None
+def expanded(rows: Rows[T], ran: Iterable[int]) -> Rows[T]:
+    """Return the state at each of the positions, which are in order; none is before the first row."""
+    changes = sorted(rows)
+    return {position: rows[changes[bisect_right(changes, position) - 1]] for position in ran}
 
 
 def inserted(rows: Rows[T], position: int, state: T, following: int | None) -> Rows[T]:
@@ -74,9 +73,8 @@ def inserted(rows: Rows[T], position: int, state: T, following: int | None) -> R
     `following` is the position of the next run that ran the case: it has relied on the state before.
     """
     added = {position: state}
-    before = state_at(rows, position)
-    if following is not None and before is not None:
-        added[following] = rows.get(following, before)
+    if following is not None:
+        added |= expanded(rows, [following])
     return coded(rows | added)
 
 

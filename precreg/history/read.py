@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from precreg.errors import UserError
-from precreg.history.coding import Rows, Scope
+from precreg.history.coding import Rows, Scope, expanded
 from precreg.history.series import Point, Run, Series
 from precreg.history.state import Kept, decoded
 from precreg.history.tables import CASES, CHANGES, RUNS, SCOPES
@@ -82,7 +82,8 @@ def every_series(
         rows = rows_of(connection, environment, part, positions)
         for case in part:
             ran = [position for position in range(start, len(order)) if case in scopes[order[position]]]
-            yield from _series(names[case], states_at(rows.get(case, {}), ran), order)
+            kept = {position: decoded(state) for position, state in rows.get(case, {}).items()}
+            yield from _series(names[case], expanded(kept, ran), order)
 
 
 def _position(order: Sequence[int], since: int | None, environment: str) -> int:
@@ -98,24 +99,8 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(pattern in name or fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def states_at(rows: Rows[str], positions: Sequence[int]) -> dict[int, Kept]:
-    """Return the state of a case at each of the positions, which are in order; each row is decoded once."""
-    changes = sorted(rows)
-    found: dict[int, Kept] = {}
-    state, used = None, 0
-    for position in positions:
-        reached = used
-        while reached < len(changes) and changes[reached] <= position:
-            reached += 1
-        if reached > used or state is None:
-            state, used = decoded(rows[changes[reached - 1]]), reached
-        found[position] = state
-    return found
-
-
 def _series(case: str, states: Mapping[int, Kept], order: Sequence[int]) -> Iterator[Series]:
-    definition = next((state.definition for state in reversed(list(states.values()))), None)
-    alike = {place: state for place, state in states.items() if state.definition == definition}
+    alike = {place: state for place, state in states.items() if state.definition == states[max(states)].definition}
     pairs = {
         (output, metric) for state in alike.values() for output, found in state.outputs.items() for metric in found
     }

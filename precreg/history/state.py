@@ -34,8 +34,13 @@ class State(NamedTuple):
     @classmethod
     def of(cls, kept: Kept) -> State:
         """Encode; floats are the shortest text that reads back as the same float64."""
-        encoded = msgspec.json.encode(kept)
-        return cls(blake2b(encoded, digest_size=16).digest(), encoded.decode())
+        text = msgspec.json.encode(kept).decode()
+        return cls(digest_of(text), text)
+
+
+def digest_of(text: str) -> bytes:
+    """Return the digest of a state that was encoded."""
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def decoded(text: str) -> Kept:

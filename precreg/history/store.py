@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from sqlalchemy import Connection, insert, inspect, select
 
 from precreg.errors import UserError
-from precreg.history.add import add_run, new_run
+from precreg.history.add import add_run, in_utc, new_run
 from precreg.history.database import Database, database
+from precreg.history.exchange import Export, exported
+from precreg.history.prune import remove_runs, to_remove
 from precreg.history.read import every_series, stored_runs
 from precreg.history.series import Run, Series
 from precreg.history.state import states
 from precreg.history.tables import HISTORY, METADATA, SCHEMA
+from precreg.history.unite import unite
 from precreg.records import RunRecord
 
 WAIT_S = 60.0
@@ -111,3 +114,44 @@ class History:
         """
         with self._database.reading() as connection:
             yield from every_series(connection, environment, since, cases)
+
+    def export(self) -> Iterator[bytes]:
+        """Yield the history as lines of JSON, read from one state of it; iterate to the end, or close."""
+        with self._database.reading() as connection:
+            yield from exported(connection, self._project)
+
+    def import_lines(self, lines: Iterable[bytes], shown: str) -> int:
+        """Add the runs of an export that are not here yet, all or none, and return how many.
+
+        `shown` names the export in errors.
+
+        Raises:
+            UserError: unreadable-history, future-schema, other-project, locked, not-writable.
+        """
+        export = Export(lines, shown)
+        if export.header.project != self._project:
+            message = f"expected an export of {self._project} but got project={export.header.project}"
+            raise UserError("other-project", message, file=shown)
+        with self._database.writing() as connection:
+            return unite(connection, export)
+
+    def prune(
+        self, *, before: str | None = None, keep: int | None = None, keep_commits: Collection[str] = ()
+    ) -> tuple[Run, ...]:
+        """Remove runs, all or none, and return them; the series of those that stay do not change.
+
+        Removed is what started before a time (ISO 8601; None for any), except the newest `keep` runs of each
+        environment and the runs of the commits.
+
+        Raises:
+            ValueError: with neither `before` nor a positive `keep`.
+            UserError: locked, not-writable.
+        """
+        if before is None and not keep:
+            raise ValueError("expected a time, or a number of runs to keep")
+        with self._database.writing() as connection:
+            gone = to_remove(stored_runs(connection), before and in_utc(before), keep, keep_commits)
+            remove_runs(connection, gone)
+        if gone:
+            self._database.compact()
+        return tuple(gone)

@@ -1,0 +1,159 @@
+"""`precreg history`: runs are kept, shown, carried elsewhere and removed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from precreg.cli.history_place import history_option, open_project_history
+from precreg.cli.selecting import find_project
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.history.series import Run
+
+
+@click.group("history")
+def command() -> None:
+    """Keep runs over time. Of each case only what changed since the run before is stored."""
+
+
+@command.command("add")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--create", is_flag=True, help="Begin a history where there is none.")
+@history_option
+@click.pass_obj
+def add(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
+    """Keep a run. RUN is a record.json or a folder that has one; several are the shards of one run."""
+    from precreg.report.record import merge, read, require_every_shard
+
+    project = find_project(given)
+    records = [read(run / "record.json" if run.is_dir() else run) for run in runs]
+    require_every_shard(records)
+    record = merge(records)
+    with open_project_history(project, place, create=create) as history:
+        number = history.add(record)
+    click.echo("nothing added: the history has this run already" if number is None else f"added as run {number}")
+
+
+@command.command("list")
+@click.option("--environment", metavar="LABEL", help="Only the runs of this environment.")
+@history_option
+@click.pass_obj
+def list_(given: Path | None, /, environment: str | None, place: str | None) -> None:
+    """Show the runs in the order in which they started, and where their environment became another one."""
+    with open_project_history(find_project(given), place) as history:
+        runs = history.runs(environment)
+    for line in _listed(runs):
+        click.echo(line)
+    click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+
+
+def _listed(runs: Iterable[Run]) -> Iterator[str]:
+    before: dict[str, Run] = {}
+    for run in runs:
+        commit = f"{run.commit[:8] or 'no commit'}{' and changes' if run.dirty else ''}"
+        place = f"{commit} on {run.branch}" if run.branch else commit
+        yield f"{run.number:>5}  {run.started}  {run.environment}  {place}, exit code {run.exit_code}"
+        last = before.get(run.environment)
+        if last is not None and last.fingerprint != run.fingerprint:
+            yield f"{'':7}another environment than run {last.number}: {'; '.join(_changed(last.facts, run.facts))}"
+        before[run.environment] = run
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
+
+
+@command.command("export")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@history_option
+@click.pass_obj
+def export(given: Path | None, /, file: Path | None, place: str | None) -> None:
+    """Write the whole history as JSON Lines, to FILE or to standard output."""
+    from precreg.writing import replacing, writing
+
+    with open_project_history(find_project(given), place) as history:
+        if file is None:
+            sys.stdout.buffer.writelines(history.export())
+        else:
+            with writing(str(file)), replacing(file) as stream:
+                stream.writelines(history.export())
+
+
+@command.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--create", is_flag=True, help="Begin a history where there is none.")
+@history_option
+@click.pass_obj
+def import_(given: Path | None, /, files: tuple[Path, ...], create: bool, place: str | None) -> None:
+    """Add the runs of exports that are not there yet; - is standard input. What is there stays."""
+    with open_project_history(find_project(given), place, create=create) as history:
+        for file in files:
+            with _opened(file) as lines:
+                added = history.import_lines(lines, str(file))
+            click.echo(f"{file}: {added} {'run' if added == 1 else 'runs'} added")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[bytes]]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as problem:
+        message = f"expected an export of a history, but: {problem.strerror or problem}"
+        raise UserError("missing-file", message, file=str(file)) from problem
+    with stream:
+        yield stream
+
+
+@command.command("prune")
+@click.option("--before", metavar="DATE", help="Remove runs that started before this day, or this time, in UTC.")
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N runs of each environment.")
+@click.option("--keep-commit", "revisions", multiple=True, metavar="REVISION", help="Keep the runs of this commit.")
+@history_option
+@click.pass_obj
+def prune(
+    given: Path | None, /, before: str | None, keep: int | None, revisions: tuple[str, ...], place: str | None
+) -> None:
+    """Remove old runs; the figures of those that stay do not change. With both options the newest N stay, too."""
+    if before is None and keep is None:
+        raise click.UsageError("expected --before DATE or --keep N, or both")
+    project = find_project(given)
+    moment = None if before is None else _moment(before)
+    with open_project_history(project, place) as history:
+        commits = _commits(project, revisions, {run.commit for run in history.runs()})
+        removed = history.prune(before=moment, keep=keep, keep_commits=commits)
+    for run in removed:
+        click.echo(f"removed run {run.number} of {run.started}")
+    click.echo(f"{len(removed)} removed")
+
+
+def _moment(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError("bad-value", f"expected a day such as 2026-11-21 but got before={text}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[str]:
+    """Return the commits that revisions name; one without a run would keep nothing, so it is a mistake."""
+    from precreg.vcs.command import commit_of
+
+    commits = {revision: commit_of(project, revision) for revision in revisions}
+    for revision, commit in commits.items():
+        if commit not in known:
+            message = f"expected a revision that a run of the history is of but got keep-commit={revision}"
+            raise UserError("bad-value", f"{message} ({commit[:8]})")
+    return set(commits.values())
