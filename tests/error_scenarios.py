@@ -1,6 +1,7 @@
 """How to meet each error of docs/errors.md: a small project, what is done wrong in it, and the command that says so."""
 
 import fcntl
+import json
 import shutil
 import subprocess
 import tempfile
@@ -164,6 +165,13 @@ def from_two_environments(project):
     return project.run("report", "reports/cpu", "reports/npu")
 
 
+def of_another_project(project):
+    project.run("run", "--jobs", "0")
+    record = json.loads((project.root / "reports/record.json").read_text())
+    project.write("reports/record.json", json.dumps(record | {"project": "other"}))
+    return project.run("history", "add", "--create", "reports")
+
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -217,5 +225,9 @@ SCENARIOS = {
     "operating-system": command("--project", "x" * 300, "list"),
     "bad-shard": command("run", "--shard", "4/3"),
     "mixed-records": from_two_environments,
+    "missing-history": command("history", "list"),
+    "other-project": of_another_project,
+    "history-unavailable": written(".precreg/history.sqlite", "no database, " * 1000, "history", "list"),
+    "unreadable-history": written("history.jsonl", "", "history", "import", "--create", "history.jsonl"),
 }
 """By slug, in the order of ADVICE."""

@@ -50,7 +50,14 @@ def sections(text):
 def run(tmp_path, monkeypatch, capsys):
     """Return a function that runs `precreg ARGUMENTS` in this process, and returns all it prints."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CI", "CI_NODE_INDEX", "CI_NODE_TOTAL", "PRECREG_ENVIRONMENT", "PRECISION_THRESHOLDS"):
+    for name in (
+        "CI",
+        "CI_NODE_INDEX",
+        "CI_NODE_TOTAL",
+        "PRECREG_ENVIRONMENT",
+        "PRECREG_HISTORY",
+        "PRECISION_THRESHOLDS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LC_ALL", "C")
 
