@@ -108,3 +108,5 @@ class RunRecord(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     """What to look at: tolerances that hold nothing or cannot hold, what git refused, what could not be written."""
     exit_code: int = 0
+    folder: str = ""
+    """Where the project is in its repository: a path from the repository's root, empty if it is the root itself."""

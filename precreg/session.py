@@ -15,10 +15,11 @@ from precreg.baseline.store import Baselines
 from precreg.errors import UserError
 from precreg.execute.environment import detect
 from precreg.execute.failure import encodable
-from precreg.pipeline import warnings
-from precreg.records import RECORD_SCHEMA, CaseResult, GitState, RunRecord, is_handwritten
-from precreg.types import Case, Reason
+from precreg.pipeline import judged, warnings
+from precreg.records import RECORD_SCHEMA, Baseline, CaseResult, GitState, RunRecord, is_handwritten
+from precreg.types import Case, Outcome, Reason
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
+from precreg.verdict.judge import Policy
 
 
 def begin(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:
@@ -37,6 +38,7 @@ def begin(project: Path, selection: dict[str, Any], *, environment: str | None, 
         git=git,
         selection={name: value for name, value in selection.items() if value},
         ci=ci,
+        folder=encodable(vcs.folder(project)),
         results=(),
         warnings=refused,
     )
@@ -79,6 +81,29 @@ def gone(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[str]:
     """Return the ids of proposals that no case of the project has any more; those of hand-written tests stay."""
     known = {case.id for case in every}
     return {id for id, proposal in waiting.items() if id not in known and not is_handwritten(proposal.entry.definition)}
+
+
+class Judge:
+    """Judges the cases of one project one by one, in this process; every file of baselines is read once."""
+
+    def __init__(self, project: Path, *, environment: str | None, ci: bool) -> None:
+        """Detect the environment as `detect` does. Raises UserError (bad-value)."""
+        self.project, self.policy = project, Policy(ci=ci)
+        self.environment, self.baselines = detect(environment), Baselines(project)
+
+    def run(self, case: Case) -> CaseResult:
+        """Run a case unprotected, measure it and judge it. A timeout is not enforced."""
+        from precreg.execute.in_process import run_in_process
+
+        return self.judge(case, next(run_in_process([case], self.project, self.environment.chain)))
+
+    def judge(self, case: Case, outcome: Outcome) -> CaseResult:
+        """Judge what was measured. Raises UserError for baselines that cannot be read."""
+        return judged(case, self.baseline(case), outcome, self.environment, self.policy)
+
+    def baseline(self, case: Case) -> Baseline | None:
+        """Look up what was accepted of a case."""
+        return self.baselines.lookup(case.baseline_id, self.environment.chain)
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[str, ...]]:

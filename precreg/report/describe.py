@@ -9,8 +9,9 @@ from math import inf
 from typing import NamedTuple
 
 from precreg.measure.metrics import METRICS
-from precreg.records import CaseResult, GitState, RunRecord
+from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
 from precreg.report.numbers import apart, figure
+from precreg.report.selection import said
 from precreg.types import Finding, Reason, Status, Verdict
 
 LABELS: dict[Status, str] = {
@@ -70,6 +71,12 @@ def _counted(status: Status, number: int) -> str:
 def commit(git: GitState | None) -> str:
     """Name the commit that was run by its first eight digits."""
     return "none" if git is None else git.commit[:8]
+
+
+def selection(record: RunRecord) -> str:
+    """Say what was selected, with the shard; nothing of a run of the whole project."""
+    shard = record.selection.get("shard")
+    return "; ".join(filter(None, (said(record.selection), "" if shard is None else f"shard {shard}")))
 
 
 class FindingRow(NamedTuple):
@@ -132,7 +139,7 @@ def table(rows: Sequence[FindingRow], most: int = 12) -> list[str]:
 
 def provenance(result: CaseResult) -> list[str]:
     """Say where the baseline and the case come from."""
-    suite = f"suite     {result.source}"
+    suite = f"{'test ' if is_handwritten(result.definition) else 'suite'}     {result.source}"
     if result.baseline is None:
         return [suite]
     entry = result.baseline.entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from precreg.records import RunRecord
-from precreg.report import html, junit, markdown, record
+from precreg.report import codequality, html, junit, markdown, record
 from precreg.writing import make_scratch_folder, replace_file, writing
 
 
@@ -20,13 +20,14 @@ def make_folder(folder: Path) -> None:
 
 
 def write_reports(run: RunRecord, folder: Path, junit_dialect: junit.Dialect) -> list[Path]:
-    """Write record.json, junit.xml, report.html and summary.md, each in one step; return their paths.
+    """Write record.json, junit.xml, codequality.json, report.html and summary.md, each in one step; return their paths.
 
     Raises:
         UserError: not-writable.
     """
     texts = {
         "junit.xml": junit.render(run, junit_dialect),
+        "codequality.json": codequality.render(run),
         "report.html": html.render(run),
         "summary.md": markdown.render(run),
     }

@@ -57,6 +57,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "sentence": describe.exit_sentence(record),
         "duration": duration(record.duration_s),
         "commit": describe.commit(record.git),
+        "selected": describe.selection(record),
         "matrix": _matrix(results),
         "statuses": [status for status in describe.LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],

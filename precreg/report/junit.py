@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
+from precreg.report.place import in_repository
 from precreg.types import TIERS, Status
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def render(record: RunRecord, dialect: Dialect) -> str:
     """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds."""
     cases = _without_twins(record.results)
     suites = [
-        _suite(tier, [case for case in cases if case.tier == tier], dialect)
+        _suite(tier, [case for case in cases if case.tier == tier], record, dialect)
         for tier in TIERS
         if any(case.tier == tier for case in cases)
     ]
@@ -47,24 +48,24 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
     return [by_identity[identity] for identity in sorted(by_identity)]
 
 
-def _suite(tier: str, cases: Sequence[CaseResult], dialect: Dialect) -> ElementTree.Element:
+def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: Dialect) -> ElementTree.Element:
     from junit_xml import TestSuite
 
-    tests = [_test(case, dialect) for case in cases]
+    tests = [_test(case, record, dialect) for case in cases]
     element: ElementTree.Element = TestSuite(f"precreg.{tier}", tests).build_xml_doc()
     del element.attrib["disabled"]  # not in Jenkins' schema
     element.set("time", _seconds(cases))
     return element
 
 
-def _test(case: CaseResult, dialect: Dialect) -> TestCase:
+def _test(case: CaseResult, record: RunRecord, dialect: Dialect) -> TestCase:
     from junit_xml import TestCase
 
     test = TestCase(
         describe.plain(case.name),
         classname=describe.plain(f"{case.tier}.{case.suite}"),
         elapsed_sec=case.outcome.execution.duration_s,
-        file=describe.plain(case.source.file) if dialect == "gitlab" else None,
+        file=describe.plain(in_repository(record, case.source.file)) if dialect == "gitlab" else None,
         line=case.source.line if dialect == "gitlab" else None,
     )
     verdict = case.verdict

@@ -24,6 +24,8 @@ def render(record: RunRecord) -> str:
     git = f"commit {code(describe.commit(record.git))}" if record.git else "no commit"
     place = f"Environment {escaped(record.environment.label)}, {git}, {duration(record.duration_s)}."
     parts = [f"# precreg: {describe.counts(record)}", place]
+    if asked := describe.selection(record):
+        parts.append(f"Not the whole project, but {escaped(asked)}.")
     if listed:
         parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_case, listed[:MOST_ROWS])]))
     if len(listed) > MOST_ROWS:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.report.selection import key, said, united, without_shard
 from precreg.verdict.exit_code import exit_code
 from precreg.writing import replace_file, writing
 
@@ -85,28 +86,40 @@ def _decoded(data: bytes, kind: type[_T], path: Path) -> _T:
 
 
 def require_every_shard(records: Sequence[RunRecord]) -> None:
-    """Refuse to take some shards for the whole run: what is not there was not judged.
+    """Refuse to take some shards for the whole of what was selected: what is not there was not judged.
+
+    Runs that were asked for different things, such as the tiers of a pipeline, have shards of their own.
 
     Raises:
-        UserError: mixed-records, if a shard of the run is missing.
+        UserError: mixed-records, if a shard of a selection is missing.
     """
+    by_selection: dict[bytes, list[RunRecord]] = {}
+    for record in records:
+        by_selection.setdefault(key(without_shard(record.selection)), []).append(record)
+    for alike in by_selection.values():
+        _require_every_shard(alike)
+
+
+def _require_every_shard(records: Sequence[RunRecord]) -> None:
     shards = sorted({shard for shard in map(_shard, records) if shard is not None})
     counts = sorted({count for _, count in shards})
     if len(shards) < sum(counts):
         missing = (shard for n in counts for i in range(1, n + 1) if (shard := (i, n)) not in shards)
         given, first = (", ".join(f"{i}/{n}" for i, n in some) for some in (shards, islice(missing, _MOST_MISSING)))
-        raise UserError("mixed-records", f"expected every shard of the run but got {given}, without {first}")
+        asked = said(without_shard(records[0].selection))
+        of = f" of {asked}" if asked else ""
+        raise UserError("mixed-records", f"expected every shard of the run{of} but got {given}, without {first}")
 
 
 def merge(records: Sequence[RunRecord]) -> RunRecord:
-    """Make one record of shards; grouping and order of the shards do not matter.
+    """Make one record of shards, of the tiers of a pipeline, or of both; grouping and order do not matter.
 
-    Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every shard calls
-    one. What the shards' selections have in common is kept, and where their machines differ, every fact is listed.
+    Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every record calls
+    one. What was selected adds up, and where machines differ, every fact is listed.
 
     Raises:
-        UserError: mixed-records, if project, precreg version, environment label, commit or ci differ, or if two
-            shards hold the same case with different verdicts.
+        UserError: mixed-records, if project, folder, precreg version, environment label, commit or ci differ, or if
+            two records hold the same case with different verdicts.
         ValueError: without any record.
     """
     if not records:
@@ -120,7 +133,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         duration_s=max(record.duration_s for record in records),
         environment=_merged_environment([record.environment for record in records]),
         git=_merged_git([record.git for record in records if record.git is not None]),
-        selection=_common([record.selection for record in records]),
+        selection=united(record.selection for record in records),
         results=results,
         warnings=tuple(sorted({text for record in records for text in record.warnings})),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
@@ -131,6 +144,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
 _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
     "schema": lambda record: record.schema,
     "project": lambda record: record.project,
+    "folder": lambda record: record.folder,
     "precreg version": lambda record: record.precreg,
     "environment": lambda record: " -> ".join((record.environment.label, *record.environment.chain)),
     "commit": lambda record: record.git.commit if record.git else None,
@@ -181,12 +195,3 @@ def _merged_git(states: Sequence[GitState]) -> GitState | None:
         dirty=any(state.dirty for state in states),
         author=_listed(state.author for state in states),
     )
-
-
-def _common(selections: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first, *others = selections
-    return {
-        key: value
-        for key, value in sorted(first.items())
-        if all(key in other and other[key] == value for other in others)
-    }

@@ -8,7 +8,7 @@ from pathlib import Path
 from click import style
 
 from precreg.baseline.proposal import is_proposed
-from precreg.records import CaseResult, RunRecord
+from precreg.records import CaseResult, RunRecord, is_handwritten
 from precreg.report import describe
 from precreg.report.numbers import duration
 from precreg.types import Reason, Status
@@ -59,14 +59,33 @@ def _case(result: CaseResult) -> list[str]:
     first = f"{describe.LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
         return [first]
-    lines = [verdict.message, *describe.notes(verdict), *describe.table(describe.rows(verdict)), *describe.tail(result)]
+    return [first, *(INDENT + line for line in explanation(result))]
+
+
+def explanation(result: CaseResult) -> list[str]:
+    """Say why a case is what it is, the verdict's sentence first: figures, the end of what was printed, where from."""
+    verdict = result.verdict
+    texts = [verdict.message, *describe.notes(verdict), *describe.table(describe.rows(verdict)), *describe.tail(result)]
     if verdict.status is Status.FAILED:
-        lines += describe.provenance(result)
-    return [first, *(INDENT + line for text in lines for line in text.splitlines())]
+        texts += describe.provenance(result)
+    return [line for text in texts for line in text.splitlines()]
+
+
+def brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
+    """Summarize a run whose failures are shown elsewhere: what waits for a person, and what to do next."""
+    results = describe.worst_first(record.results)
+    waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
+    listed = [line for result in waiting[:MOST_CASES] for line in _case(result)]
+    if len(waiting) > MOST_CASES:
+        listed.append(f"... and {len(waiting) - MOST_CASES} more in the report")
+    paragraphs = [[_heading(record)], listed, _ending(record, results, reports)[:-1]]
+    return describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
 
 
 def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
     lines = [f"{describe.counts(record)} in {duration(record.duration_s)}"]
+    if asked := describe.selection(record):
+        lines.append(f"selected  {asked}")
     if better := describe.improved(record):
         lines.append(f"improved  {describe.some(better, MOST_IDS)}")
     if record.orphans:
@@ -75,7 +94,11 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     lines += [f"warning   {text}" for text in record.warnings[:MOST_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
-    if results and results[0].verdict.status in (Status.FAILED, Status.ERROR):
+    if (
+        results
+        and results[0].verdict.status in (Status.FAILED, Status.ERROR)
+        and not is_handwritten(results[0].definition)
+    ):
         lines.append(f"explain   precreg explain {results[0].id}")
     if not record.ci and any(map(is_proposed, results)):
         lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')

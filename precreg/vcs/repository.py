@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,19 @@ def state(project: Path) -> GitState | None:
     branch = "" if repository.head.is_detached else repository.active_branch.name
     dirty = repository.is_dirty(untracked_files=True)
     return GitState(repository.head.commit.hexsha, branch, dirty, author(project))
+
+
+def folder(project: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the path from the repository's root to a project, with POSIX slashes; empty if it is the root, or without.
+
+    GitLab names the root in CI_PROJECT_DIR. Elsewhere it is the nearest folder with `.git`, and git is not asked: it
+    refuses a repository that another user owns, as in a container.
+    """
+    here = Path(realpath(project))
+    named = [Path(realpath(environ["CI_PROJECT_DIR"]))] if environ.get("CI_PROJECT_DIR") else []
+    nearest = [above for above in (here, *here.parents) if (above / ".git").exists()][:1]
+    root = next((root for root in named + nearest if here.is_relative_to(root)), here)
+    return "" if root == here else here.relative_to(root).as_posix()
 
 
 def author(project: Path) -> str:

@@ -38,7 +38,7 @@ def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path)
     done = run(installed, project, "run")
     assert done.returncode == 1, done.stderr
     names = {path.name for path in (project / "reports").iterdir()}
-    assert names == {".gitignore", "record.json", "junit.xml", "report.html", "summary.md"}
+    assert names == {".gitignore", "record.json", "junit.xml", "codequality.json", "report.html", "summary.md"}
 
 
 def test_help_and_version(installed, tmp_path):

@@ -59,6 +59,7 @@ def produced(folder):
         "terminal.txt": settled(done.stdout),
         "junit.xml": settled((reports / "junit.xml").read_text()),
         "junit-strict.xml": settled((project / "strict" / "junit.xml").read_text()),
+        "codequality.json": (reports / "codequality.json").read_text(),
         "summary.md": settled((reports / "summary.md").read_text()),
         "record.json": json.dumps(fixed(record), indent=1, ensure_ascii=False) + "\n",
     }
@@ -86,7 +87,9 @@ def current(tmp_path_factory):
     return produced(tmp_path_factory.mktemp("road"))
 
 
-@pytest.mark.parametrize("name", ["terminal.txt", "junit.xml", "junit-strict.xml", "summary.md", "record.json"])
+@pytest.mark.parametrize(
+    "name", ["terminal.txt", "junit.xml", "junit-strict.xml", "codequality.json", "summary.md", "record.json"]
+)
 def test_every_report_is_the_golden_one(current, name):
     assert current[name] == (EXPECTED / name).read_text()
 

@@ -7,7 +7,9 @@ from precreg.report.record import read
 
 EXPECTED = Path(__file__).parents[1] / "golden" / "road" / "expected"
 RECORD = read(EXPECTED / "record.json")
-WRITTEN = [Path("reports", name) for name in ("record.json", "junit.xml", "report.html", "summary.md")]
+WRITTEN = [
+    Path("reports", name) for name in ("record.json", "junit.xml", "codequality.json", "report.html", "summary.md")
+]
 
 
 def expected(name):

@@ -8,9 +8,15 @@ from precreg.report.record import read
 from tests.report.made import road
 
 
-def test_four_files_are_written_and_named(tmp_path):
+def test_every_file_is_written_and_named(tmp_path):
     written = write_reports(road(), tmp_path / "reports", "gitlab")
-    assert [path.name for path in written] == ["record.json", "junit.xml", "report.html", "summary.md"]
+    assert [path.name for path in written] == [
+        "record.json",
+        "junit.xml",
+        "codequality.json",
+        "report.html",
+        "summary.md",
+    ]
     there = {path.name for path in (tmp_path / "reports").iterdir()} - {".gitignore"}
     assert there == {path.name for path in written}
 

@@ -137,7 +137,7 @@ def test_shards_make_the_whole_run():
     assert merged.orphans == ()
 
 
-def test_orphans_of_every_shard_and_selections_in_common_are_kept():
+def test_orphans_of_every_shard_and_what_they_were_asked_for_are_kept():
     one = run_of(
         passed("a"), orphans=("unit/x", "unit/y"), warnings=("wide",), selection={"shard": "1/2", "tags": ["fast"]}
     )
@@ -209,7 +209,14 @@ shards = st.builds(
     st.dictionaries(st.sampled_from(["numpy", "cpu"]), texts),
     st.booleans(),
     texts,
-    st.dictionaries(st.sampled_from(["shard", "tags"]), texts),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "shard": texts,
+            "tags": texts,
+            "tiers": st.lists(st.sampled_from(["unit", "integration", "model"]), min_size=1, unique=True),
+        },
+    ),
 )
 
 
@@ -231,3 +238,60 @@ def test_shards_that_are_missing_are_not_passed_over(given):
 @pytest.mark.parametrize("given", [["2/2", "1/2"], ["1/1"], []])
 def test_all_shards_and_runs_without_shards_are_whole(given):
     require_every_shard([run_of(passed(name), selection={"shard": name}) for name in given] + [run_of()])
+
+
+@pytest.mark.parametrize(
+    ("given", "without"),
+    [
+        (["unit 1/2", "unit 2/2", "model 1/2"], "tier model but got 1/2, without 2/2"),
+        (["unit 1/2", "model 2/2"], "but got 1/2, without 2/2"),
+        (["unit 1/3", "unit 2/3", "unit 3/3", "model 2/2"], "tier model but got 2/2, without 1/2"),
+        (["unit 1/2", "unit 2/2", "unit 1/3"], "without 2/3, 3/3"),
+    ],
+)
+def test_a_shard_of_one_tier_does_not_stand_in_for_that_of_another(given, without):
+    with pytest.raises(UserError, match=without):
+        require_every_shard(list(map(shard_of, given)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["unit 1/2", "unit 2/2", "integration 1/3", "integration 2/3", "integration 3/3", "model"],
+        ["unit 2/2", "unit 1/2", "model 1/1"],
+        ["unit", "model"],
+    ],
+)
+def test_each_tier_may_have_shards_of_its_own_number(given):
+    require_every_shard(list(map(shard_of, given)))
+
+
+def shard_of(text):
+    tier, _, shard = text.partition(" ")
+    selection = {"tiers": [tier]} | ({"shard": shard} if shard else {})
+    return run_of(passed(text, tier=tier), selection=selection)
+
+
+def test_tuples_and_lists_ask_for_the_same():
+    """As a run has it in memory, and as it is read back."""
+    one, other = (run_of(selection={"tiers": t, "shard": s}) for t, s in ((("unit",), "1/2"), (["unit"], "2/2")))
+    require_every_shard([one, other])
+
+
+def test_the_tiers_of_a_pipeline_make_the_whole_run_with_an_empty_shard():
+    given = ["unit 1/2", "integration", "model"]
+    empty = run_of(selection={"tiers": ["unit"], "shard": "2/2"}, exit_code=0)
+    records = [*map(shard_of, given), empty]
+    require_every_shard(records)
+    merged = merge(records)
+    assert (merged.selection, merged.exit_code, len(merged.results)) == ({}, 0, 3)
+
+
+def test_some_tiers_are_not_the_whole_run_and_the_record_says_so():
+    merged = merge(list(map(shard_of, ["model", "unit 1/2", "unit 2/2"])))
+    assert merged.selection == {"tiers": ["unit", "model"]}
+
+
+def test_records_of_different_folders_are_refused():
+    with pytest.raises(UserError, match="folder=a and b"):
+        merge([run_of(folder="a"), run_of(folder="b")])

@@ -90,3 +90,29 @@ def test_no_git_is_a_clear_error(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="not") as caught:
         vcs.changed_files(tmp_path, "HEAD")
     assert caught.value.slug == "no-git"
+
+
+def test_the_folder_is_the_way_from_the_repositorys_root(repository):
+    assert vcs.folder(repository / "project", {}) == "project"
+    assert vcs.folder(repository / "project" / "suites", {}) == "project/suites"
+    assert vcs.folder(repository, {}) == ""
+
+
+def test_the_folder_is_told_in_a_worktree(repository):
+    git(repository, "worktree", "add", "-q", str(repository / "elsewhere"))
+    assert vcs.folder(repository / "elsewhere" / "project", {}) == "project"
+
+
+def test_gitlab_names_the_root_of_a_project_that_is_inside(repository, tmp_path_factory):
+    """A project whose own repository is nested in the one that the pipeline is of, such as a submodule."""
+    nested = repository / "vendored" / "part"
+    nested.mkdir(parents=True)
+    git(nested, "init", "-q")
+    assert vcs.folder(nested, {}) == ""
+    assert vcs.folder(nested, {"CI_PROJECT_DIR": str(repository)}) == "vendored/part"
+    elsewhere = {"CI_PROJECT_DIR": str(tmp_path_factory.mktemp("elsewhere"))}
+    assert vcs.folder(repository / "project", elsewhere) == "project"
+
+
+def test_without_a_repository_there_is_no_folder(tmp_path):
+    assert vcs.folder(tmp_path, {}) == ""

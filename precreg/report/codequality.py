@@ -1,0 +1,82 @@
+"""codequality.json: what needs a person, as GitLab shows it beside the changed lines of a merge request.
+
+GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path, location.lines.begin.
+It compares the fingerprints of a merge request with those of the target branch, so these hold no time, commit, shard
+or line: a case that fails for the reason it failed for before is not news.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from precreg.baseline.store import FOLDER
+from precreg.records import CaseResult, RunRecord
+from precreg.report import describe
+from precreg.report.place import in_repository, to_look_at
+from precreg.types import Location, Reason, Status
+
+Severity = Literal["info", "minor", "major", "critical", "blocker"]
+
+SEVERITIES: dict[Reason, Severity] = {
+    **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
+    **dict.fromkeys((Reason.NON_FINITE_MISMATCH, Reason.CRASHED), "blocker"),
+    **dict.fromkeys((Reason.OUT_OF_TOLERANCE, Reason.REGRESSED, Reason.NONDETERMINISTIC), "critical"),
+    **dict.fromkeys((Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR, Reason.UNAVAILABLE), "major"),
+    **dict.fromkeys((Reason.OVER_BUDGET, Reason.UNEXPECTED_PASS), "major"),
+    **dict.fromkeys((Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED), "major"),
+}
+"""Of what fails. Blocker: there is no figure to speak of. Critical: the figures are worse. Major: everything else."""
+
+_BASELINE = re.compile(rf" in ({FOLDER}/.+\.json)(?: \(now .*\))?$")
+"""The file in the words for a baseline without a case."""
+
+_LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
+
+
+def render(record: RunRecord) -> str:
+    """List every case that needs a person, worst first, then warnings of a case and baselines without one."""
+    found = [
+        _case(record, result) for result in describe.worst_first(record.results) if result.verdict.status in _LISTED
+    ]
+    entries = [*found, *_warnings(record), *_orphans(record)]
+    return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
+
+
+def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
+    verdict = result.verdict
+    description = f"{result.id}: {verdict.reason}: {verdict.message}"
+    severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES[verdict.reason]
+    return _entry(record, description, verdict.reason, result.id, severity, to_look_at(result))
+
+
+def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield the warnings that name a case; one of the whole run belongs to no line."""
+    sources = {result.id: result.source for result in record.results}
+    for text in dict.fromkeys(record.warnings):
+        case = text.partition(": ")[0]
+        if case in sources:
+            yield _entry(record, text, "tolerance", text, "minor", sources[case])
+
+
+def _orphans(record: RunRecord) -> Iterator[dict[str, Any]]:
+    for text in record.orphans:
+        if found := _BASELINE.search(text):
+            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(found[1]))
+
+
+def _entry(
+    record: RunRecord, description: str, check: str, subject: str, severity: Severity, place: Location
+) -> dict[str, Any]:
+    """Make one entry; `check` and `subject` are what it is known by from one run to the next."""
+    return {
+        "description": " ".join(describe.plain(description).split()),
+        "check_name": f"precreg.{check}",
+        "fingerprint": hashlib.sha256(f"{check}\0{subject}".encode(errors="backslashreplace")).hexdigest(),
+        "severity": severity,
+        "location": {"path": in_repository(record, describe.plain(place.file)), "lines": {"begin": max(place.line, 1)}},
+    }

@@ -1,0 +1,121 @@
+"""codequality.json: valid as GitLab documents it, one entry per case that needs a person, at the line to look at."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from precreg.report.codequality import SEVERITIES, render
+from precreg.types import Bound, Finding, Location, Reason, Status, Verdict
+from precreg.verdict.judge import STATUS
+from tests.report.made import TOLERANCE, crashed, improved, passed, proposed, regressed, road, run_of, skipped
+
+SCHEMA = json.loads(Path(__file__).with_name("codequality.schema.json").read_text())
+SUITE = "suites/unit/row_sum.yaml"
+
+
+def entries(record):
+    found = json.loads(render(record))
+    jsonschema.validate(found, SCHEMA)
+    fingerprints = [entry["fingerprint"] for entry in found]
+    assert len(set(fingerprints)) == len(fingerprints)
+    return found
+
+
+def places(record):
+    return [(entry["location"]["path"], entry["location"]["lines"]["begin"]) for entry in entries(record)]
+
+
+def broken(metric, source, tolerance=TOLERANCE):
+    finding = Finding(Reason.OUT_OF_TOLERANCE, "too far", "out", metric, 0, 9.0, limit=1.0, source=source)
+    verdict = Verdict(Status.FAILED, Reason.OUT_OF_TOLERANCE, "out: too far", (finding,))
+    return run_of(regressed(verdict=verdict, tolerances={"out": tolerance}))
+
+
+def test_a_case_that_needs_a_person_is_listed_worst_first():
+    record = run_of(passed(), improved(), skipped(), proposed(), crashed(), regressed())
+    assert [(entry["check_name"], entry["severity"]) for entry in entries(record)] == [
+        ("precreg.regressed", "critical"),
+        ("precreg.subject_error", "major"),
+        ("precreg.new", "minor"),
+    ]
+    assert entries(record)[0]["description"] == (
+        "unit/row_sum/float16-8x256: regressed: out: mean_abs_error is 4.9 times the baseline's "
+        "(0.1175 against 0.024, allowed 1.1 times)"
+    )
+
+
+def test_nothing_to_list_is_an_empty_list():
+    assert entries(run_of(passed(), improved(), skipped())) == entries(run_of()) == []
+
+
+def test_every_reason_to_list_a_case_has_a_severity():
+    unlisted = {reason for reason, status in STATUS.items() if status is Status.PASSED}
+    assert set(SEVERITIES) == set(Reason) - unlisted
+
+
+def test_a_case_without_a_baseline_weighs_more_where_it_fails():
+    failed = replace(proposed(), verdict=replace(proposed().verdict, status=Status.FAILED))
+    assert [entries(run_of(case))[0]["severity"] for case in (proposed(), failed)] == ["minor", "major"]
+
+
+def test_a_regression_is_shown_at_the_suites_line():
+    assert places(run_of(regressed())) == [(SUITE, 1)]
+
+
+def test_a_broken_bound_is_shown_where_the_project_wrote_it():
+    assert places(broken("max_ulp", Location("suites/tolerances.yaml", 3))) == [("suites/tolerances.yaml", 3)]
+
+
+def test_a_missed_match_is_shown_where_rtol_was_written():
+    assert places(broken("match_ratio", TOLERANCE.bounds[0].source)) == [(SUITE, 14)]
+
+
+@pytest.mark.parametrize("source", [Location("precreg's defaults"), Location("PRECISION_THRESHOLDS"), None])
+def test_a_bound_that_no_file_of_the_project_sets_is_shown_at_the_suite(source):
+    assert places(broken("max_ulp", source)) == [(SUITE, 1)]
+    shipped = replace(TOLERANCE, rtol=Bound("rtol", 1e-2, "shipped", Location("standard torch-2.13")))
+    assert places(broken("match_ratio", source, shipped)) == [(SUITE, 1)]
+
+
+def test_paths_start_at_the_root_of_the_repository():
+    record = replace(road(), folder="libs/norms", orphans=("unit/x/y in baselines/generic/unit/x.json",))
+    assert {path for path, _ in places(record)} == {f"libs/norms/{SUITE}", "libs/norms/baselines/generic/unit/x.json"}
+
+
+def test_warnings_of_a_case_and_orphans_are_listed_below():
+    texts = ("unit/row_sum/float32-8x256: rtol=1e-9 is below 1 ULP", "PRECISION_THRESHOLDS: rtol=1 is looser", "x: y")
+    orphans = ("unit/a/b in baselines/npu/unit/a.json (now unit/a/c)", "unit/a/d in baselines/npu/unit/a.json")
+    found = entries(run_of(passed(), warnings=texts, orphans=orphans))
+    assert [(entry["check_name"], entry["severity"], entry["location"]["path"]) for entry in found] == [
+        ("precreg.tolerance", "minor", SUITE),
+        ("precreg.orphan", "info", "baselines/npu/unit/a.json"),
+        ("precreg.orphan", "info", "baselines/npu/unit/a.json"),
+    ]
+
+
+def fingerprints(record):
+    return [entry["fingerprint"] for entry in entries(record)]
+
+
+def test_a_fingerprint_holds_no_time_commit_shard_figure_or_line():
+    moved = replace(regressed(), source=Location(SUITE, 99), verdict=replace(regressed().verdict, message="5 times"))
+    later = run_of(moved, started="2027", duration_s=9.0, git=None, selection={"shard": "1/2"}, exit_code=0)
+    assert fingerprints(later) == fingerprints(run_of(regressed()))
+
+
+def test_another_case_and_another_reason_are_other_findings():
+    changed = Verdict(Status.FAILED, Reason.NONDETERMINISTIC, "x")
+    found = {*fingerprints(run_of(regressed("a"))), *fingerprints(run_of(regressed("b")))}
+    assert len(found | {*fingerprints(run_of(regressed("a", verdict=changed)))}) == 3
+
+
+@given(st.text(), st.text())
+def test_any_text_is_a_valid_entry(name, message):
+    failed = regressed(name, verdict=Verdict(Status.FAILED, Reason.REGRESSED, message))
+    warned = run_of(failed, warnings=(f"{failed.id}: {message}",))
+    assert len(entries(warned)) >= 1
