@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -62,13 +63,14 @@ def judged(
 def warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str, ...]:
     """Say what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
 
-    Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes.
+    Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes. A result without
+    its case, as of a hand-written test, is looked at by itself.
     """
-    layers = {case.id: case.layers for case in cases}
+    layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
         outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
-        first.setdefault((id(layers[result.id]), outputs), result)
+        first.setdefault((id(layers[result.id] or result), outputs), result)
     texts = {text: result.id for result in reversed(first.values()) for text in _warnings(result, layers[result.id])}
     thresholds = dict.fromkeys(text for result in first.values() for text in _unmet(result, layers[result.id]))
     return (*thresholds, *(f"{case}: {text}" for text, case in texts.items()))

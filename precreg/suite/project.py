@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from precreg.errors import UserError
 from precreg.paths import inside
+from precreg.writing import WORKING_FOLDER
 
 if TYPE_CHECKING:
     from precreg.types import Location
@@ -16,11 +17,15 @@ MAX_PATH = 1024
 
 
 def find_project(start: Path) -> Path:
-    """Return the nearest folder at or above `start` that has a suites/ folder. Raises UserError (no-project)."""
+    """Return the nearest folder at or above `start` that has a suites/ folder, or else .precreg/.
+
+    A project of hand-written tests alone has no suites; its tests have made .precreg/. Raises UserError (no-project).
+    """
     start = Path(realpath(start))
-    for folder in (start, *start.parents):
-        if (folder / "suites").is_dir():
-            return folder
+    for mark in ("suites", WORKING_FOLDER):
+        for folder in (start, *start.parents):
+            if (folder / mark).is_dir():
+                return folder
     raise UserError("no-project", f"expected a folder with suites/ but got start={start}, and none above it has one")
 
 

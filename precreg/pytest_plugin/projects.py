@@ -1,0 +1,106 @@
+"""The projects of a pytest session: which one a file belongs to, its suites, and what judges its cases."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from os.path import realpath, relpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.session import Judge
+    from precreg.suite.load import Foundation, Suite
+    from precreg.types import Case, Layer, Tier
+
+
+class Projects:
+    """Everything about projects that is read or detected once a session. Making one reads nothing."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Take the folders that the ini option names. Raises pytest.UsageError where one is no project's suites/."""
+        self.root, self.started_in = config.rootpath, config.invocation_params.dir
+        self.named: dict[Path, Path] = {}
+        for folder in config.getini("precreg_suites"):
+            project = _project(folder)
+            if project not in self.named.values():
+                self.named[folder] = project
+        self.environment = os.environ.get("PRECREG_ENVIRONMENT") or None
+        self._first: dict[Path, dict[str, Suite]] = {}
+        self.judge = cache(self._judge)
+        self.foundation = cache(self._foundation)
+        self.cases = cache(self._cases)
+        self.suites = cache(self._suites)
+        self.layers: dict[object, tuple[Layer, ...]] = {}
+
+    def of_suite(self, path: Path) -> tuple[Path, Path] | None:
+        """Return the project of a suite, and the suite's path in it; None for any other file."""
+        if path.suffix not in (".yaml", ".yml"):
+            return None
+        for folder, project in self.named.items():
+            if path.is_relative_to(folder) and path != folder / "tolerances.yaml":
+                return project, project / "suites" / path.relative_to(folder)
+        return None
+
+    def of_test(self, path: Path) -> Path:
+        """Return the project of a hand-written test: the named one around it, the only one, or pytest's root."""
+        known = list(self.named.values())
+        around = [project for project in known if Path(realpath(path)).is_relative_to(project)]
+        if around:
+            return max(around, key=lambda project: len(project.parts))
+        return known[0] if len(known) == 1 else Path(realpath(self.root))
+
+    def shown(self, project: Path, mistake: UserError) -> UserError:
+        """Return a mistake whose file is named as seen from where pytest was started."""
+        file = None if mistake.file is None else relpath(project / mistake.file, self.started_in)
+        return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
+
+    def _judge(self, project: Path) -> Judge:
+        from precreg.ci import in_ci
+        from precreg.session import Judge
+
+        return Judge(project, environment=self.environment, ci=in_ci(os.environ))
+
+    def _foundation(self, project: Path) -> Foundation:
+        from precreg.suite.load import read_foundation
+
+        return read_foundation(project)
+
+    def _cases(self, project: Path, path: Path) -> list[Case]:
+        """Read one suite. Raises UserError as `read_suite` and `expand` do, and duplicate-suite."""
+        from precreg.suite.expand import expand
+        from precreg.suite.load import read_suite, require_own_name
+
+        suite = read_suite(path, project, self.foundation(project))
+        require_own_name(suite, self._first.setdefault(project, {}))
+        return expand(suite, project)
+
+    def _suites(self, project: Path) -> dict[str, str]:
+        """Return where each suite of a project stands, by tier/suite; nothing while they cannot all be read."""
+        from precreg.suite.load import load
+
+        try:
+            return {suite.id: str(suite.source.where("suite")) for suite in load(project)}
+        except UserError:
+            return {}
+
+    def pyramid(self, project: Path, tier: Tier, category: str | None, own: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """Return the layers of a hand-written check, the same tuple for the same ones: tolerances are known by it."""
+        key = (project, tier, category, repr(own))
+        if key not in self.layers:
+            self.layers[key] = self.foundation(project).pyramid(tier, category, own)
+        return self.layers[key]
+
+
+def _project(folder: Path) -> Path:
+    if folder.name == "suites" and folder.is_dir():
+        return Path(realpath(folder)).parent
+    came = f"precreg_suites={relpath(folder)}"
+    raise pytest.UsageError(str(UserError("no-project", f"expected a folder that is called suites but got {came}")))
+
+
+PROJECTS = pytest.StashKey[Projects]()

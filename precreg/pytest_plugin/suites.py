@@ -1,0 +1,108 @@
+"""Suites as pytest collects them: a YAML file, its cases, and what selects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precreg.errors import UserError
+from precreg.pytest_plugin.carry import judged, keep
+from precreg.pytest_plugin.projects import PROJECTS, Projects
+from precreg.types import Case
+
+WITH_EFFECT = frozenset({"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"})
+"""Marks that do something to a test. A suite's tag of that name is a keyword alone."""
+
+
+class Suites:
+    """The hooks of a session that has suites to collect."""
+
+    def __init__(self, projects: Projects) -> None:
+        self._projects = projects
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Stop a session that could not write its proposals before it begins. Raises pytest.UsageError."""
+        from precreg.baseline.proposal import pending
+
+        for project in self._projects.named.values():
+            try:
+                pending(project)
+            except UserError as mistake:
+                raise pytest.UsageError(str(self._projects.shown(project, mistake))) from None
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """Take the YAML files below the folders that the ini option names."""
+        found = self._projects.of_suite(file_path)
+        if found is None:
+            return None
+        suite: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
+        suite.project, suite.suite = found
+        return suite
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Keep one item a case where arguments overlap: a case that ran twice would be counted twice."""
+        first: dict[object, pytest.Item] = {}
+        kept = [item for item in items if first.setdefault(_identity(item), item) is item]
+        if len(kept) < len(items):
+            again = [item for item in items if first[_identity(item)] is not item]
+            items[:] = kept
+            config.hook.pytest_deselected(items=again)
+
+
+class SuiteFile(pytest.File):
+    """One suite. What is wrong in it is told with its line, and without a traceback."""
+
+    project: Path
+    suite: Path
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield an item for each case."""
+        projects = self.config.stash[PROJECTS]
+        try:
+            cases = projects.cases(self.project, self.suite)
+            if not self.config.option.collectonly:
+                projects.judge(self.project).baseline(cases[0])
+        except UserError as mistake:
+            raise self.CollectError(str(projects.shown(self.project, mistake))) from None
+        for case in cases:
+            yield CaseItem.from_parent(self, name=case.name, case=case)
+
+
+class CaseItem(pytest.Item):
+    """One case: run in this process, measured and judged as `precreg run` does it."""
+
+    parent: SuiteFile
+
+    def __init__(self, *, case: Case, **others: Any) -> None:
+        """Mark the case with its tier and tags."""
+        super().__init__(**others)
+        self.case = case
+        self.stash[PROJECTS] = self.config.stash[PROJECTS]
+        self.extra_keyword_matches.update((case.suite, *case.tags))
+        self.add_marker(case.tier)
+        for tag in case.tags:
+            if tag not in WITH_EFFECT and not tag.startswith("_"):
+                self.config.addinivalue_line("markers", f"{tag}: a tag of suites")
+                self.add_marker(tag)
+
+    def runtest(self) -> None:
+        """Run the case, and fail or skip as its verdict says."""
+        project = self.parent.project
+        try:
+            result = self.stash[PROJECTS].judge(project).run(self.case)
+        except UserError as mistake:
+            pytest.fail(str(self.stash[PROJECTS].shown(project, mistake)), pytrace=False)
+        keep(self, project, result)
+        judged(result)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Say where the case is defined, so that editors find it."""
+        return self.path, self.case.source.line - 1, self.case.id
+
+
+def _identity(item: pytest.Item) -> object:
+    return (item.parent.project, item.case.id) if isinstance(item, CaseItem) else item
