@@ -1,0 +1,111 @@
+"""The mistakes that the suites of elementwise functions, normalizations and losses catch."""
+
+from tests.suites.plants import Plant
+
+PLANTS = (
+    Plant(
+        "unit/newton_sqrt",
+        "unit/kernels/newton_sqrt.py",
+        "(x + n / x)",
+        "(x + n * (n.dtype.type(1) / x))",
+        "the division becomes a product with a reciprocal, which rounds twice",
+    ),
+    Plant(
+        "unit/exp",
+        "unit/kernels/exp.py",
+        "(1.9875691500e-4, 1.3981999507e-3,",
+        "(1.3981999507e-3,",
+        "the polynomial ends one term earlier",
+    ),
+    Plant(
+        "unit/rsqrt",
+        "unit/kernels/rsqrt.py",
+        "(half_x * y) * y",
+        "half_x * (y * y)",
+        "y y comes before x, and is subnormal where x is near overflow",
+    ),
+    Plant(
+        "unit/sigmoid",
+        "unit/kernels/sigmoid.py",
+        "np.where(values < 0, e, np.float32(1)) / (np.float32(1) + e)",
+        "np.abs(np.where(values < 0, np.float32(1), np.float32(0)) - np.float32(1) / (np.float32(1) + e))",
+        "below 0 it is taken as 1 - sigmoid(-x), which cancels",
+    ),
+    Plant(
+        "unit/silu",
+        "unit/kernels/silu.py",
+        "values * logistic)",
+        "values * logistic.astype(x.dtype))",
+        "two operators instead of one: the logistic function is stored in between",
+    ),
+    Plant(
+        "unit/gelu",
+        "unit/kernels/gelu.py",
+        "CUBIC = 0.044715",
+        "CUBIC = 0.0447",
+        "the cubic coefficient is rounded to three digits",
+    ),
+    Plant(
+        "unit/gelu",
+        "unit/kernels/gelu.py",
+        "np.exp(np.float32(-0.5) * leading * leading) * np.exp(total - np.float32(0.5) * rest)",
+        "np.exp(total - np.float32(0.5) * x * x)",
+        "the square under the exponential is rounded before it is taken",
+    ),
+    Plant(
+        "unit/log_softmax",
+        "unit/kernels/log_softmax.py",
+        "shifted - np.log(total)",
+        "values - (values.max(-1, keepdims=True) + np.log(total))",
+        "the maximum and the logarithm are added first, and rounded to the ulp of the maximum",
+    ),
+    Plant(
+        "unit/log_sum_exp",
+        "unit/kernels/log_sum_exp.py",
+        "range(0, x.shape[-1], BLOCK)",
+        "range(0, x.shape[-1] - BLOCK + 1, BLOCK)",
+        "the last block is left out where it is not full",
+    ),
+    Plant(
+        "unit/softmax_edges",
+        "unit/kernels/softmax.py",
+        "np.exp(values - values.max(-1, keepdims=True))",
+        "np.exp(values)",
+        "the maximum is not subtracted",
+    ),
+    Plant(
+        "unit/layer_norm_edges",
+        "unit/kernels/layer_norm.py",
+        "variance = (centered * centered).mean(-1, keepdims=True)",
+        "variance = (values * values).mean(-1, keepdims=True) - np.square(values.mean(-1, keepdims=True))",
+        "the variance is E[x^2] - E[x]^2, which cancels",
+    ),
+    Plant(
+        "unit/rms_norm",
+        "unit/kernels/rms_norm.py",
+        "np.sqrt(mean_of_squares + np.float32(eps))",
+        "(np.sqrt(mean_of_squares) + np.float32(eps))",
+        "eps stands outside the root",
+    ),
+    Plant(
+        "unit/batch_norm",
+        "unit/kernels/batch_norm.py",
+        "squares / np.float32(count - 1)",
+        "squares / np.float32(count)",
+        "the running variance takes the biased variance",
+    ),
+    Plant(
+        "unit/batch_norm_inference",
+        "unit/kernels/batch_norm.py",
+        "by_channel(np.sqrt(variance + np.float32(eps)))\n",
+        "by_channel(np.sqrt(variance + np.float32(eps)).astype(gain.dtype).astype(np.float32))\n",
+        "the standard deviation is stored in the dtype of the gain",
+    ),
+    Plant(
+        "unit/cross_entropy",
+        "unit/kernels/cross_entropy.py",
+        "losses.sum() / np.float32(counted.sum())",
+        "losses.sum() / np.float32(len(losses))",
+        "the mean counts the rows that are left out",
+    ),
+)
