@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from precreg.errors import UserError
 from precreg.records import HANDWRITTEN
-from precreg.types import Case, Computation, Layer, Location, Outcome, Role, Tier
+from precreg.types import TIERS, Case, Computation, Layer, Location, Outcome, Role, Tier
 from precreg.yaml_source import Source
 
 DEFINITION = f"{HANDWRITTEN}1"
@@ -64,11 +64,38 @@ class Check(Struct, frozen=True):
         return Source(self.source.file, {"tolerance": self.tolerance}, {(): self.source.line})
 
 
-def require_name(check: Check) -> None:
-    """Raise UserError (bad-value) for a check whose name could not be part of a case's."""
+def role_of(reference: object, golden: object, source: Location) -> Role:
+    """Tell what a check is held against. Raises UserError (bad-value) where both are given, or neither."""
+    if (reference is None) == (golden is None):
+        came = "neither" if reference is None else "both"
+        raise _mistake(source, "bad-value", f"expected reference= or golden= but got {came}")
+    return "golden" if reference is None else "reference"
+
+
+def require_sound(check: Check, names: Collection[str], suites: Mapping[str, str]) -> None:
+    """Require that a check can be told from every other case.
+
+    `names` are those of the checks that its test made before, `suites` says where each suite stands, by tier/suite.
+
+    Raises:
+        UserError: bad-value, duplicate-case, duplicate-suite.
+    """
+    source, suite = check.source, f"{check.tier}/{check.suite}"
     if check.name and not _NAME.fullmatch(check.name):
         message = f"expected a name of letters, digits and _ . + - but got name={check.name!r}"
-        raise UserError("bad-value", message, file=check.source.file, line=check.source.line)
+        raise _mistake(source, "bad-value", message)
+    if check.tier not in TIERS:
+        raise _mistake(source, "bad-value", f"expected one of {', '.join(TIERS)} but got tier={check.tier}")
+    if check.name in names:
+        message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
+        raise _mistake(source, "duplicate-case", message)
+    if suite in suites:
+        message = f"expected a test file called otherwise than a suite but {suite} is the suite in {suites[suite]}"
+        raise _mistake(source, "duplicate-suite", message)
+
+
+def _mistake(source: Location, slug: str, message: str) -> UserError:
+    return UserError(slug, message, file=source.file, line=source.line)
 
 
 def case_of(check: Check, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:

@@ -92,12 +92,15 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Run the case, and fail or skip as its verdict says."""
         project = self.parent.project
-        try:
-            result = self.stash[PROJECTS].judge(project).run(self.case)
-        except UserError as mistake:
-            pytest.fail(str(self.stash[PROJECTS].shown(project, mistake)), pytrace=False)
+        result = self.stash[PROJECTS].judge(project).run(self.case)
         keep(self, project, result)
         judged(result)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Tell a user's mistake without a traceback."""
+        if isinstance(excinfo.value, UserError):
+            return str(self.stash[PROJECTS].shown(self.parent.project, excinfo.value))
+        return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Say where the case is defined, so that editors find it."""
