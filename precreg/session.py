@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from precreg import __version__, vcs
 from precreg.baseline.proposal import Proposal
 from precreg.baseline.store import Baselines
+from precreg.ci import project_name
 from precreg.errors import UserError
 from precreg.execute.environment import detect
 from precreg.execute.failure import encodable
@@ -31,7 +33,7 @@ def begin(project: Path, selection: dict[str, Any], *, environment: str | None, 
     return RunRecord(
         schema=RECORD_SCHEMA,
         precreg=__version__,
-        project=encodable(project.name),
+        project=encodable(project_name(project, os.environ)),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=0.0,
         environment=detect(environment),

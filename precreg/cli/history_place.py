@@ -24,6 +24,7 @@ history_option = click.option(
 
 def open_project_history(project: Path, place: str | None, *, create: bool = False) -> History:
     """Open the history of a project at the place given, else at its own. Raises UserError as open_history does."""
+    from precreg.ci import project_name
     from precreg.execute.failure import encodable
     from precreg.history.store import open_history
     from precreg.writing import WORKING_FOLDER, make_scratch_folder, writing
@@ -32,4 +33,5 @@ def open_project_history(project: Path, place: str | None, *, create: bool = Fal
     if create and place is None:
         with writing(str(folder)):
             make_scratch_folder(folder)
-    return open_history(place or folder / DEFAULT, project=encodable(project.name), create=create)
+    name = encodable(project_name(project, os.environ))
+    return open_history(place or folder / DEFAULT, project=name, create=create)
