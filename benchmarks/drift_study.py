@@ -1,0 +1,199 @@
+"""What the drift monitor finds, when, and how often it is wrong: histories of 60 runs, judged again after every run.
+
+Prints, per kind of history, in how many of the seeds drift is found, after which run (median, least and most), and
+against what first. In histories without drift whatever is found is a false alarm; those are drawn ten times as often.
+Every history has an accepted baseline: the level of its first run, or for noise a draw of its own.
+Usage: python benchmarks/drift_study.py [SEEDS]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from precreg.history.drift import Settings, State
+from precreg.history.judge import Context, judge_metric
+from precreg.history.series import Point, Run, Series
+
+RUNS = 60
+STEP_AT = 40
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+class Scenario(NamedTuple):
+    """How the logarithms of the values are drawn, for the baseline first and then for every run; is there a drift?"""
+
+    name: str
+    draw: Draw
+    drifts: bool = False
+    fingerprints: str = "a"
+
+
+class Told(NamedTuple):
+    """The first run after which a history was found to drift, and against what; None where it never was."""
+
+    run: int | None
+    against: str = ""
+
+
+def gauss(size: float) -> Draw:
+    """Independent Gaussian noise of a relative size."""
+    return lambda random: size * random.standard_normal(RUNS + 1)
+
+
+def laplace(size: float) -> Draw:
+    """Independent Laplace noise of that standard deviation."""
+    return lambda random: random.laplace(0, size / 2**0.5, RUNS + 1)
+
+
+def student(size: float) -> Draw:
+    """Independent noise of Student's t with 3 degrees of freedom, of that standard deviation."""
+    return lambda random: size / 3**0.5 * random.standard_t(3, RUNS + 1)
+
+
+def correlated(size: float, lag: float) -> Draw:
+    """Noise of an AR(1) process: each value keeps a share of the one before."""
+
+    def draw(random: np.random.Generator) -> np.ndarray:
+        values = random.standard_normal(RUNS + 1)
+        for at in range(1, RUNS + 1):
+            values[at] = lag * values[at - 1] + (1 - lag**2) ** 0.5 * values[at]
+        return size * values
+
+    return draw
+
+
+def plus(noise: float, shape: Callable[[np.ndarray], np.ndarray]) -> Draw:
+    """Gaussian noise about a shape over the numbers of the runs; the baseline, at 0, has the first one's level."""
+    return lambda random: shape(np.arange(RUNS + 1)) + noise * random.standard_normal(RUNS + 1)
+
+
+def changes(size: float, many: int) -> Draw:
+    """A level that moves about at some runs without a trend, and repeats exactly in between."""
+
+    def draw(random: np.random.Generator) -> np.ndarray:
+        levels = np.zeros(RUNS + 1)
+        for at in sorted(random.choice(np.arange(2, RUNS + 1), many, replace=False)):
+            levels[at:] = size * random.standard_normal()
+        return levels
+
+    return draw
+
+
+def step(runs: np.ndarray) -> np.ndarray:
+    """10 % more from a run on."""
+    return np.where(runs >= STEP_AT, np.log(1.1), 0.0)
+
+
+def creep(runs: np.ndarray) -> np.ndarray:
+    """1 % more at each run."""
+    return np.log(1.01) * np.maximum(runs - 1, 0)
+
+
+def late_creep(runs: np.ndarray) -> np.ndarray:
+    """1 % more at each run after run 20."""
+    return np.log(1.01) * np.maximum(runs - 20, 0)
+
+
+def stairs(runs: np.ndarray) -> np.ndarray:
+    """1 % more at every fifth run."""
+    return np.log(1.01) * (np.maximum(runs - 1, 0) // 5)
+
+
+def outlier(at: int) -> Callable[[np.ndarray], np.ndarray]:
+    """One run ten times as bad."""
+    return lambda runs: np.where(runs == at, np.log(10.0), 0.0)
+
+
+def turns(runs: np.ndarray) -> np.ndarray:
+    """Two machines take turns, one of them 20 % worse: no drift."""
+    return np.where((runs % 3 == 0) & (runs > 0), np.log(1.2), 0.0)
+
+
+DRIFTING = (
+    Scenario("step of 10 % at run 40, exact", plus(0, step), True),
+    Scenario("step of 10 % at run 40, noise 1 %", plus(0.01, step), True),
+    Scenario("step of 10 % at run 40, noise 2 %", plus(0.02, step), True),
+    Scenario("step of 10 % at run 40, noise 5 %", plus(0.05, step), True),
+    Scenario("creep of 1 % a run, exact", plus(0, creep), True),
+    Scenario("creep of 1 % a run, noise 1 %", plus(0.01, creep), True),
+    Scenario("creep of 1 % a run, noise 5 %", plus(0.05, creep), True),
+    Scenario("creep of 1 % a run after run 20, exact", plus(0, late_creep), True),
+    Scenario("creep of 1 % a run after run 20, noise 1 %", plus(0.01, late_creep), True),
+    Scenario("creep of 1 % every fifth run, exact", plus(0, stairs), True),
+)
+STEADY = (
+    Scenario("constant", plus(0, np.zeros_like)),
+    Scenario("one outlier of 10 times at run 30", plus(0, outlier(30))),
+    Scenario("one outlier of 10 times at the last run", plus(0, outlier(RUNS))),
+    Scenario("one outlier at run 30, noise 1 %", plus(0.01, outlier(30))),
+    Scenario("one outlier at the last run, noise 1 %", plus(0.01, outlier(RUNS))),
+    Scenario("two machines take turns, one 20 % worse", plus(0, turns), fingerprints="baa"),
+    Scenario("Gaussian noise of 1 %", gauss(0.01)),
+    Scenario("Gaussian noise of 5 %", gauss(0.05)),
+    Scenario("Gaussian noise of 20 %", gauss(0.2)),
+    Scenario("Laplace noise of 20 %", laplace(0.2)),
+    Scenario("Student t3 noise of 20 %", student(0.2)),
+    Scenario("AR(1) noise of 20 %, 0.3", correlated(0.2, 0.3)),
+    Scenario("AR(1) noise of 20 %, 0.5", correlated(0.2, 0.5)),
+    Scenario("AR(1) noise of 20 %, 0.8", correlated(0.2, 0.8)),
+)
+
+
+def history(scenario: Scenario, seed: int) -> tuple[Series, dict[int, Run]]:
+    """Draw one history."""
+    baseline, *values = (0.01 * np.exp(scenario.draw(np.random.default_rng(seed)))).tolist()
+    points = tuple(Point(number, value, baseline) for number, value in enumerate(values, 1))
+    prints = scenario.fingerprints
+    runs = {
+        number: Run(number, "", f"{number:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0)
+        for number in range(1, RUNS + 1)
+    }
+    return Series("unit/study/case", "out", "mean_abs_error", points), runs
+
+
+def first_told(scenario: Scenario, seed: int) -> Told:
+    """Judge a history after every run until something is found."""
+    series, runs = history(scenario, seed)
+    for number in range(1, RUNS + 1):
+        so_far = Series(series.case, series.output, series.metric, series.points[:number])
+        found = judge_metric(so_far, Context(runs, (), Settings()))
+        if found is not None and found.state is State.DRIFT:
+            return Told(number, ", ".join(f"{worse.against} ({worse.kind})" for worse in found.worsenings))
+    return Told(None)
+
+
+def study(scenario: Scenario, seeds: int) -> list[Told]:
+    """Judge as many histories as asked for."""
+    return [first_told(scenario, seed) for seed in range(seeds)]
+
+
+def line(scenario: Scenario, told: list[Told]) -> str:
+    """Sum up one kind of history."""
+    when = sorted(one.run for one in told if one.run is not None)
+    share = f"{len(when)} of {len(told)}"
+    if not when:
+        return f"{scenario.name:46} {share:>13} {0:7.2%}"
+    against, _ = Counter(one.against for one in told if one.run is not None).most_common(1)[0]
+    run = f"{median(when):g} ({when[0]} to {when[-1]})"
+    return f"{scenario.name:46} {share:>13} {len(when) / len(told):7.2%}  {run:18} {against}"
+
+
+def main(seeds: int) -> None:
+    """Print both tables."""
+    heading = f"{'':46} {'found in':>13} {'':7}  {'after run':18} mostly against"
+    print(f"histories that drift, {seeds} seeds each\n{heading}")
+    for scenario in DRIFTING:
+        print(line(scenario, study(scenario, seeds)), flush=True)
+    print(f"\nhistories that do not, {10 * seeds} seeds each: what is found is a false alarm\n{heading}")
+    for scenario in STEADY:
+        print(line(scenario, study(scenario, 10 * seeds)), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

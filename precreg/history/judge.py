@@ -1,0 +1,218 @@
+"""Does a metric drift? One series against its accepted baseline, an anchor and its own recent runs: a pure function.
+
+A series that repeats itself is judged exactly: its noise is zero, so a change that lasts for `confirm` runs and is
+larger than the materiality ratio is drift. One that does not repeat is judged by the statistics of `detect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from math import isfinite
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from precreg.history import wording
+from precreg.history.changes import change_at, comparable, repeats
+from precreg.history.detect import LEAST_RUNS, calmed
+from precreg.history.drift import Against, MetricDrift, Mode, Settings, State, Worsening
+from precreg.history.recent import Found, level, noise_beyond, worse_than_before
+from precreg.history.series import Point, Run, Series
+from precreg.history.sizes import least_ratio, ratio, size, value
+
+FEW_FACTOR = 2.0
+"""Held against one value, fewer than SETTLED noisy runs must all be so many times larger to count as worse."""
+
+SETTLED = 12
+"""Runs from which the noise of a series is known well enough to hold it against one value."""
+
+FEWEST = 5
+"""Noisy runs below which nothing is said."""
+
+
+class Context(NamedTuple):
+    """What judging one series needs to know of the history: runs by number, the anchor's runs, and the settings."""
+
+    runs: Mapping[int, Run]
+    anchors: Collection[int]
+    settings: Settings
+
+
+class Row(NamedTuple):
+    """The measured points that are judged, oldest first, with their sizes, and how.
+
+    `own` is the first size on the fingerprint of the last run, where machines take turns, else 0: what a machine was
+    worse by from its first run on is no drift.
+    """
+
+    metric: str
+    points: Sequence[Point]
+    sizes: Sequence[float]
+    mode: Mode
+    own: float = 0.0
+
+
+def judge_metric(series: Series, context: Context) -> MetricDrift | None:
+    """Judge one metric; None where no run measured it."""
+    if (constant := _constant(series, context)) is not None:
+        return constant
+    measured = [point for point in series.points if point.value is not None]
+    if not measured:
+        return None
+    row = _row(series.metric, measured, context)
+    worsenings = _worsenings(row, measured, context)
+    since = _unmeasured_since(series.points)
+    state, message = _state(row, worsenings, since, context.settings)
+    return MetricDrift(series.metric, state, row.mode, len(row.points), worsenings, message, series.points, since)
+
+
+def _constant(series: Series, context: Context) -> MetricDrift | None:
+    """Answer at once for the series that most are: one value, and the accepted one."""
+    first, last = series.points[0], series.points[-1]
+    if last.value is None or last.accepted not in (None, last.value) or len(series.points) < context.settings.confirm:
+        return None
+    if first.value != last.value or any(point.value != last.value for point in series.points):
+        return None
+    return _steady(series.metric, min(len(series.points), context.settings.window))
+
+
+@cache
+def _steady(metric: str, runs: int) -> MetricDrift:
+    return MetricDrift(metric, State.STEADY, Mode.EXACT, runs)
+
+
+def _row(metric: str, measured: Sequence[Point], context: Context) -> Row:
+    """Take the recent points that can be compared with the latest, and find out how they are to be judged."""
+    alike = comparable(measured, context.runs)
+    every = [size(metric, point.value) for point in alike if point.value is not None]
+    points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
+    own = every[0] if len(alike) < len(measured) else 0.0
+    if repeats(points, context.runs):
+        return Row(metric, points, sizes, Mode.EXACT, own)
+    return Row(metric, points, sizes, Mode.STATISTICAL if len(points) >= LEAST_RUNS else Mode.FEW, own)
+
+
+def _state(row: Row, worsenings: Sequence[Worsening], since: int | None, settings: Settings) -> tuple[State, str]:
+    if worsenings:
+        return State.DRIFT, worsenings[0].message
+    if since is not None:
+        return State.UNMEASURED, f"{row.metric} is not measured since run {since}"
+    if len(row.points) < (settings.confirm if row.mode is Mode.EXACT else FEWEST):
+        return State.TOO_FEW, f"{wording.runs(len(row.points))} cannot tell whether {row.metric} drifts"
+    accepted = row.points[-1].accepted
+    if accepted is not None and _better(row, size(row.metric, accepted), settings):
+        return State.IMPROVED, wording.better(row.metric, accepted, _now(row))
+    return State.STEADY, ""
+
+
+def _unmeasured_since(points: Sequence[Point]) -> int | None:
+    """Return the first of the runs at the end that gave no value."""
+    since = None
+    for point in reversed(points):
+        if point.value is not None:
+            break
+        since = point.run
+    return since
+
+
+def _worsenings(row: Row, measured: Sequence[Point], context: Context) -> tuple[Worsening, ...]:
+    """Hold the row against its recent runs, the accepted baseline and the anchor; the latter two are told first."""
+    recent = _against_recent(row, context)
+    found = (
+        _against_value("baseline", row, row.points[-1].accepted, recent, context),
+        _against_value("anchor", row, _anchor_value(row.metric, measured, context.anchors), recent, context),
+        recent,
+    )
+    return tuple(worsening for worsening in found if worsening is not None)
+
+
+def _against_recent(row: Row, context: Context) -> Worsening | None:
+    """Hold the latest runs against those before them, as far back as the accepted value did not become worse."""
+    start = _last_accepted_loss(row)
+    least = least_ratio(row.metric, context.settings.materiality)
+    found = worse_than_before(row.sizes[start:], least, context.settings, exact=row.mode is Mode.EXACT)
+    if found is None or row.mode is Mode.FEW:
+        return None
+    return _worsening("recent runs", row, found._replace(at=found.at + start), value(row.metric, found.before), context)
+
+
+def _last_accepted_loss(row: Row) -> int:
+    """Return the place from which on the accepted value did not become worse: what a person accepted is no drift."""
+    accepted = [None if point.accepted is None else size(row.metric, point.accepted) for point in row.points]
+    start = 0
+    for place, (earlier, later) in enumerate(pairwise(accepted), 1):
+        if later is not None and (earlier is None or later > earlier):
+            start = place
+    return start
+
+
+def _anchor_value(metric: str, measured: Sequence[Point], anchors: Collection[int]) -> float | None:
+    """Return what the anchor's runs measured: of several the middle one by size, of two the worse."""
+    values = [point.value for point in measured if point.run in anchors and point.value is not None]
+    return sorted(values, key=lambda found: size(metric, found))[len(values) // 2] if values else None
+
+
+def _against_value(
+    against: Against, row: Row, single: float | None, recent: Worsening | None, context: Context
+) -> Worsening | None:
+    """Hold the latest runs against one value. Among noise, what is known of the recent runs says best since when."""
+    if single is None:
+        return None
+    before = size(row.metric, single)
+    if not _worse(row, max(before, row.own), context.settings):
+        return None
+    limit = before * least_ratio(row.metric, context.settings.materiality)
+    exact = row.mode is Mode.EXACT
+    at = _first_of_the_worse(row.sizes if exact else calmed(row.sizes), limit)
+    worsening = _worsening(against, row, Found("level", at, before, _now_size(row)), single, context)
+    return worsening if exact or recent is None else replace(worsening, change=recent.change)
+
+
+def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
+    """Return the place from which on all sizes are beyond a limit; the last place at the latest."""
+    place = len(sizes) - 1
+    while place > 0 and sizes[place - 1] > limit:
+        place -= 1
+    return place
+
+
+def _worse(row: Row, before: float, settings: Settings) -> bool:
+    """Tell whether the latest runs are worse than one size, which was measured once and has their noise."""
+    least = least_ratio(row.metric, settings.materiality)
+    if row.mode is Mode.EXACT:
+        latest = row.sizes[-settings.confirm :]
+        return len(latest) == settings.confirm and min(latest) > least * before
+    if len(row.sizes) >= SETTLED:
+        return _now_size(row) > least * before and noise_beyond(row.sizes, before) > 1
+    few = row.sizes[-FEWEST:]
+    return len(few) == FEWEST and min(few) > max(least, FEW_FACTOR) * before and noise_beyond(row.sizes, before) > 1
+
+
+def _better(row: Row, before: float, settings: Settings) -> bool:
+    """Tell whether the latest runs are better than one size."""
+    least = least_ratio(row.metric, settings.materiality)
+    if row.mode is Mode.EXACT:
+        return least * max(row.sizes[-settings.confirm :]) < before
+    if len(row.sizes) >= SETTLED:
+        return least * _now_size(row) < before and noise_beyond(row.sizes, before) < -1
+    return max(least, FEW_FACTOR) * max(row.sizes) < before
+
+
+def _now_size(row: Row) -> float:
+    return level(row.sizes, exact=row.mode is Mode.EXACT)
+
+
+def _now(row: Row) -> float:
+    return value(row.metric, _now_size(row))
+
+
+def _worsening(against: Against, row: Row, found: Found, before: float, context: Context) -> Worsening:
+    """Write a finding down in the metric's own unit, with where it began."""
+    change = change_at(found.at, row.points, context.runs)
+    now = value(row.metric, found.now)
+    times = ratio(found.now, found.before)
+    message = wording.worse(against, row.metric, found, before, now, change.first_bad)
+    known = times if isfinite(times) else None
+    return Worsening(against, found.kind, before, now, known, message, change, found.a_run)

@@ -1,0 +1,63 @@
+"""Which metrics a drift is looked for in, and the size of each: a number that is 0 at best and larger when worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp, exp2, inf, log, log2
+from typing import NamedTuple
+
+from precreg.measure.metrics import METRICS
+
+MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "match_ratio", "equal_share")
+"""Means over all elements: what drift is found in."""
+
+GUARDS = ("max_abs_error", "max_ulp", "bias")
+"""One element decides the maxima, and a bias near 0 is the difference of large sums: held to a wide factor."""
+
+JUDGED = MEANS + GUARDS
+
+GUARD_FACTOR = 4.0
+"""As the shipped threshold of max_abs_error: harmless changes of the order of summation move maxima by up to 2.5."""
+
+MOST_LOG2 = 1000.0
+
+
+def size(metric: str, value: float) -> float:
+    """Return how bad a value is: 1 - value where more is better, |value| of a bias, 2^value of a logarithm."""
+    if METRICS[metric].better == "higher":
+        return max(1 - value, 0.0)
+    if METRICS[metric].unit == "log2 ULP":
+        return exp2(min(value, MOST_LOG2))
+    return abs(value)
+
+
+def ratio(now: float, before: float) -> float:
+    """Return how many times larger a size is: 1 from 0 to 0, infinity from 0 to anything else."""
+    if before == 0:
+        return 1.0 if now == 0 else inf
+    return now / before
+
+
+def least_ratio(metric: str, materiality: float) -> float:
+    """Return the ratio beyond which a change of a metric matters."""
+    return max(materiality, GUARD_FACTOR) if metric in GUARDS else materiality
+
+
+def value(metric: str, of_size: float) -> float:
+    """Return the value that has a size: the inverse of `size`, without the sign of a bias."""
+    if METRICS[metric].better == "higher":
+        return 1 - of_size
+    return log2(of_size) if METRICS[metric].unit == "log2 ULP" else of_size
+
+
+class Axis(NamedTuple):
+    """Where sizes stand for statistics: on a logarithmic axis, on which noise is even, or as they are."""
+
+    place: Callable[[float], float]
+    size: Callable[[float], float]
+    is_logarithmic: bool
+
+
+def axis_of(sizes: Sequence[float]) -> Axis:
+    """Return the logarithmic axis where all sizes are above 0."""
+    return Axis(log, exp, True) if min(sizes) > 0 else Axis(float, float, False)
