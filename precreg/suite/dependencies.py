@@ -2,18 +2,19 @@
 
 Seen are the suite, suites/tolerances.yaml, the modules that subject, reference and golden name with all that those
 import from the project, and files of inputs and recorded outputs. So is every file that an import looks for in vain: a
-module that was there and is removed changes the case. A file that a function opens by itself is not seen.
+module that was there and is removed changes the case. Of the files that a module opens by itself those are seen that it
+names in one text, or in a path of texts, relative to itself or to the project.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
-from os.path import isfile
+from os.path import isfile, normpath, realpath
 from pathlib import Path
 from typing import Any
 
+from precreg.suite.imports import Imported, installed_from, needs
 from precreg.suite.modules import possible_files, search_path
 from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case, Computation
@@ -32,7 +33,8 @@ def touched(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Cas
 def dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project; a missing one is among them."""
     computed = (_of_computation(computation, case.directory, project) for computation in (case.subject, case.oracle))
-    return frozenset({case.source.file, TOLERANCES}).union(*computed, _of_inputs(case, project))
+    own = _names(project / case.source.file, project) | _names(project / TOLERANCES, project)
+    return frozenset(own).union(*computed, _of_inputs(case, project))
 
 
 def _of_computation(computation: Computation, directory: str, project: Path) -> frozenset[str]:
@@ -60,9 +62,9 @@ def _files_named(value: Any, directory: str, project: Path) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _modules(module: str, directory: str, project: Path) -> frozenset[str]:
-    """Return the files of a module, of the packages around it, and of what they import, wherever those may be."""
+    """Return the files of a module, of the packages around it, of what they import, and those that they name."""
     folders = search_path(project, directory)
-    found: set[Path] = set()
+    found: set[str] = set()
     done = {""}
     waiting = [module]
     while waiting:
@@ -71,32 +73,35 @@ def _modules(module: str, directory: str, project: Path) -> frozenset[str]:
             continue
         done.add(name)
         waiting.append(name.rpartition(".")[0])
-        for path in possible_files(name, folders):
-            found.add(path)
+        installed = installed_from(name.partition(".")[0], project)
+        for path in possible_files(name, folders if installed is None else (*folders, installed)):
+            found.update(_names(path, project))
             if isfile(path):
-                waiting += _imported(path, folders)
+                needed = needs(path)
+                waiting += (_absolute(imported, path, folders, installed) for imported in needed.modules)
+                found.update(_opened(path, needed.files, project))
                 break
-    return frozenset(path.relative_to(project).as_posix() for path in found)
+    return frozenset(found)
 
 
-def _imported(path: Path, folders: tuple[Path, ...]) -> Iterator[str]:
-    """Yield the dotted names that a module imports, anywhere in it; `from a import b` may mean the module a.b."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(filter(None, (_package(path, node.level, folders), node.module)))
-            yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
+def _opened(module: Path, files: tuple[str, ...], project: Path) -> Iterator[str]:
+    """Yield the files that a module names, relative to itself or to the project."""
+    for home in (module.parent, project):
+        for file in files:
+            yield from _names(home / file, project)
 
 
-def _package(path: Path, level: int, folders: tuple[Path, ...]) -> str:
-    """Return the package that `level` dots mean in a file; empty for an absolute import."""
-    if level == 0:
-        return ""
-    home = path.parents[level - 1]
-    root = next((folder for folder in folders if home.is_relative_to(folder)), home)
-    return ".".join(home.relative_to(root).parts)
+def _names(path: Path, project: Path) -> set[str]:
+    """Return the paths, relative to the project, whose change changes a file: its own, and where a link leads."""
+    both = (normpath(path), realpath(path))
+    return {Path(place).relative_to(project).as_posix() for place in both if Path(place).is_relative_to(project)}
+
+
+def _absolute(imported: Imported, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:
+    """Return the dotted name of what a module imports, counted from the folder where the module was found."""
+    if imported.level == 0:
+        return imported.name
+    home = path.parents[min(imported.level, len(path.parents)) - 1]
+    roots = folders if installed is None else (installed, *folders)
+    root = next((folder for folder in roots if home.is_relative_to(folder)), home)
+    return ".".join(filter(None, (*home.relative_to(root).parts, imported.name)))

@@ -97,3 +97,97 @@ def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidd
     project = write(files, u="suite: u\nsubject: u:f\ngolden: u:f\n")
     found = {path for path in dependencies(load_cases(project)[0], project) if "lib" in path}
     assert found == {"suites/unit/lib/__init__.py", "suites/unit/lib.py", "suites/lib/__init__.py", "suites/lib.py"}
+
+
+def of_module(write, text, files=()):
+    """Return the dependencies of a case whose subject is in suites/unit/u.py."""
+    texts = files if isinstance(files, dict) else dict.fromkeys(files, "")
+    project = write(
+        {**texts, "suites/unit/u.py": f"{text}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
+    )
+    return dependencies(load_cases(project)[0], project)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from importlib import import_module\nlib = import_module('ops.table')",
+        "import importlib\ndef g():\n    return importlib.import_module('ops.table').x",
+        "lib = __import__('ops.table')",
+        "from ops import *",
+        "from ops import table as t",
+        "import ops.table as t",
+        "if True:\n    try:\n        import ops.table\n    except ImportError:\n        pass",
+        "class A:\n    import ops.table",
+    ],
+)
+def test_ways_to_import(write, statement):
+    files = {"suites/unit/ops/__init__.py": "__all__ = ['table']\n", "suites/unit/ops/table.py": ""}
+    assert set(files) <= of_module(write, statement, files)
+
+
+def test_a_relative_import_by_name(write):
+    files = {
+        "suites/unit/ops/__init__.py": "from importlib import import_module\nimport_module('.deep.a', __package__)\n",
+        "suites/unit/ops/deep/a.py": "import_module('..table', __package__)\nfrom ....................... import far\n",
+        "suites/unit/ops/table.py": "",
+    }
+    assert set(files) <= of_module(write, "import ops", files)
+
+
+def test_a_package_without_init_that_lies_in_two_folders(write):
+    files = ["suites/unit/space/near.py", "space/far.py"]
+    assert set(files) <= of_module(write, "import space.near\nfrom space import far", files)
+
+
+def test_modules_that_import_each_other_end(write):
+    files = {"suites/unit/a.py": "import b\n", "suites/unit/b.py": "import a, u\n"}
+    assert set(files) <= of_module(write, "import a", files)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import numpy as np\nw = np.load('data/w.npy')",
+        "from pathlib import Path\nw = Path(__file__).parent / 'data' / 'w.npy'",
+        "from pathlib import Path\nHERE = Path(__file__).parent\ndef g(): return open(HERE / 'data/w.npy')",
+        "w = open('suites/unit/data/w.npy')",
+        "w = open('../unit/data/w.npy')",
+    ],
+)
+def test_a_file_that_a_module_names_is_a_dependency_though_it_was_removed(write, statement):
+    assert "suites/unit/data/w.npy" in of_module(write, statement)
+
+
+def test_texts_that_name_no_file_of_the_project(write):
+    texts = [
+        "'/etc/passwd.txt'",
+        "'../../../up.npy'",
+        "'README.md'",
+        "'\\0.npy'",
+        "'.'",
+        "'a' / 2",
+        "'two\\nlines.npy'",
+    ]
+    found = of_module(write, "\n".join(f"a = {text}" for text in texts))
+    assert found == {"suites/unit/u.yaml", "suites/tolerances.yaml", "suites/unit/u.py", "suites/unit/u/__init__.py"}
+
+
+def test_where_a_link_leads_is_a_dependency_too(write, tmp_path):
+    (tmp_path / "suites" / "unit").mkdir(parents=True)
+    (tmp_path / "suites" / "unit" / "ops").symlink_to("../../shared")
+    found = of_module(write, "import ops.table", {"shared/table.py": "from . import other\n"})
+    assert {"suites/unit/ops/table.py", "shared/table.py", "shared/other.py"} <= found
+
+
+def test_a_package_that_is_installed_from_the_project_is_part_of_it(write, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    monkeypatch.syspath_prepend(tmp_path / ".venv" / "lib" / "site-packages")
+    files = {
+        "src/precreg_test_ours/__init__.py": "from .core import f\nimport precreg_test_theirs\n",
+        "src/precreg_test_ours/core.py": "f = 1\n",
+        ".venv/lib/site-packages/precreg_test_theirs/__init__.py": "import more\n",
+    }
+    found = of_module(write, "from precreg_test_ours import f", files)
+    assert {"src/precreg_test_ours/__init__.py", "src/precreg_test_ours/core.py"} <= found
+    assert not any(path.startswith(".venv") for path in found)
