@@ -21,7 +21,7 @@ def variance(x: npt.NDArray, *, method: Literal["two_pass", "welford", "textbook
 def two_pass(x: npt.NDArray) -> npt.NDArray:
     """Average the squares of the centered values, and take off what the rounding of the mean has added.
 
-    (sum d^2 - (sum d)^2 / n) / n with d = x - mean; Chan, Golub and LeVeque, equation 1.7, after Bjorck.
+    (sum d^2 - (sum d)^2 / n) / n with d = x - mean: the corrected two-pass algorithm of Chan, Golub and LeVeque.
     """
     count = x.dtype.type(x.shape[-1])
     centered = x - total(x) / count
