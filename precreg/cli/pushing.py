@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
 
@@ -69,13 +71,29 @@ def _checked(root: Path, folder: str, tip: Tip, changed: Changed, remote: str) -
     project = root / folder
     if _has_files_of(project, tip.commit):
         return _run(project, changed, remote, tip)
-    with vcs.checkout(root, tip.commit) as tree:
+    with vcs.checkout(root, tip.commit) as tree, _imports_from(root, tree):
         other = Path(realpath(tree / folder))
         where = " in a temporary checkout, because the working tree has other files"
         try:
             return _run(other, changed, remote, tip, where=where, reports=project / "reports")
         finally:
             _bring_proposals(other, project)
+
+
+@contextmanager
+def _imports_from(root: Path, tree: Path) -> Iterator[None]:
+    """Let packages that are installed from folders of the working tree, such as src/, be those of the checkout."""
+    before = list(sys.path)
+    sys.path[:0] = [str(tree / Path(place).relative_to(root)) for place in before if _is_source(Path(place), root)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _is_source(place: Path, root: Path) -> bool:
+    """Tell whether packages are installed from a folder; a project's own is on the path of its modules anyway."""
+    return place.is_relative_to(root) and "site-packages" not in place.parts and not (place / "suites").is_dir()
 
 
 def _has_files_of(project: Path, commit: str) -> bool:

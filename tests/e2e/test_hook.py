@@ -408,6 +408,34 @@ def test_a_hook_whose_python_is_gone_stops_the_push_and_says_why(guarded, other_
     assert passed, said
 
 
+def test_a_package_that_is_installed_from_src(guarded, other_python):
+    (site_packages,) = other_python.parents[1].glob("lib/*/site-packages")
+    (site_packages / "editable.pth").write_text(f"{guarded / 'src'}\n")
+    package = guarded / "src" / "ours"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from ours.core import exact, twice\n")
+    shutil.move(kernel(guarded), package / "core.py")
+    kernel(guarded).write_text("from ours import exact, twice\n")
+    commit(guarded, "moved to src")
+    subprocess.run([other_python, "-m", "precreg", "hook", "install"], cwd=guarded, env=environ(), check=True)
+    passed, said = push(guarded)
+    assert passed, said
+    change(package / "core.py", GOOD, WORSE)
+    commit(guarded, "a wider loss")
+    passed, said = push(guarded)
+    assert not passed
+    assert "1 of 2 cases" in said
+    change(package / "core.py", WORSE, GOOD)
+    passed, said = push(guarded)
+    assert not passed, "the working tree hides what is pushed"
+    assert "temporary checkout" in said
+    assert "FAILED   unit/twice/default   regressed" in said
+    commit(guarded, "mended")
+    change(package / "core.py", GOOD, WORSE)
+    passed, said = push(guarded)
+    assert passed, said
+
+
 def test_no_repository_is_a_clear_error(tmp_path):
     (tmp_path / "suites").mkdir()
     for arguments in (["install"], ["uninstall"], ["run", "origin", "url"]):
