@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types unit browser clean
+.PHONY: run test lint types unit browser pipeline clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-test: .venv/.installed-dev lint types unit browser
+test: .venv/.installed-dev lint types unit browser pipeline
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -17,13 +17,19 @@ types: .venv/.installed-dev
 	$(BIN)/mypy
 
 unit: .venv/.installed-dev
-	$(BIN)/pytest tests --ignore=tests/browser
+	$(BIN)/pytest tests --ignore=tests/browser --ignore=tests/pipeline
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
 browser: .venv/.installed-dev
 	@if sh .ci/browser; then $(BIN)/pytest tests/browser; \
 	elif [ -n "$$CI" ]; then echo "no chromium and chromedriver: tests/browser cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/browser: install chromium and chromedriver, or run this as root on Debian"; fi
+
+# .gitlab-ci.yml runs for real, without GitLab. In CI what that takes must be there; elsewhere it is said when it is not.
+pipeline: .venv/.installed-dev
+	@if sh .ci/pipeline; then $(BIN)/pytest tests/pipeline; \
+	elif [ -n "$$CI" ]; then echo "no rsync, Node.js or gitlab-ci-local: tests/pipeline cannot run" >&2; exit 1; \
+	else echo "SKIPPED tests/pipeline: install rsync, Node.js and npm, or run this as root on Debian"; fi
 
 .venv/.python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precreg needs Python 3.11 or newer: make PYTHON=python3.11")'

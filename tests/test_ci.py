@@ -18,14 +18,18 @@ def test_gitlab_takes_the_pipeline():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("ci", "code", "said"), [("", 0, "SKIPPED tests/browser"), ("true", 2, "cannot run")])
-def test_a_missing_browser_is_said_and_fails_in_ci(tmp_path, ci, code, said):
-    """The tools of the target stand alone on the PATH, so there is no chromium and no apt-get."""
+TARGETS = ("browser", "pipeline")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("ci", "code", "said"), [("", 0, "SKIPPED tests/{}"), ("true", 2, "tests/{} cannot run")])
+def test_what_a_target_needs_and_lacks_is_said_and_fails_in_ci(tmp_path, target, ci, code, said):
+    """The tools of the target stand alone on the PATH, so there is no chromium, no Node.js and no apt-get."""
     for tool in ("make", "sh", "id", "touch"):
         found = subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True, text=True, check=True)
         (tmp_path / tool).symlink_to(found.stdout.strip())
     variables = {"PATH": str(tmp_path), "CI": ci, "HOME": os.environ.get("HOME", "/")}
-    command = ["make", "--no-print-directory", "-o", ".venv/.installed-dev", "browser"]
+    command = ["make", "--no-print-directory", "-o", ".venv/.installed-dev", target]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
-    assert said in done.stdout + done.stderr
+    assert said.format(target) in done.stdout + done.stderr
