@@ -40,4 +40,4 @@ def exact(logits: npt.NDArray, labels: npt.NDArray, *, reduction: str) -> dict[s
     for row in counted:
         shifted = logits[row] - logits[row].max()
         losses[row] = np.log(np.exp(shifted).sum()) - shifted[labels[row]]
-    return {"losses": losses, "mean": losses[counted].mean()} if reduction == "mean" else {"losses": losses}
+    return {"losses": losses, "mean": losses.sum() / len(counted)} if reduction == "mean" else {"losses": losses}

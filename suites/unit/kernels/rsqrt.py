@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 GUESS = 0x5F375A86
 STEPS = 3
-SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+SMALL = np.float32(2**-125)
+"""Half of what is below is subnormal."""
 
 
 def rsqrt(x: npt.NDArray, *, method: Literal["newton", "plain"]) -> npt.NDArray:
@@ -28,13 +29,13 @@ def plain(x: npt.NDArray) -> npt.NDArray:
 def newton(x: npt.NDArray) -> npt.NDArray:
     """Improve the guess; what the bits of a number cannot give (0, infinity, below 0) is taken from the division.
 
-    Subnormals have no exponent to halve: they are scaled by 2^24, and their results by 2^12.
+    Subnormals have no exponent to halve, and x/2 must not be one: small x are scaled by 2^24, their results by 2^12.
     """
-    subnormal = x < SMALLEST_NORMAL
-    scaled = np.where(subnormal, x * np.float32(2**24), x)
+    small = x < SMALL
+    scaled = np.where(small, x * np.float32(2**24), x)
     y = np.int32(GUESS) - (scaled.view(np.int32) >> 1)
     y = improved(y.view(np.float32), np.float32(0.5) * scaled)
-    return np.where((x > 0) & (x < np.inf), np.where(subnormal, y * np.float32(2**12), y), plain(x))
+    return np.where((x > 0) & (x < np.inf), np.where(small, y * np.float32(2**12), y), plain(x))
 
 
 def improved(y: npt.NDArray, half_x: npt.NDArray) -> npt.NDArray:
