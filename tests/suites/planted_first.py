@@ -34,6 +34,13 @@ PLANTS = (
         "the bias of the second moment is no longer corrected",
     ),
     Plant(
+        "unit/apply_adam_edges",
+        "unit/kernels/apply_adam.py",
+        "scalar(1 - beta2) * g * g",
+        "scalar(1 - beta2) * (g * g)",
+        "the gradient is squared first, which overflows where it is large",
+    ),
+    Plant(
         "unit/cast_chain",
         "unit/kernels/cast_chain.py",
         "a.astype(np.float32) + b.astype(np.float32)",
