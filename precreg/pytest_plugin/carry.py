@@ -5,7 +5,7 @@ It travels on the test's report, so a worker process of pytest-xdist that dies l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def hand_over(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     item.stash[RESULTS] = []
     carrying: Any = report
-    carrying.precreg = [(str(project), _ENCODE(result).decode()) for project, result in kept]
+    carrying.precreg = [(str(project), result.id, _ENCODE(result).decode()) for project, result in kept]
     if not report.passed or hasattr(report, "wasxfail"):
         return
     proposed = [result for _, result in kept if result.verdict.status is Status.PROPOSED]
@@ -51,10 +51,9 @@ def hand_over(item: pytest.Item, report: pytest.TestReport) -> None:
         carrying.outcome, carrying.wasxfail = "skipped", describe.plain(expected[0].verdict.message)
 
 
-def carried(report: pytest.TestReport) -> Iterator[tuple[Path, CaseResult]]:
-    """Yield the results that a report carries, each with its project."""
-    for project, text in getattr(report, "precreg", ()):
-        yield Path(project), _DECODE(text)
+def unpacked(texts: Iterable[str]) -> Iterator[CaseResult]:
+    """Yield the results that reports carried as text."""
+    return map(_DECODE, texts)
 
 
 def told(result: CaseResult) -> str:

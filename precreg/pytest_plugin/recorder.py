@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from os.path import relpath
 from pathlib import Path
 from time import perf_counter
@@ -23,6 +25,18 @@ DIED = "???"
 """The phase in which pytest-xdist reports the test that a worker process died of."""
 
 
+@contextmanager
+def _without_search_for_garbage() -> Iterator[None]:
+    """Make many objects that have no cycles, and are all gone afterwards, without a search through them."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
+
+
 class Recorder:
     """Takes results as tests report them, the last one of a case that ran again, and writes reports and proposals."""
 
@@ -32,7 +46,7 @@ class Recorder:
         output = config.getoption("precreg_output", None)
         self._output = None if output is None else config.invocation_params.dir / output
         self._begun: dict[Path, RunRecord] = {}
-        self._results: dict[Path, dict[str, CaseResult]] = {}
+        self._results: dict[Path, dict[str, str]] = {}
         self._died: dict[str, str] = {}
         self._summaries: list[str] = []
         self._refused: list[str] = []
@@ -40,11 +54,10 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report carries."""
         if hasattr(report, "precreg"):
-            from precreg.pytest_plugin.carry import carried
-
-            for project, result in carried(report):
-                self._begin(project)
-                self._results[project][result.id] = result
+            for project, case, text in report.precreg:
+                self._begin(Path(project))
+                self._results[Path(project)][case] = text  # a text, which no search for garbage has to go through
+            del report.precreg
         elif report.when == DIED:
             self._died[report.nodeid] = str(report.longrepr)
 
@@ -55,11 +68,12 @@ class Recorder:
             found = self._projects.of_suite(self._projects.root / nodeid.partition("::")[0])
             if found is not None:
                 self._begin(found[0])
-        for project in self._begun:
-            try:
-                self._finish(project)
-            except UserError as mistake:
-                self._refused.append(str(self._projects.shown(project, mistake)))
+        with _without_search_for_garbage():
+            for project in self._begun:
+                try:
+                    self._finish(project)
+                except UserError as mistake:
+                    self._refused.append(str(self._projects.shown(project, mistake)))
         if self._refused and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -86,12 +100,14 @@ class Recorder:
         from msgspec.structs import replace
 
         from precreg.baseline.proposal import pending, propose
+        from precreg.pytest_plugin.carry import unpacked
         from precreg.report.files import write_reports
         from precreg.report.terminal import brief
         from precreg.session import finish, gone, with_orphans
 
-        cases, all_files = self._cases(project)
-        results = self._results[project] | {result.id: result for result in self._of_the_dead(project, cases)}
+        results = {result.id: result for result in unpacked(self._results.pop(project).values())}
+        cases, all_files = self._cases(project, results.values())
+        results |= {result.id: result for result in self._of_the_dead(project, cases)}
         whole = all_files and all(case.id in results for case in cases)
         begun = replace(self._begun[project], selection={}) if whole else self._begun[project]
         record = finish(begun, cases, results.values(), duration_s=perf_counter() - self._began)
@@ -105,7 +121,7 @@ class Recorder:
         finally:
             self._summaries.append(brief(record, reports=written))
 
-    def _cases(self, project: Path) -> tuple[list[Case], bool]:
+    def _cases(self, project: Path, results: Iterable[CaseResult]) -> tuple[list[Case], bool]:
         """Return the cases of the suites that were run, and whether these were all of the project's.
 
         Under pytest-xdist this process has collected nothing, and reads them now.
@@ -113,7 +129,6 @@ class Recorder:
         from precreg.suite.load import suite_files
 
         files = suite_files(project) if project in self._projects.named.values() else []
-        results = self._results[project].values()
         ran = {project / result.source.file for result in results}
         ran |= {found[1] for nodeid in self._died if (found := self._suite_of(nodeid)) and found[0] == project}
         try:

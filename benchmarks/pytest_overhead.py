@@ -1,0 +1,124 @@
+"""What the pytest plugin costs a case, in one run: suites and checks against bare tests with numpy's assert_allclose.
+
+All three do the same work on the same numbers, a scaled softmax of 4 x 16 float32 against float64, in whole processes
+of pytest. The cost of a case is the difference between 1,000 and 100 cases, so that start-up does not count: of
+collecting it, running it, and of its line in every report. What is timed is the processor time of all processes, and
+with pytest-xdist the workers' too: other work on the machine disturbs it least. Goal for suites: at most 1.5 times
+bare. Usage: python benchmarks/pytest_overhead.py [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+FEW, MANY = 100, 1000
+WAYS = {"one process": [], "-n 2": ["-n", "2"]}
+KERNELS = """\
+import numpy as np
+
+
+def softmax(x, k):
+    terms = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(k / 1000))
+    return terms / terms.sum(axis=-1, keepdims=True)
+"""
+BARE = """\
+import numpy as np
+import pytest
+from suites.unit.kernels import softmax
+
+
+@pytest.mark.parametrize("k", range({cases}))
+def test_softmax(k):
+    x = np.random.default_rng(0).standard_normal((4, 16)).astype(np.float32)
+    np.testing.assert_allclose(softmax(x, k), softmax(x.astype(np.float64), k), rtol=1e-5)
+"""
+CHECKS = """\
+import numpy as np
+import pytest
+from suites.unit.kernels import softmax
+
+
+@pytest.mark.parametrize("k", range({cases}))
+def test_softmax(k, precision):
+    x = np.random.default_rng(0).standard_normal((4, 16)).astype(np.float32)
+    precision.check(softmax(x, k), reference=softmax(x.astype(np.float64), k), inputs={{"x": x}}, rtol=1e-5)
+"""
+TARGETS = {"bare": "test_bare.py", "suite": "suites", "precision.check": "test_checks.py"}
+
+
+def project(folder: Path, cases: int) -> Path:
+    """Make one project with a suite, checks and bare tests of so many cases, and accept what they propose."""
+    unit = folder / "suites" / "unit"
+    unit.mkdir(parents=True)
+    (unit / "kernels.py").write_text(KERNELS)
+    (unit / "softmax.yaml").write_text(
+        "suite: softmax\nsubject: kernels:softmax\nreference: kernels:softmax\n"
+        f"matrix: {{k: {json.dumps(list(range(cases)))}}}\nparams: {{k: $k}}\ntolerance: {{rtol: 1e-5}}\n"
+        "inputs: {x: {shape: [4, 16], dtype: float32, normal: {}}}\n"
+    )
+    (folder / "test_bare.py").write_text(BARE.format(cases=cases))
+    (folder / "test_checks.py").write_text(CHECKS.format(cases=cases))
+    (folder / "pytest.ini").write_text("[pytest]\nprecreg_suites = suites\npythonpath = .\n")
+    for target in TARGETS.values():
+        pytest(folder, target)
+    accept = [sys.executable, "-m", "precreg", "baseline", "accept", "*", "--reason", "benchmark"]
+    subprocess.run(accept, cwd=folder, env=environment(), capture_output=True, check=True)
+    return folder
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a shell that is not CI."""
+    return {name: value for name, value in os.environ.items() if name != "CI"}
+
+
+def pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a project."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+
+
+def seconds(folder: Path, cases: int, *arguments: str) -> float:
+    """Return the processor time of one run, in which every case must pass."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = pytest(folder, *arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0 or f"{cases} passed" not in done.stdout:
+        raise SystemExit(f"expected {cases} cases to pass:\n{done.stdout[-2000:]}")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def main(rounds: int) -> None:
+    """Run everything in turn and print medians."""
+    root = Path(tempfile.mkdtemp())
+    try:
+        folders = {cases: project(root / str(cases), cases) for cases in (FEW, MANY)}
+        runs = [(way, kind, cases) for way in WAYS for kind in TARGETS for cases in (FEW, MANY)]
+        samples: dict[tuple[str, str, int], list[float]] = {run: [] for run in runs}
+        for _ in range(rounds):
+            for way, kind, cases in runs:
+                samples[way, kind, cases].append(seconds(folders[cases], cases, TARGETS[kind], *WAYS[way]))
+    finally:
+        shutil.rmtree(root)
+    table({run: median(times) for run, times in samples.items()})
+
+
+def table(medians: dict[tuple[str, str, int], float]) -> None:
+    """Print milliseconds a case, and ratios to bare tests run in the same way."""
+    print(f"{'':12} {'':16} {f'{FEW} s':>8} {f'{MANY} s':>8} {'ms a case':>10} {'of bare':>8}")
+    for way in WAYS:
+        costs = {kind: (medians[way, kind, MANY] - medians[way, kind, FEW]) / (MANY - FEW) for kind in TARGETS}
+        for kind, cost in costs.items():
+            few, many = medians[way, kind, FEW], medians[way, kind, MANY]
+            print(f"{way:12} {kind:16} {few:8.3f} {many:8.3f} {cost * 1e3:10.3f} {cost / costs['bare']:8.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
