@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from precreg import vcs
-from precreg.cli.selecting import find_project
 from precreg.errors import UserError
 from precreg.prepush.pushes import Push, from_git, from_pre_commit
 
@@ -57,7 +56,7 @@ def uninstall(given: Path | None) -> None:
 
 
 @command.command("run")
-@click.option("--folder", metavar="FOLDER", help="The project's folder in the repository; found from here upward.")
+@click.option("--folder", metavar="FOLDER", help="The project's, from here, the top of the working tree; found upward.")
 @click.argument("remote", required=False)
 @click.argument("url", required=False)
 @click.pass_obj
@@ -67,7 +66,7 @@ def run(given: Path | None, folder: str | None, remote: str | None, url: str | N
 
     vcs.leave_the_hook()
     pushes = _pushes(remote)
-    root, folder = _place(given) if folder is None else (vcs.top(Path.cwd()), folder)
+    root, folder = _place(given) if folder is None else (Path(realpath(Path.cwd())), folder)
     try:
         sys.exit(check(root, folder, pushes, remote or os.environ.get("PRE_COMMIT_REMOTE_NAME", "")))
     except KeyboardInterrupt:
@@ -85,7 +84,9 @@ def _pushes(remote: str | None) -> list[Push]:
 
 def _place(given: Path | None) -> tuple[Path, str]:
     """Return the top of the working tree, and the project's folder relative to it."""
-    project = find_project(given)
+    from precreg.suite.project import find_project
+
+    project = find_project(given or Path.cwd())
     root = Path(realpath(vcs.top(project)))
     return root, project.relative_to(root).as_posix()
 

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from precreg import vcs
-from precreg.cli.options import Asked, RunOptions
 from precreg.prepush.pushes import Push, Tip, tips
 from precreg.suite.relevant import can_matter
+
+if TYPE_CHECKING:
+    from precreg.cli.options import RunOptions
 
 Changed = set[str] | None
 """Files of the project that a push changes; None stands for all: the remote has nothing of it."""
@@ -121,6 +124,8 @@ def _options(changed: Changed, remote: str, reports: Path | None) -> RunOptions:
     """Run like `precreg run` of a person without options, wherever this is: a person pushes, CI or not."""
     from os import environ
     from os.path import relpath
+
+    from precreg.cli.options import Asked, RunOptions
 
     since = None if changed is None else f"what {remote or 'the remote'} has"
     return RunOptions(

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from precreg.errors import UserError
 from precreg.vcs.command import git
@@ -34,6 +33,8 @@ def checkout(root: Path, commit: str) -> Iterator[Path]:
     Raises:
         UserError: no-checkout, in git's words.
     """
+    from tempfile import TemporaryDirectory
+
     with _orderly_end(), TemporaryDirectory(prefix="precreg-") as temporary:
         place = Path(temporary, root.name or "root")
         without_hooks = ("-c", f"core.hooksPath={os.devnull}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from precreg.errors import UserError
-from precreg.vcs.command import git, require_readable
+from precreg.vcs.command import commit_of, git, require_readable
 
 
 def top(folder: Path) -> Path:
@@ -24,14 +24,25 @@ def hooks_folder(root: Path) -> Path:
 
 
 def commits(root: Path, revisions: Iterable[str]) -> dict[str, str]:
-    """Return the commit of every revision that means one; a tag may mean a file, and has none."""
-    found = ((name, git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) for name in revisions)
-    return {name: answer.stdout.strip() for name, answer in found if answer.returncode == 0}
+    """Return the commit of every revision that means one; a tag may mean a file, and has none.
+
+    Raises:
+        UserError: no-git, or unknown-revision.
+    """
+    found = {name: _commit(root, name) for name in revisions}
+    return {name: commit for name, commit in found.items() if commit}
 
 
-def independent(root: Path, names: Iterable[str]) -> set[str]:
+def _commit(root: Path, revision: str) -> str:
+    asked = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if asked.returncode == 0 or git(root, "cat-file", "-e", revision).returncode == 0:
+        return asked.stdout.strip()
+    return commit_of(root, revision)
+
+
+def independent(root: Path, names: Sequence[str]) -> set[str]:
     """Return those commits that are no ancestor of another of them."""
-    return set(git(root, "merge-base", "--independent", *names).stdout.split())
+    return set(git(root, "merge-base", "--independent", *names).stdout.split() or names)
 
 
 def has(root: Path, commit: str, path: str) -> bool:
@@ -49,10 +60,10 @@ def brought(root: Path, folder: str, commit: str, before: str, remote: str) -> s
         there = _different(root, folder, before, commit)
         if there is not None:
             return there
-    new = git(root, "rev-list", "--boundary", commit, "--not", f"--remotes={remote}").stdout.split()
-    if not new:
+    new = git(root, "rev-list", "--boundary", commit, *(["--not", f"--remotes={remote}"] if remote else []))
+    if new.returncode == 0 and not new.stdout:
         return set()
-    left = next((name[1:] for name in new if name.startswith("-")), None)
+    left = next((name[1:] for name in new.stdout.split() if name.startswith("-")), None)
     return None if left is None else _different(root, folder, left, commit)
 
 
