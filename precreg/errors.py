@@ -63,6 +63,8 @@ ADVICE: dict[str, str] = {
     "other-project": "name the history of this project",
     "history-unavailable": "mend what the message names: the URL, the server, the password, the driver or the file",
     "unreadable-history": "export it once more with precreg history export",
+    "unknown-anchor": "name a commit that was run (precreg history list), or add a run of it to the history",
+    "empty-history": "add runs with precreg history add, or name another environment",
 }
 
 

@@ -172,6 +172,17 @@ def of_another_project(project):
     return project.run("history", "add", "--create", "reports")
 
 
+def with_one_run(*arguments):
+    """Return the scenario of a command on a history of one run."""
+
+    def scenario(project):
+        project.run("run", "--jobs", "0")
+        project.run("history", "add", "--create", "reports")
+        return project.run(*arguments)
+
+    return scenario
+
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -229,5 +240,7 @@ SCENARIOS = {
     "other-project": of_another_project,
     "history-unavailable": written(".precreg/history.sqlite", "no database, " * 1000, "history", "list"),
     "unreadable-history": written("history.jsonl", "", "history", "import", "--create", "history.jsonl"),
+    "unknown-anchor": with_one_run("drift", "--anchor", "v1.0"),
+    "empty-history": with_one_run("drift", "--environment", "npu-910b"),
 }
 """By slug, in the order of ADVICE."""

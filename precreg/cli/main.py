@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "hook": "Check what is pushed before it is: install, uninstall, run.",
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
+    "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }
 

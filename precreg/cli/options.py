@@ -36,3 +36,18 @@ class RunOptions:
     junit_dialect: Literal["gitlab", "strict"]
     verbose: bool
     changed: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class DriftOptions:
+    """How a history is held against itself. `place` is that of the history, None for the project's own."""
+
+    patterns: tuple[str, ...]
+    place: str | None
+    anchor: str | None
+    window: int
+    materiality: float
+    confirm: int
+    environment: str | None
+    output: Path | None
+    junit_dialect: Literal["gitlab", "strict"]

@@ -7,7 +7,6 @@ larger than the materiality ratio is drift. One that does not repeat is judged b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from math import isfinite
 from typing import NamedTuple
@@ -75,12 +74,9 @@ def _constant(series: Series, context: Context) -> MetricDrift | None:
         return None
     if first.value != last.value or any(point.value != last.value for point in series.points):
         return None
-    return _steady(series.metric, min(len(series.points), context.settings.window))
-
-
-@cache
-def _steady(metric: str, runs: int) -> MetricDrift:
-    return MetricDrift(metric, State.STEADY, Mode.EXACT, runs)
+    return MetricDrift(
+        series.metric, State.STEADY, Mode.EXACT, min(len(series.points), context.settings.window), points=series.points
+    )
 
 
 def _row(metric: str, measured: Sequence[Point], context: Context) -> Row:

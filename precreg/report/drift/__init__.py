@@ -1,0 +1,1 @@
+"""DriftRecord -> terminal, JUnit, Markdown, HTML with the series drawn."""

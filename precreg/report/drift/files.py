@@ -1,0 +1,32 @@
+"""The reports of a drift monitor as files in one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from precreg.history.drift import DriftRecord
+from precreg.report.drift import html, junit, markdown
+from precreg.report.files import make_folder
+from precreg.report.junit import Dialect
+from precreg.writing import replace_file, writing
+
+
+def write_drift_reports(record: DriftRecord, folder: Path, dialect: Dialect) -> list[Path]:
+    """Write drift.json, junit.xml, report.html and summary.md, each in one step; return their paths.
+
+    Raises:
+        UserError: not-writable.
+    """
+    contents = {
+        "drift.json": msgspec.json.encode(record) + b"\n",
+        "junit.xml": junit.render(record, dialect).encode(),
+        "report.html": html.render(record).encode(),
+        "summary.md": markdown.render(record).encode(),
+    }
+    make_folder(folder)
+    for name, content in contents.items():
+        with writing(str(folder / name)):
+            replace_file(folder / name, content)
+    return [folder / name for name in contents]

@@ -1,0 +1,85 @@
+"""JUnit XML of a drift monitor: one test a case, whose name never changes, so that a page shows what is new.
+
+Suites are called precreg.drift.TIER, apart from those of `precreg run`: GitLab would take one for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from precreg.history.drift import DriftRecord, OutputDrift, State
+from precreg.report.describe import plain
+from precreg.report.drift import describe
+from precreg.report.junit import Dialect
+from precreg.types import TIERS
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase
+
+_TOTALS = ("errors", "failures", "tests")
+
+
+def render(record: DriftRecord, dialect: Dialect) -> str:
+    """Write one test suite per tier, its cases sorted by name. The dialects differ in nothing that is known here."""
+    del dialect  # a history knows no file of a case, and nothing else sets the dialects apart
+    cases = _without_twins(describe.by_case(record))
+    suites = [
+        _suite(tier, {id: outputs for id, outputs in cases.items() if _parts(id)[0] == tier})
+        for tier in sorted({_parts(id)[0] for id in cases}, key=lambda tier: (tier not in TIERS, tier))
+    ]
+    root = ElementTree.Element("testsuites")
+    for total in _TOTALS:
+        root.set(total, str(sum(int(suite.get(total, 0)) for suite in suites)))
+    root.extend(suites)
+    ElementTree.indent(root, "\t")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[OutputDrift]]:
+    """Join cases that the XML could not tell apart, worst output first."""
+    joined: dict[str, list[OutputDrift]] = {}
+    for id, outputs in cases.items():
+        joined.setdefault(plain(id), []).extend(outputs)
+    order = list(State)
+    return {id: sorted(joined[id], key=lambda found: order.index(found.state)) for id in sorted(joined)}
+
+
+def _parts(id: str) -> tuple[str, str, str]:
+    """Split tier/suite/name."""
+    tier, _, rest = id.partition("/")
+    suite, _, name = rest.partition("/")
+    return tier, suite, name
+
+
+def _suite(tier: str, cases: dict[str, list[OutputDrift]]) -> ElementTree.Element:
+    from junit_xml import TestSuite
+
+    tests = [_test(id, outputs) for id, outputs in cases.items()]
+    element: ElementTree.Element = TestSuite(f"precreg.drift.{tier}", tests).build_xml_doc()
+    del element.attrib["disabled"]  # not in Jenkins' schema
+    return element
+
+
+def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
+    from junit_xml import TestCase
+
+    tier, suite, name = _parts(id)
+    test = TestCase(name, classname=f"{tier}.{suite}")
+    worst = outputs[0]
+    message = plain(f"{worst.output}: {worst.message}")
+    match worst.state:
+        case State.DRIFT:
+            test.add_failure_info(message, _body(id, outputs), worst.state)
+        case State.UNMEASURED:
+            test.add_error_info(message, _body(id, outputs), worst.state)
+        case State.ABSENT | State.TOO_FEW:
+            test.add_skipped_info(message)
+    return test
+
+
+def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
+    told = [found for found in outputs if found.state in (State.DRIFT, State.UNMEASURED)]
+    parts = [[id], *([f"{found.output}: {found.message}", *describe.table(describe.evidence(found))] for found in told)]
+    return plain("\n\n".join("\n".join(lines) for lines in parts))
