@@ -46,10 +46,6 @@ class Scope:
         place = id >> 3
         return place < len(self._bitmap) and bool(self._bitmap[place] >> (id & 7) & 1)
 
-    def ids(self) -> list[int]:
-        """Return the members in order."""
-        return [id for id in range(8 * len(self._bitmap)) if id in self]
-
 
 def coded(states: Rows[T]) -> Rows[T]:
     """Leave out every state that is equal to the one before it."""
@@ -83,10 +79,9 @@ def without_runs(rows: Rows[T], carrier: Callable[[int], int | None]) -> Rows[T]
 
     `carrier(position)` is the first run at or after a position that stays and ran the case, None where there is none.
     """
-    ends = [*sorted(rows)[1:], None]
     moved: Rows[T] = {}
-    for position, end in zip(sorted(rows), ends, strict=True):
+    for position in sorted(rows, reverse=True):
         heir = carrier(position)
-        if heir is not None and (end is None or heir < end):
+        if heir is not None and heir not in moved:  # else a later row speaks for that run
             moved[heir] = rows[position]
     return coded(moved)

@@ -101,7 +101,7 @@ def database(place: str | Path, *, create: bool, wait_s: float) -> Database:
     """
     if isinstance(place, Path) or "://" not in place:
         return _file(Path(place), create, wait_s)
-    url = _parsed(place)
+    url = _parsed(re.sub("^postgres://", "postgresql://", place))
     kind = url.get_backend_name()
     if kind == _SQLITE and url.database:
         return _file(Path(url.database), create, wait_s)
