@@ -1,0 +1,136 @@
+"""A small project with a .gitlab-ci.yml in a repository with a remote, and gitlab-ci-local, which runs it."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.command import ROOT, environ, git, precreg, repository
+
+TOOL = ROOT / "build" / "gitlab-ci-local" / "node_modules" / ".bin" / "gitlab-ci-local"
+
+OURS = (ROOT / ".gitlab-ci.yml").read_text()
+TEMPLATE = re.search(
+    r"^```yaml file=\.gitlab-ci\.yml\n(.*?)^```$", (ROOT / "docs/gitlab.md").read_text(), re.MULTILINE | re.DOTALL
+)[1]
+FILES = {"ours": OURS, "template": TEMPLATE}
+
+KERNELS = """\
+import numpy as np
+
+
+def mean_square(x):
+    return (np.sum(np.square(x.astype(np.float32)), axis=0) / len(x)).astype(x.dtype)
+
+
+def exact(x):
+    return np.sum(np.square(x), axis=0) / len(x)
+"""
+SUITE = """\
+suite: {name}
+subject: kernels:mean_square
+reference: kernels:exact
+matrix:
+  dtype: {dtypes}
+inputs:
+  x: {{shape: [400, 16], dtype: $dtype, normal: {{}}}}
+seeds: 2
+tolerance:
+  float16: {{rtol: 2e-2}}
+"""
+SUITES = {"unit": "[float16, float32]", "integration": "[float32]", "model": "[float32]"}
+CASES = {f"{tier}/{tier}_means/{dtype}" for tier, dtypes in SUITES.items() for dtype in dtypes.strip("[]").split(", ")}
+
+INSTALLED = Path(sys.executable).with_name("precreg")
+VARIABLES = {
+    "INSTALL": "true",
+    # Isolated jobs run in folders of their own, while the tool names one in CI_PROJECT_DIR that it uses in containers.
+    "PRECREG": f"env CI_PROJECT_DIR=. CI_PROJECT_NAME=small {INSTALLED}",
+}
+
+
+def make(folder, pipeline):
+    """Write the project with accepted baselines and that pipeline, and push it to a remote of its own."""
+    (folder / "suites").mkdir()
+    (folder / "suites" / "kernels.py").write_text(KERNELS)
+    for tier, dtypes in SUITES.items():
+        (folder / "suites" / tier).mkdir()
+        (folder / "suites" / tier / "means.yaml").write_text(SUITE.format(name=f"{tier}_means", dtypes=dtypes))
+    repository(folder)
+    first = precreg(folder, "run", "--jobs", "0")
+    assert first.returncode == 2, first.stdout + first.stderr
+    assert precreg(folder, "baseline", "accept", "--all", "--reason", "first version").returncode == 0
+    (folder / ".ci").mkdir()
+    (folder / ".ci" / "run").write_text("echo the tests of the project\n")
+    (folder / ".gitlab-ci.yml").write_text(pipeline)
+    (folder / ".gitignore").write_text("__pycache__/\n.gitlab-ci-local/\nrecords/\n")
+    remote = folder.with_name(f"{folder.name}.git")
+    git(folder, "init", "-q", "--bare", str(remote))
+    git(folder, "remote", "add", "origin", str(remote))
+    commit(folder, "baselines and the pipeline")
+    git(folder, "push", "-q", "origin", "main")
+    git(folder, "remote", "set-head", "origin", "main")
+    return folder
+
+
+def commit(folder, message):
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
+
+
+class Done(NamedTuple):
+    """What became of a pipeline: the exit code, PASS or FAIL of each job that ran, and what was printed."""
+
+    code: int
+    jobs: dict[str, str]
+    printed: str
+
+
+def pipeline(folder, source, **variables):
+    """Run the pipeline that GitLab would start for an event, in folders of its own, and return what became of it.
+
+    `when: always` starts a job in GitLab though one before it was skipped, for which the tool waits in vain. So what it
+    left out for that is started by name.
+    """
+    done = _ran(folder, source, **variables)
+    for job in (job for job, when in jobs_of(folder, source).items() if when == "always" and job not in done.jobs):
+        more = _ran(folder, source, job, **variables)
+        done = Done(max(done.code, more.code), done.jobs | more.jobs, done.printed + more.printed)
+    return done
+
+
+def _ran(folder, source, *jobs, **variables):
+    isolated = ("--force-shell-executor", "--shell-isolation", *jobs)
+    done = _tool(folder, source, *isolated, **{**VARIABLES, **variables})
+    ended = re.findall(r"^ (PASS|FAIL)  (\S.*?) *$", done.stdout, re.MULTILINE)
+    return Done(done.returncode, {job: status for status, job in ended}, done.stdout + done.stderr)
+
+
+def jobs_of(folder, source):
+    """Return when each job of the pipeline for an event would run, by its name."""
+    done = _tool(folder, source, "--list-csv")
+    lines = done.stdout[done.stdout.index("name;") :].splitlines()
+    return {row["name"]: row["when"] for row in csv.DictReader(lines, delimiter=";")}
+
+
+def artifacts(folder, path):
+    """Return the files of that path among the artifacts that jobs left, by job."""
+    left = folder / ".gitlab-ci-local" / "artifacts"
+    return {file.relative_to(left).parts[0]: file for file in sorted(left.glob(f"*/{path}"))}
+
+
+def _tool(folder, source, *arguments, **variables):
+    given = [f"--variable={name}={value}" for name, value in {"CI_PIPELINE_SOURCE": source, **variables}.items()]
+    options = ["--home", str(folder.with_name("home")), "--json-schema-validation=false", "--color=false"]
+    known = "--ignore-predefined-vars=CI_PIPELINE_SOURCE"
+    return subprocess.run(
+        [TOOL, *options, known, *given, *arguments],
+        cwd=folder,
+        env=environ(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
