@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types unit browser pipeline clean
+.PHONY: run test lint types unit browser pipeline postgresql clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-test: .venv/.installed-dev lint types unit browser pipeline
+test: .venv/.installed-dev lint types unit browser pipeline postgresql
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -17,7 +17,7 @@ types: .venv/.installed-dev
 	$(BIN)/mypy
 
 unit: .venv/.installed-dev
-	$(BIN)/pytest tests --ignore=tests/browser --ignore=tests/pipeline
+	$(BIN)/pytest tests --ignore=tests/browser --ignore=tests/pipeline --ignore=tests/postgresql
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
 browser: .venv/.installed-dev
@@ -30,6 +30,12 @@ pipeline: .venv/.installed-dev
 	@if sh .ci/pipeline; then $(BIN)/pytest tests/pipeline; \
 	elif [ -n "$$CI" ]; then echo "no rsync, Node.js or gitlab-ci-local: tests/pipeline cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/pipeline: install rsync, Node.js and npm, or run this as root on Debian"; fi
+
+# Histories are kept on a real server. In CI it must be there; elsewhere it is said when it is not.
+postgresql: .venv/.installed-dev
+	@if sh .ci/postgresql; then $(BIN)/pytest tests/postgresql; \
+	elif [ -n "$$CI" ]; then echo "no PostgreSQL server: tests/postgresql cannot run" >&2; exit 1; \
+	else echo "SKIPPED tests/postgresql: install PostgreSQL, or run this as root on Debian"; fi
 
 .venv/.python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precreg needs Python 3.11 or newer: make PYTHON=python3.11")'

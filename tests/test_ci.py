@@ -18,13 +18,13 @@ def test_gitlab_takes_the_pipeline():
     assert done.returncode == 0, done.stdout
 
 
-TARGETS = ("browser", "pipeline")
+TARGETS = ("browser", "pipeline", "postgresql")
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("ci", "code", "said"), [("", 0, "SKIPPED tests/{}"), ("true", 2, "tests/{} cannot run")])
 def test_what_a_target_needs_and_lacks_is_said_and_fails_in_ci(tmp_path, target, ci, code, said):
-    """The tools of the target stand alone on the PATH, so there is no chromium, no Node.js and no apt-get."""
+    """The tools of the target stand alone on the PATH, so there is no chromium, no Node.js, no server and no apt-get."""
     for tool in ("make", "sh", "id", "touch"):
         found = subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True, text=True, check=True)
         (tmp_path / tool).symlink_to(found.stdout.strip())

@@ -37,11 +37,10 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees one state of the database, whatever others write meanwhile."""
-        with self._told(), self._engine.connect() as connection:
+        with self._told(), self._engine.connect() as connection, connection.begin():
             if connection.dialect.name == _POSTGRESQL:
-                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                yield connection
+                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

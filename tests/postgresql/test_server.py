@@ -1,0 +1,103 @@
+"""What can go wrong with a server is said in one line, without its password."""
+
+import subprocess
+import sys
+
+import pytest
+
+from precreg.errors import UserError
+from precreg.history.store import open_history
+from tests.e2e.command import precreg, repository, with_suite
+from tests.history.made import points, record
+from tests.history.test_store import A, error_of
+from tests.postgresql.server import PASSWORD
+
+
+def test_a_wrong_password_is_said_and_not_shown(url):
+    error = error_of(url(password="guessed"))
+    assert error.slug == "history-unavailable"
+    assert "authentication failed" in error.message
+    assert "guessed" not in str(error)
+    assert "monitor:***@" in str(error)
+
+
+def test_a_server_that_is_down_is_said(url):
+    error = error_of(url(port=1))
+    assert error.slug == "history-unavailable"
+    assert "refused" in error.message
+    assert PASSWORD not in str(error)
+
+
+@pytest.mark.parametrize("query", ["?password=hunter2", "?sslpassword=hunter2&port=1"])
+def test_a_password_among_the_options_is_not_shown(url, query):
+    assert "hunter2" not in str(error_of(url(password="", query=query)))
+
+
+def test_a_database_that_is_not_there_is_said(url):
+    error = error_of(url(database="other"))
+    assert error.slug == "history-unavailable"
+    assert '"other" does not exist' in error.message
+
+
+def test_a_database_without_a_history_is_missing_one(new_place):
+    assert error_of(new_place()).slug == "missing-history"
+
+
+def test_the_scheme_that_other_tools_use_is_taken(new_place):
+    with open_history(new_place().replace("postgresql:", "postgres:"), project="demo", create=True) as history:
+        assert history.runs() == ()
+
+
+def test_without_a_driver_it_is_said_how_to_get_one(url, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    error = error_of(url())
+    assert error.slug == "history-unavailable"
+    assert "pip install 'precreg[postgresql]'" in error.message
+
+
+def test_a_history_that_may_only_be_read_is_read(server, url, new_place):
+    """A reader's role, and a server that takes no writes (a standby)."""
+    place = new_place()
+    with open_history(place, project="demo", create=True) as history:
+        history.add(record(0, {A: 1.0}))
+    schema = place.rpartition("%3D")[2]
+    server.execute(f"CREATE ROLE reader LOGIN PASSWORD 'reader'; GRANT USAGE ON SCHEMA {schema} TO reader")
+    server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader")
+    query = place.partition("?")[2]
+    for only in (url("reader", "reader", query=f"?{query}"), f"{place}%20-cdefault_transaction_read_only%3Don"):
+        with open_history(only, project="demo") as history:
+            assert points(history.series("cpu")) == {A: [(1, 1.0, 1.0)]}
+            with pytest.raises(UserError) as problem:
+                history.add(record(1, {A: 1.0}))
+            assert problem.value.slug == "not-writable"
+
+
+def test_two_who_begin_a_history_at_once_begin_one(new_place):
+    place = new_place()
+    code = f"from precreg.history.store import open_history; open_history({place!r}, project='demo', create=True)"
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    with open_history(place, project="demo") as history:
+        assert history.runs() == ()
+
+
+def test_the_commands_take_a_server(tmp_path, new_place):
+    """From a run to a server, and from there to a file."""
+    project = repository(with_suite(tmp_path, SUITE))
+    at = {"PRECREG_HISTORY": new_place()}
+    precreg(project, "run", "--jobs", "0")
+    assert precreg(project, "history", "add", "reports", **at).returncode == 2
+    assert precreg(project, "history", "add", "--create", "reports", **at).stdout == "added as run 1\n"
+    assert precreg(project, "history", "export", "h.jsonl", **at).returncode == 0
+    assert precreg(project, "history", "import", "--create", "h.jsonl").stdout == "h.jsonl: 1 run added\n"
+    shown = precreg(project, "history", "list", **at)
+    assert shown.stdout == precreg(project, "history", "list").stdout
+    assert shown.stdout.endswith("1 run\n")
+
+
+SUITE = """\
+suite: s
+subject: k:same
+reference: k:same
+inputs: {x: {shape: [32], dtype: float32, normal: {mean: 0, std: 1}}}
+"""
