@@ -1,0 +1,26 @@
+"""What a shipped suite measures here and now: its comments state figures, and tests hold them to these."""
+
+from functools import lru_cache
+
+from precreg.execute.case_run import run_case
+from precreg.suite.expand import expand
+from precreg.suite.load import load
+from tests.e2e.command import ROOT
+
+
+@lru_cache
+def comparisons(suite_id):
+    """Return the comparisons of every case of a suite, by the case's name, in order of seeds."""
+    suite = next(suite for suite in load(ROOT) if suite.id == suite_id)
+    return {case.name: run_case(case, ROOT, ("generic",)).comparisons for case in expand(suite, ROOT)}
+
+
+def largest(suite_id, case, metric):
+    """Return the largest value of a metric over the seeds of a case."""
+    return max(comparison.metrics[metric] for comparison in comparisons(suite_id)[case])
+
+
+def average(suite_id, case, metric):
+    """Return the mean of a metric over the seeds of a case."""
+    values = [comparison.metrics[metric] for comparison in comparisons(suite_id)[case]]
+    return sum(values) / len(values)
