@@ -1,15 +1,17 @@
-"""A network of two layers, trained on points whose class is the sign of x0 x1, in three precisions.
+"""A network of two layers, trained on points whose class is the sign of x0 x1, in four precisions.
 
 The precisions: "single" is float32 throughout; "mixed" runs forward and backward in float16 on a copy of float32
-master weights; "half" stores the weights in float16 as well. Full batches, plain gradient descent, logistic loss.
+master weights, and "mixed_bfloat16" in bfloat16; "half" stores the weights in float16 as well. Full batches, plain
+gradient descent, logistic loss.
 """
 
 from typing import Literal, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-Precision = Literal["single", "mixed", "half"]
+Precision = Literal["single", "mixed", "mixed_bfloat16", "half"]
 
 
 class Formats(NamedTuple):
@@ -22,6 +24,7 @@ class Formats(NamedTuple):
 FORMATS = {
     "single": Formats(np.float32, np.float32),
     "mixed": Formats(np.float32, np.float16),
+    "mixed_bfloat16": Formats(np.float32, ml_dtypes.bfloat16),
     "half": Formats(np.float16, np.float16),
 }
 EXACT = Formats(np.float64, np.float64)
@@ -108,5 +111,5 @@ def loss_and_gradients(
 
 
 def wide(values: npt.NDArray) -> npt.NDArray:
-    """Widen float16 to float32, as a matrix unit's accumulator is; leave float32 and float64 as they are."""
+    """Widen narrow formats to float32, as a matrix unit's accumulator is; leave float32 and float64 as they are."""
     return values.astype(np.promote_types(values.dtype, np.float32), copy=False)
