@@ -52,12 +52,12 @@ def uninstall(hooks: Path, folder: str) -> bool:
 
 
 def checks_of(path: Path) -> list[Check] | None:
-    """Return the projects that a hook checks; None where it is not ours, or there is none. Raises OSError."""
+    """Return the projects that a hook checks; None where there is none, or it is not as we made it. Raises OSError."""
     try:
         text = os.fsdecode(path.read_bytes())
-    except FileNotFoundError:
+        return parse(text) if is_ours(text) else None
+    except (FileNotFoundError, ValueError):
         return None
-    return parse(text) if is_ours(text) else None
 
 
 def _make_way(path: Path, chain: bool) -> None:

@@ -65,6 +65,8 @@ def render(checks: Iterable[Check]) -> str:
 
 
 def parse(text: str) -> list[Check]:
-    """Return the projects that a hook of precreg's checks."""
+    """Return the projects that a hook of precreg's checks. Raises ValueError where somebody has changed their list."""
     words = shlex.split(text.partition(_CHECKS)[2].removesuffix(_TAIL))
-    return [Check(python, folder) for _, python, folder in zip(*[iter(words)] * 3, strict=True)]
+    if words[::3] != ["check"] * (len(words) // 3):
+        raise ValueError("expected nothing but checks")
+    return [Check(*pair) for pair in zip(words[1::3], words[2::3], strict=True)]

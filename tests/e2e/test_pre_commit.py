@@ -10,22 +10,11 @@ import pytest
 
 from tests.e2e.command import ROOT, change, environ, git, repository
 from tests.e2e.test_hook import GOOD, KERNEL, MAIN, WORSE, accepted, at_remote, commit, kernel, project, worsen
+from tests.e2e.test_pre_push_page import FILES
 
 __all__ = ["accepted", "project"]
 
-LOCAL = """\
-repos:
-  - repo: local
-    hooks:
-      - id: precreg
-        name: precreg
-        entry: precreg hook run
-        language: system
-        stages: [pre-push]
-        pass_filenames: false
-        always_run: true
-        require_serial: true
-"""
+LOCAL = FILES[".pre-commit-config.yaml"]
 
 
 @pytest.fixture(scope="module")

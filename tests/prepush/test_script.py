@@ -16,6 +16,12 @@ def test_projects_come_back_as_they_were_written(checks):
     assert parse(render(checks)) == checks
 
 
+@pytest.mark.parametrize("added", ["echo done\n", "check '\n", "check a\n", "check a b c\n", "fetch a b\n"])
+def test_a_list_that_somebody_changed_is_not_read(added):
+    with pytest.raises(ValueError, match=r"nothing but checks|quotation"):
+        parse(render(CHECKS).replace("exit $code", f"{added}exit $code"))
+
+
 def test_the_shell_takes_every_path():
     done = subprocess.run(["sh", "-n"], input=render(CHECKS), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
