@@ -22,7 +22,7 @@ CONNECT_TIMEOUT_S = 10
 
 _LOCK = 7308325  # any number that other users of a shared server are not likely to have chosen
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
-_DENIED = {"25006", "42501"}  # read_only_sql_transaction, insufficient_privilege
+_DENIED = {"25006", "42501", "53100"}  # read_only_sql_transaction, insufficient_privilege, disk_full
 _LOCK_NOT_AVAILABLE = "55P03"
 _IMMEDIATE = "precreg_immediate"
 

@@ -113,8 +113,12 @@ class Export:
 
     def cases(self) -> Iterator[CaseLine]:
         """Yield the cases, and find the end of the file after the last."""
+        last = ("", "")
         for _ in range(self.header.cases):
             case = self._next(CaseLine)
+            last, before = (case.environment, case.case), last
+            if last <= before:
+                self._refuse("expected environments, and the cases of each, in order and once")
             if not set(case.changes) <= {*self.ran(case)} or not case.ran or case.ran[0][0] not in case.changes:
                 self._refuse("expected a state at the first run that ran the case, and no state where none did")
             yield case
@@ -139,7 +143,7 @@ class Export:
 
     def _check_order(self) -> None:
         keys = [(run.started, run.number) for run in self.runs]
-        if keys != sorted(keys) or any(in_utc(run.started) != run.started for run in self.runs):
+        if keys != sorted(keys) or not all(_is_in_utc(run.started) for run in self.runs):
             self._refuse("expected runs in the order in which they started, in UTC")
         for name in ("number", "identity"):
             if len({getattr(run, name) for run in self.runs}) < len(self.runs):
@@ -157,6 +161,13 @@ class Export:
 
     def _refuse(self, message: str) -> NoReturn:
         raise UserError("unreadable-history", message, file=self.shown, line=self._number)
+
+
+def _is_in_utc(started: str) -> bool:
+    try:
+        return in_utc(started) == started
+    except UserError:
+        return False
 
 
 def groups(cases: Iterable[CaseLine], size: int) -> Iterator[list[CaseLine]]:

@@ -1,0 +1,115 @@
+"""Where a history may be, and what is said where it cannot be read or written. tests/postgresql asks it of a server."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precreg.errors import UserError
+from precreg.history.store import open_history
+from tests.history.made import points, record
+from tests.history.test_store import ROOT, A, error_of
+
+
+def begun(place):
+    with open_history(place, project="demo", create=True) as history:
+        history.add(record(0, {A: 1.0}))
+    return place
+
+
+@pytest.mark.parametrize("name", ["h.sqlite", "folder/below/h", "100%25 #1?mode=ro", "präzision"])
+def test_a_file_may_have_any_name(tmp_path, name):
+    begun(tmp_path / name)
+    assert (tmp_path / name).is_file()
+    with open_history(str(tmp_path / name), project="demo") as history:
+        assert len(history.runs()) == 1
+
+
+def test_a_url_names_a_file_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun("sqlite:///relative.sqlite")
+    assert (tmp_path / "relative.sqlite").is_file()
+    begun(f"sqlite:///{tmp_path}/absolute.sqlite")
+    assert (tmp_path / "absolute.sqlite").is_file()
+
+
+def test_looking_for_a_history_makes_none(tmp_path):
+    assert error_of(tmp_path / "h.sqlite").slug == "missing-history"
+    assert not (tmp_path / "h.sqlite").exists()
+    (tmp_path / "h.sqlite").touch()
+    assert error_of(tmp_path / "h.sqlite").slug == "missing-history"
+
+
+@pytest.mark.parametrize(
+    ("place", "slug"),
+    [
+        ("mysql://ada:hunter2@host/db", "history-unavailable"),
+        ("postgresql://ada:hunter2@x@host/db", "history-unavailable"),
+        ("postgresql://ada:hunter2@host:port/db", "history-unavailable"),
+        ("sqlite://", "history-unavailable"),
+        ("://", "history-unavailable"),
+        (".", "history-unavailable"),
+    ],
+)
+def test_what_no_history_can_be_is_refused_without_its_password(place, slug):
+    error = error_of(place)
+    assert error.slug == slug
+    assert "hunter2" not in str(error)
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path):
+    file = tmp_path / "h.sqlite"
+    file.write_text("notes\n" * 1000)
+    assert error_of(file).slug == error_of(file, create=True).slug == "history-unavailable"
+    assert file.read_text() == "notes\n" * 1000
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").touch()
+    assert error_of(tmp_path / "file" / "h.sqlite", create=True).slug == "not-writable"
+
+
+def test_a_history_in_a_folder_that_may_only_be_read_is_read(unprivileged):
+    place = begun(unprivileged / "h.sqlite")
+    place.chmod(0o444)
+    unprivileged.chmod(0o555)
+    with open_history(place, project="demo") as history:
+        assert points(history.series("cpu")) == {A: [(1, 1.0, 1.0)]}
+        with pytest.raises(UserError) as problem:
+            history.add(record(1, {A: 1.0}))
+    assert problem.value.slug == "not-writable"
+    assert error_of(unprivileged / "new.sqlite", create=True).slug in ("not-writable", "history-unavailable")
+
+
+def test_a_full_disk_leaves_the_history_as_it_was(tmp_path):
+    """The file may not grow beyond what it is: what a full disk is to a process."""
+    place = begun(tmp_path / "h.sqlite")
+    code = f"""
+import resource
+from pathlib import Path
+from precreg.errors import UserError
+from precreg.history.store import open_history
+from tests.history.made import record
+place = Path({str(place)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (place.stat().st_size, resource.RLIM_INFINITY))
+with open_history(place, project="demo") as history:
+    try:
+        history.add(record(1, {{f"unit/s/{{n}}": 1.0 for n in range(2000)}}))
+    except UserError as error:
+        print(error.slug)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "not-writable\n"
+    with open_history(place, project="demo") as history:
+        assert points(history.series("cpu")) == {A: [(1, 1.0, 1.0)]}
+
+
+def test_removed_runs_give_their_space_back(tmp_path):
+    place = tmp_path / "h.sqlite"
+    with open_history(place, project="demo", create=True) as history:
+        for minutes in range(4):
+            history.add(record(minutes, {f"unit/s/{number}": float(minutes) for number in range(1000)}))
+        before = Path(place).stat().st_size
+        history.prune(keep=1)
+    assert Path(place).stat().st_size < before / 2
