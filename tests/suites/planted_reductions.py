@@ -6,6 +6,13 @@ PLANTS = (
     Plant(
         "unit/sum",
         "unit/kernels/reductions.py",
+        "LANES = 8",
+        "LANES = 4",
+        "half of the partial sums are gone",
+    ),
+    Plant(
+        "unit/sum",
+        "unit/kernels/reductions.py",
         "    lost = (before - (after - taken)) + (added - taken)",
         "    lost = added - taken",
         "only one half of TwoSum is left, which is Kahan's loss without Neumaier's improvement",
@@ -20,6 +27,13 @@ PLANTS = (
     Plant(
         "unit/mean",
         "unit/kernels/reductions.py",
+        "pairwise(terms) / terms.dtype.type(x.shape[-1])",
+        "pairwise(terms) * (1 / terms.dtype.type(x.shape[-1]))",
+        "the division by n becomes a multiplication by 1 / n",
+    ),
+    Plant(
+        "unit/mean",
+        "unit/kernels/reductions.py",
         "(terms[..., k] - average) / terms.dtype.type(k + 1)",
         "(terms[..., k] - average) / terms.dtype.type(k)",
         "the running mean counts from zero",
@@ -30,6 +44,13 @@ PLANTS = (
         "np.maximum(lengths, 1).astype",
         "lengths.astype",
         "a row that is masked altogether is divided by its length",
+    ),
+    Plant(
+        "unit/cumsum",
+        "unit/kernels/cumsum.py",
+        "BLOCK = 64",
+        "BLOCK = 512",
+        "blocks become longer, and chains of additions with them",
     ),
     Plant(
         "unit/cumsum",
@@ -72,6 +93,13 @@ PLANTS = (
         "np.rint(quotients)",
         "np.rint(quotients + zero_point[:, None]) - zero_point[:, None]",
         "the zero point is added before rounding, which turns ties to even into ties to odd where it is odd",
+    ),
+    Plant(
+        "unit/quantize",
+        "unit/kernels/quantize.py",
+        "quotients = x / scale[:, None]\n",
+        "quotients = x * (np.float32(1) / scale)[:, None]\n",
+        "the division becomes a multiplication by the reciprocal",
     ),
     Plant(
         "unit/dequantize",

@@ -70,6 +70,13 @@ def test_edges(quantizer, dtype):
     assert codes[0].tolist() == [7, 7, 7, 7, bounds.max, bounds.min, bounds.max, bounds.min]
 
 
+def test_a_reciprocal_misses_half_of_the_ties_of_122():
+    scale = np.float32(122)
+    ties = ((np.arange(-120, 120) + 0.5) * 122).astype(np.float32)
+    missed = np.rint(ties / scale) != np.rint(ties * (np.float32(1) / scale))
+    assert missed.mean() == pytest.approx(0.475, abs=1e-3)
+
+
 def test_nan_is_refused():
     x = np.array([[1, np.nan]], np.float32)
     with pytest.raises(ValueError, match="NaN"):
