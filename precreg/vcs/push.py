@@ -69,9 +69,8 @@ def brought(root: Path, folder: str, commit: str, before: str, remote: str) -> s
 
 def _different(root: Path, folder: str, before: str, after: str) -> set[str] | None:
     """Return the files in which two commits differ; None where the first is not in this repository."""
-    asked = git(
-        root, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, "--", f":(literal){folder}"
-    )
+    options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+    asked = git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
     if asked.returncode != 0:
         return None
     prefix = "" if folder == "." else f"{folder}/"

@@ -222,6 +222,18 @@ def test_a_tree_that_hides_what_is_pushed(guarded):
     assert GOOD in kernel(guarded).read_text(), "the working tree is left as it was"
 
 
+def test_variables_that_git_sets_in_hooks_bend_nothing(guarded):
+    worsen(guarded)
+    change(kernel(guarded), WORSE, GOOD)
+    index = guarded / ".git" / "index"
+    before = index.read_bytes()
+    passed, said = push(guarded, GIT_DIR=".git", GIT_WORK_TREE=str(guarded), GIT_INDEX_FILE=str(index))
+    assert not passed
+    assert "FAILED   unit/twice/default   regressed" in said
+    assert index.read_bytes() == before
+    assert len(git(guarded, "worktree", "list").splitlines()) == 1
+
+
 def test_a_tree_that_is_worse_than_what_is_pushed(guarded):
     kernel(guarded).write_text(KERNEL + "# harmless\n")
     good = commit(guarded, "harmless")

@@ -77,6 +77,12 @@ def test_what_somebody_else_pushed_is_not_here(repo):
     assert brought(repo, after, "1" * 40) == {"b"}
 
 
+def test_what_looks_like_an_option_is_none(repo, tmp_path):
+    after = commit(repo, b="")
+    assert brought(repo, after, f"--output={tmp_path}/written") == {"b"}
+    assert not (tmp_path / "written").exists()
+
+
 def test_names_are_taken_as_they_are(repo):
     (repo / "p" / ":(glob)*").mkdir()
     before = git(repo, "rev-parse", "HEAD")
