@@ -76,7 +76,7 @@ def _test(case: CaseResult, record: RunRecord, dialect: Dialect) -> TestCase:
         case Status.ERROR:
             test.add_error_info(message, _body(case), verdict.reason)
         case Status.SKIPPED | Status.PROPOSED:
-            test.add_skipped_info(f"{verdict.reason}: {message}")
+            test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
     return test
 
 
