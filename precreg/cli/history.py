@@ -48,10 +48,12 @@ def add(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str 
 @click.pass_obj
 def list_(given: Path | None, /, environment: str | None, place: str | None) -> None:
     """Show the runs in the order in which they started, and where their environment became another one."""
+    from precreg.report.describe import plain
+
     with open_project_history(find_project(given), place) as history:
         runs = history.runs(environment)
     for line in _listed(runs):
-        click.echo(line)
+        click.echo(plain(line))
     click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 
