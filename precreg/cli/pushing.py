@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Changed = set[str] | None
 """Files of the project that a push changes; None stands for all: the remote has nothing of it."""
 
+MOST_FILES = 3
+"""Named where many differ."""
+
 
 def check(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
     """Run what the pushes touch, commit by commit; return the exit code of the first that must not be pushed, or 0.
@@ -72,11 +75,12 @@ def _changed(root: Path, folder: str, tip: Tip, remote: str) -> Changed:
 def _checked(root: Path, folder: str, tip: Tip, changed: Changed, remote: str) -> int:
     """Run in place where the working tree has the commit's files, otherwise in a checkout of the commit."""
     project = root / folder
-    if _has_files_of(project, tip.commit):
+    others = _other_files(project, tip.commit)
+    if not others:
         return _run(project, changed, remote, tip)
     with vcs.checkout(root, tip.commit) as tree, _imports_from(root, tree):
         other = Path(realpath(tree / folder))
-        where = " in a temporary checkout, because the working tree has other files"
+        where = f", in a temporary checkout, because the working tree differs in {_some(others)}"
         try:
             return _run(other, changed, remote, tip, where=where, reports=project / "reports")
         finally:
@@ -99,8 +103,16 @@ def _is_source(place: Path, root: Path) -> bool:
     return place.is_relative_to(root) and "site-packages" not in place.parts and not (place / "suites").is_dir()
 
 
-def _has_files_of(project: Path, commit: str) -> bool:
-    return (project / "suites").is_dir() and not any(map(can_matter, vcs.changed_files(project, commit)))
+def _other_files(project: Path, commit: str) -> list[str]:
+    """Return the files that could matter to a case and are not in the working tree as they were committed."""
+    if not (project / "suites").is_dir():
+        return ["suites/"]
+    return sorted(filter(can_matter, vcs.changed_files(project, commit)))
+
+
+def _some(files: list[str]) -> str:
+    shown = [file if file.isprintable() else ascii(file) for file in files[:MOST_FILES]]
+    return ", ".join(shown) + (f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else "")
 
 
 def _run(

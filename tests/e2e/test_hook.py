@@ -440,7 +440,7 @@ def test_a_package_that_is_installed_from_src(guarded, other_python):
     change(package / "core.py", WORSE, GOOD)
     passed, said = push(guarded)
     assert not passed, "the working tree hides what is pushed"
-    assert "temporary checkout" in said
+    assert "in a temporary checkout, because the working tree differs in src/ours/core.py\n" in said
     assert "FAILED   unit/twice/default   regressed" in said
     commit(guarded, "mended")
     change(package / "core.py", GOOD, WORSE)
