@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from math import inf, sqrt
-from statistics import NormalDist, fmean, median
+from statistics import NormalDist, fmean, median, median_high
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -139,9 +139,12 @@ def rise(values: Sequence[float]) -> float:
 
 
 def steps(values: Sequence[float], least: int = 1) -> Iterator[Step]:
-    """Yield every split that leaves at least so many values on each side."""
+    """Yield every split that leaves at least so many values on each side.
+
+    Of an even number of values before it the worse of the middle two counts: one good run is no level.
+    """
     for at in range(least, len(values) - least + 1):
-        before, after = median(values[:at]), median(values[at:])
+        before, after = median_high(values[:at]), median(values[at:])
         misfit = sum(abs(value - (before if place < at else after)) for place, value in enumerate(values))
         yield Step(at, before, after, misfit)
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from precreg.history.drift import DriftRecord, MetricDrift
 from precreg.history.series import Run
-from precreg.report.numbers import figure
+from precreg.report.numbers import apart
 
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
 MOST_TICKS = 10
+HIGHEST_POWER = 308.0
 
 
 class Mark(NamedTuple):
@@ -62,7 +63,9 @@ class _Scale(NamedTuple):
     is_logarithmic: bool
 
     def y(self, value: float) -> float:
-        place = log10(value) if self.is_logarithmic else value
+        return self.y_of(log10(value) if self.is_logarithmic else value)
+
+    def y_of(self, place: float) -> float:
         share = (place - self.lowest) / (self.highest - self.lowest)
         return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
 
@@ -151,8 +154,8 @@ def _across(xs: Sequence[float], runs: Sequence[Run]) -> tuple[Tick, ...]:
 
 def _upward(scale: _Scale) -> tuple[Tick, ...]:
     places = [scale.lowest + share * (scale.highest - scale.lowest) for share in (0.08, 0.36, 0.64, 0.92)]
-    values = [10**place if scale.is_logarithmic else place for place in places]
-    return tuple(Tick(scale.y(value), figure(value, 4)) for value in values)
+    values = [10 ** min(place, HIGHEST_POWER) if scale.is_logarithmic else place for place in places]
+    return tuple(Tick(scale.y_of(place), text) for place, text in zip(places, apart(values), strict=True))
 
 
 def _description(

@@ -24,16 +24,16 @@ _RANK = {state: rank for rank, state in enumerate(LABELS)}
 
 
 class Evidence(NamedTuple):
-    """One comparison that a metric did not stand, as text; empty where there is nothing to say."""
+    """What a metric did not stand, as text; comparisons that say the same share a row. Empty: nothing to say."""
 
     metric: str
-    against: str
-    kind: str
     before: str
     now: str
     ratio: str
+    kind: str
     since: str
     judged: str
+    against: str
 
 
 def evidence(found: OutputDrift) -> list[Evidence]:
@@ -42,14 +42,16 @@ def evidence(found: OutputDrift) -> list[Evidence]:
 
 
 def _rows(metric: MetricDrift) -> list[Evidence]:
-    rows = []
+    rows: dict[tuple[str, ...], Evidence] = {}
     for worse in metric.worsenings:
         before, now = apart([worse.before, worse.now])
         ratio = "" if worse.ratio is None else figure(worse.ratio, 4)
         since = "" if worse.change is None else f"run {worse.change.first_bad}"
+        told = rows.get((before, since))
+        against = worse.against if told is None else f"{told.against}, {worse.against}"
         judged = f"{metric.mode}, {metric.runs} runs"
-        rows.append(Evidence(metric.metric, worse.against, worse.kind, before, now, ratio, since, judged))
-    return rows
+        rows[before, since] = Evidence(metric.metric, before, now, ratio, worse.kind, since, judged, against)
+    return list(rows.values())
 
 
 def table(rows: Sequence[Evidence], most: int = 12) -> list[str]:

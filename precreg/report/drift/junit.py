@@ -27,7 +27,8 @@ def render(record: DriftRecord, dialect: Dialect) -> str:
     cases = _without_twins(describe.by_case(record))
     suites = [
         _suite(tier, {id: outputs for id, outputs in cases.items() if _parts(id)[0] == tier})
-        for tier in sorted({_parts(id)[0] for id in cases}, key=lambda tier: (tier not in TIERS, tier))
+        for tier in dict.fromkeys([*TIERS, *(_parts(id)[0] for id in cases)])
+        if any(_parts(id)[0] == tier for id in cases)
     ]
     root = ElementTree.Element("testsuites")
     for total in _TOTALS:

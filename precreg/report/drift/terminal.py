@@ -43,7 +43,7 @@ def _output(found: OutputDrift) -> list[str]:
 
 
 def _ending(record: DriftRecord, reports: Sequence[Path]) -> list[str]:
-    lines = [f"{describe.counts(record)}"]
+    lines = [f"outputs   {describe.counts(record)}"]
     for state in (State.IMPROVED, State.ABSENT):
         if ids := list(dict.fromkeys(found.case for found in record.results if found.state is state)):
             lines.append(f"{describe.LABELS[state]:9} {some(ids, MOST_IDS)}")

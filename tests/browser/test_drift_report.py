@@ -1,0 +1,64 @@
+"""The report of a drift monitor in a real browser: charts are drawn, nothing complains, and it fits a phone."""
+
+import pytest
+
+from precreg.report.drift import html
+from tests.report.drift.made import everything, recorded, steady, stepped
+
+BY_CSS = "css selector"
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Return a function that opens a record's report; at the end nothing may stand in the console."""
+
+    def open_report(record):
+        path = tmp_path / "report.html"
+        path.write_text(html.render(record), encoding="utf-8")
+        browser.set_window_size(1400, 1000)
+        browser.get("about:blank")
+        browser.get(path.as_uri())
+        return browser
+
+    yield open_report
+    assert browser.get_log("browser") == []
+
+
+def all_of(browser, selector):
+    return browser.find_elements(BY_CSS, selector)
+
+
+def test_the_findings_are_drawn_with_their_marks(opened):
+    browser = opened(everything())
+    assert browser.find_element(BY_CSS, "h1").text == "1 case drifts"
+    figure = browser.find_element(BY_CSS, "#f0 figure svg")
+    assert figure.rect["height"] > 100
+    assert len(all_of(browser, "#f0 circle")) == 40
+    for kind in ("series", "accepted", "anchor", "mark.environment", "mark.change"):
+        line = browser.find_element(BY_CSS, f"#f0 .{kind}")
+        assert line.value_of_css_property("stroke") not in ("none", "")
+    assert browser.find_element(BY_CSS, "#f0 figcaption").text.startswith("mean_abs_error; environment changed")
+
+
+def test_a_link_of_the_table_leads_to_the_drawing(opened):
+    browser = opened(recorded(*(stepped(f"{number:03}") for number in range(30))))
+    browser.find_element(BY_CSS, "tbody tr:nth-child(25) a").click()
+    assert browser.current_url.endswith("#f24")
+    assert abs(browser.execute_script("return document.getElementById('f24').getBoundingClientRect().top")) < 50
+
+
+def test_steady_series_can_be_opened(opened):
+    browser = opened(recorded(steady()))
+    browser.find_element(BY_CSS, "summary").click()
+    assert browser.find_element(BY_CSS, ".steady svg").is_displayed()
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(opened):
+    browser = opened(everything())
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,0 +1,74 @@
+"""What a drift monitor prints, and its summary.md and drift.json."""
+
+import msgspec
+import pytest
+
+from precreg.history.drift import DriftRecord
+from precreg.report.drift import markdown, terminal
+from precreg.report.drift.files import write_drift_reports
+from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
+
+
+def printed(record, **options):
+    return terminal.render(record, colour=False, **options)
+
+
+def test_a_finding_says_what_by_how_much_where_and_why():
+    text = printed(everything())
+    for part in (
+        "precreg 0.1.0: environment cpu-x86_64, 40 runs, 1 to 40, commits 00000001 to 00000028, anchor 3, commit",
+        "DRIFT      unit/mean/step   out",
+        "mean_abs_error is worse than accepted, since run 31: 0.011 against 0.01, 1.1 times",
+        "commits 0000001e..0000001f",
+        "environment: numpy 2.4.5 -> 2.4.6",
+        "mean_abs_error  0.01    0.011  1.1    step  run 31  exactly, 40 runs  baseline, anchor, recent runs",
+        "UNMEASURED integration/mean/lost   out",
+        "outputs   2 drift, 1 unmeasured, 1 absent, 1 improved, 1 steady",
+        "improved  model/mean/better",
+        "absent    unit/mean/gone",
+        "warning   runs of other environments were not judged: npu",
+    ):
+        assert part in text
+    assert text.endswith("\nexit 1: 1 case drifts\n")
+
+
+@pytest.mark.parametrize(
+    ("record", "last"),
+    [
+        (recorded(steady()), "exit 0: nothing drifts; metrics judged: 1 exactly"),
+        (recorded(unmeasured(), steady()), "exit 2: 1 case could not be judged: no longer measured"),
+        (recorded(), "exit 2: nothing could be judged: nothing in 40 runs, 1 to 40, commits 00000001 to 00000028"),
+        (recorded(stepped("a"), stepped("b")), "exit 1: 2 cases drift"),
+    ],
+)
+def test_the_last_line_says_why_the_exit_code_is_what_it_is(record, last):
+    assert printed(record).splitlines()[-1] == last
+
+
+def test_many_findings_are_counted():
+    text = printed(recorded(*(stepped(f"{number:03}") for number in range(50))))
+    assert text.count("DRIFT ") == terminal.MOST_OUTPUTS
+    assert "... and 30 more in the report" in text
+
+
+def test_colours_change_nothing_but_colours():
+    import click
+
+    assert click.unstyle(terminal.render(everything(), colour=True)) == printed(everything())
+
+
+def test_the_summary_is_a_table_and_text_of_a_record_is_no_markup():
+    text = markdown.render(everything())
+    assert text.startswith("# precreg drift: 1 case drifts\n\nEnvironment cpu-x86_64")
+    assert "| drift | `unit/mean/step` | out | mean_abs_error is worse than accepted" in text
+    assert "Improved: `model/mean/better`." in text
+    hostile = markdown.render(recorded(stepped("<b>|`x`")))
+    assert "``` unit/mean/<b>\\|`x` ```" in hostile or "`` unit/mean/<b>\\|`x` ``" in hostile
+
+
+def test_the_files_and_the_record_reads_back(tmp_path):
+    record = everything()
+    written = write_drift_reports(record, tmp_path / "drift", "gitlab")
+    assert [path.name for path in written] == ["drift.json", "junit.xml", "report.html", "summary.md"]
+    assert msgspec.json.decode(written[0].read_bytes(), type=DriftRecord) == record
+    assert (tmp_path / "drift" / ".gitignore").read_text() == "*\n"
