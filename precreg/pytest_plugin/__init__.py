@@ -24,7 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the plugin is told: where suites are, and where reports go."""
     parser.addini("precreg_suites", "The suites/ folders of the precreg projects to collect.", type="paths", default=[])
     parser.getgroup("precreg").addoption(
-        "--precreg-output", metavar="DIR", help="The folder of precreg's reports, after a =; else reports/ in the project."
+        "--precreg-output",
+        metavar="DIR",
+        help="The folder of precreg's reports, after a =; else reports/ in the project.",
     )
 
 

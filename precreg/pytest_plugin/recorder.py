@@ -45,8 +45,8 @@ class Recorder:
         self._arguments = shlex.join(map(str, config.invocation_params.args))
         output = config.getoption("precreg_output", None)
         self._output = None if output is None else config.invocation_params.dir / output
-        self._begun: dict[Path, RunRecord] = {}
-        self._results: dict[Path, dict[str, str]] = {}
+        self._begun: dict[str, RunRecord] = {}
+        self._results: dict[str, dict[str, str]] = {}
         self._died: dict[str, str] = {}
         self._summaries: list[str] = []
         self._refused: list[str] = []
@@ -55,8 +55,8 @@ class Recorder:
         """Take what a report carries."""
         if hasattr(report, "precreg"):
             for project, case, text in report.precreg:
-                self._begin(Path(project))
-                self._results[Path(project)][case] = text  # a text, which no search for garbage has to go through
+                self._begin(project)
+                self._results[project][case] = text  # a text, which no search for garbage has to go through
             del report.precreg
         elif report.when == DIED:
             self._died[report.nodeid] = str(report.longrepr)
@@ -65,15 +65,15 @@ class Recorder:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write reports and proposals; a session that could not is none that succeeded."""
         for nodeid in self._died:
-            found = self._projects.of_suite(self._projects.root / nodeid.partition("::")[0])
+            found = self._suite_of(nodeid)
             if found is not None:
-                self._begin(found[0])
+                self._begin(str(found[0]))
         with _without_search_for_garbage():
             for project in self._begun:
                 try:
-                    self._finish(project)
+                    self._finish(Path(project))
                 except UserError as mistake:
-                    self._refused.append(str(self._projects.shown(project, mistake)))
+                    self._refused.append(str(self._projects.shown(Path(project), mistake)))
         if self._refused and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -86,15 +86,16 @@ class Recorder:
         for text in self._refused:
             terminalreporter.write_line(text, red=True)
 
-    def _begin(self, project: Path) -> None:
-        if project in self._begun:
+    def _begin(self, name: str) -> None:
+        if name in self._begun:
             return
         from precreg.session import begin
 
+        project = Path(name)
         judge = self._projects.judge(project)
         asked = {"pytest": self._arguments}
-        self._begun[project] = begin(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
-        self._results[project] = {}
+        self._begun[name] = begin(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
+        self._results[name] = {}
 
     def _finish(self, project: Path) -> None:
         from msgspec.structs import replace
@@ -105,11 +106,11 @@ class Recorder:
         from precreg.report.terminal import brief
         from precreg.session import finish, gone, with_orphans
 
-        results = {result.id: result for result in unpacked(self._results.pop(project).values())}
+        results = {result.id: result for result in unpacked(self._results.pop(str(project)).values())}
         cases, all_files = self._cases(project, results.values())
         results |= {result.id: result for result in self._of_the_dead(project, cases)}
         whole = all_files and all(case.id in results for case in cases)
-        begun = replace(self._begun[project], selection={}) if whole else self._begun[project]
+        begun = replace(self._begun[str(project)], selection={}) if whole else self._begun[str(project)]
         record = finish(begun, cases, results.values(), duration_s=perf_counter() - self._began)
         dropped: set[str] = set()
         if whole:
@@ -129,7 +130,7 @@ class Recorder:
         from precreg.suite.load import suite_files
 
         files = suite_files(project) if project in self._projects.named.values() else []
-        ran = {project / result.source.file for result in results}
+        ran = {project / file for file in {result.source.file for result in results}}
         ran |= {found[1] for nodeid in self._died if (found := self._suite_of(nodeid)) and found[0] == project}
         try:
             cases = [case for path in files if path in ran for case in self._projects.cases(project, path)]
@@ -144,7 +145,7 @@ class Recorder:
         """Yield an error for each case that a worker process died of."""
         from precreg.types import Execution, Failure, Outcome, Reason
 
-        named = {(project / case.source.file, case.name): case for case in cases}
+        named = {(project / case.source.file, case.name): case for case in cases} if self._died else {}
         for nodeid, message in self._died.items():
             found = self._suite_of(nodeid)
             case = named.get((found[1], nodeid.partition("::")[2])) if found else None
