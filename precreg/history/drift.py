@@ -69,7 +69,7 @@ class Worsening(Struct, frozen=True):
     now: float
     ratio: float | None
     message: str
-    change: Change | None = None
+    change: Change
     a_run: float | None = None
 
 

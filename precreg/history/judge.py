@@ -11,12 +11,10 @@ from itertools import pairwise
 from math import isfinite
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from precreg.history import wording
 from precreg.history.changes import change_at, comparable, repeats
 from precreg.history.detect import LEAST_RUNS, calmed
-from precreg.history.drift import Against, MetricDrift, Mode, Settings, State, Worsening
+from precreg.history.drift import Against, Change, MetricDrift, Mode, Settings, State, Worsening
 from precreg.history.recent import Found, level, noise_beyond, worse_than_before
 from precreg.history.series import Point, Run, Series
 from precreg.history.sizes import least_ratio, ratio, size, value
@@ -131,7 +129,8 @@ def _against_recent(row: Row, context: Context) -> Worsening | None:
     found = worse_than_before(row.sizes[start:], least, context.settings, exact=row.mode is Mode.EXACT)
     if found is None or row.mode is Mode.FEW:
         return None
-    return _worsening("recent runs", row, found._replace(at=found.at + start), value(row.metric, found.before), context)
+    change = change_at(found.at + start, row.points, context.runs)
+    return _worsening("recent runs", row, found, value(row.metric, found.before), change)
 
 
 def _last_accepted_loss(row: Row) -> int:
@@ -162,8 +161,8 @@ def _against_value(
     limit = before * least_ratio(row.metric, context.settings.materiality)
     exact = row.mode is Mode.EXACT
     at = _first_of_the_worse(row.sizes if exact else calmed(row.sizes), limit)
-    worsening = _worsening(against, row, Found("level", at, before, _now_size(row)), single, context)
-    return worsening if exact or recent is None else replace(worsening, change=recent.change)
+    change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
+    return _worsening(against, row, Found("level", at, before, _now_size(row)), single, change)
 
 
 def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
@@ -204,9 +203,8 @@ def _now(row: Row) -> float:
     return value(row.metric, _now_size(row))
 
 
-def _worsening(against: Against, row: Row, found: Found, before: float, context: Context) -> Worsening:
+def _worsening(against: Against, row: Row, found: Found, before: float, change: Change) -> Worsening:
     """Write a finding down in the metric's own unit, with where it began."""
-    change = change_at(found.at, row.points, context.runs)
     now = value(row.metric, found.now)
     times = ratio(found.now, found.before)
     message = wording.worse(against, row.metric, found, before, now, change.first_bad)

@@ -104,8 +104,7 @@ def _message(metrics: Sequence[MetricDrift]) -> str:
     if first.state is not State.DRIFT:
         return first.message
     others = [metric.metric for metric in metrics[1:] if metric.state is State.DRIFT]
-    where = wording.change(first.worsenings[0].change)
-    return "; ".join(filter(None, (first.message, where, f"also {', '.join(others)}" if others else "")))
+    return "; ".join(filter(None, (wording.finding(first.worsenings), f"also {', '.join(others)}" if others else "")))
 
 
 def _badness(found: OutputDrift) -> tuple[int, float, str, str]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isinf
 
-from precreg.history.drift import Against, Change
+from precreg.history.drift import Against, Change, Worsening
 from precreg.history.recent import Found
 from precreg.history.sizes import ratio
 from precreg.measure.metrics import METRICS
+
+_THAN: dict[Against, str] = {
+    "baseline": "than accepted",
+    "anchor": "than at the anchor",
+    "recent runs": "than before",
+}
 
 
 def worse(against: Against, metric: str, found: Found, before: float, now: float, first_bad: int) -> str:
@@ -17,9 +24,16 @@ def worse(against: Against, metric: str, found: Found, before: float, now: float
         return f"{metric} {_changed(metric, found)} in one step at run {first_bad}: {numbers}"
     if found.kind == "creep":
         pace = "" if found.a_run is None else f" by {percent(found.a_run)} a run"
-        return f"{metric} creeps{pace} since run {first_bad}, and {_changed(metric, found)}: {numbers}"
-    than = {"baseline": "than accepted", "anchor": "than at the anchor"}.get(against, "than before")
-    return f"{metric} is worse {than}, since run {first_bad}: {numbers}{_times(found)}"
+        return f"{metric} creeps{pace} since run {first_bad} and {_changed(metric, found)} so far: {numbers}"
+    return f"{metric} is worse {_THAN[against]}, since run {first_bad}: {numbers}{_times(found)}"
+
+
+def finding(worsenings: Sequence[Worsening]) -> str:
+    """Say what a metric did not stand: how it changed among the recent runs first, if it did."""
+    first = next((worse for worse in worsenings if worse.against == "recent runs"), worsenings[0])
+    others = " and ".join(_THAN[worse.against] for worse in worsenings if worse is not first)
+    also = f"worse {others}, too" if others else ""
+    return "; ".join(filter(None, (first.message, also, change(first.change))))
 
 
 def better(metric: str, accepted: float, now: float) -> str:
@@ -27,10 +41,8 @@ def better(metric: str, accepted: float, now: float) -> str:
     return f"{metric} is better than accepted: {now:.6g} against {accepted:.6g}"
 
 
-def change(change: Change | None) -> str:
-    """Say between which runs and commits it happened, and what else changed there; nothing where nothing is known."""
-    if change is None:
-        return ""
+def change(change: Change) -> str:
+    """Say between which runs and commits it happened, and what else changed there."""
     place = f"run {change.first_bad}" if change.last_good is None else f"runs {change.last_good} and {change.first_bad}"
     parts = [f"between {place}" if change.last_good is not None else f"from {place} on, the first looked at"]
     if change.commits:

@@ -25,7 +25,9 @@ def test_one_finding_for_each_output_with_its_metrics_as_evidence():
     assert [metric.metric for metric in evidence] == ["mean_abs_error", "rms_error", "max_abs_error"]
     assert all(metric.points for metric in evidence)
     message = judged.results[1].message
-    assert "mean_abs_error is worse than accepted, since run 16: 2 against 1, 2 times" in message
+    assert message.startswith(
+        "mean_abs_error rose to 2 times in one step at run 16: 2 against 1; worse than accepted, too"
+    )
     assert "between runs 15 and 16; commits 0000000f..00000010" in message
     assert "also rms_error, max_abs_error" in message
 

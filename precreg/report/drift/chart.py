@@ -143,7 +143,7 @@ def _marks(xs: Sequence[float], runs: Sequence[Run], metric: MetricDrift) -> lis
                 Mark("environment", (left + right) / 2, f"environment changed before run {after.number}: {facts}")
             )
     place = {run.number: x for x, run in zip(xs, runs, strict=True)}
-    firsts = {worse.change.first_bad for worse in metric.worsenings if worse.change is not None}
+    firsts = {worse.change.first_bad for worse in metric.worsenings}
     return marks + [Mark("change", place[run], f"worse from run {run} on") for run in sorted(firsts) if run in place]
 
 

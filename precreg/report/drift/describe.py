@@ -46,7 +46,7 @@ def _rows(metric: MetricDrift) -> list[Evidence]:
     for worse in metric.worsenings:
         before, now = apart([worse.before, worse.now])
         ratio = "" if worse.ratio is None else figure(worse.ratio, 4)
-        since = "" if worse.change is None else f"run {worse.change.first_bad}"
+        since = f"run {worse.change.first_bad}"
         told = rows.get((before, since))
         against = worse.against if told is None else f"{told.against}, {worse.against}"
         judged = f"{metric.mode}, {metric.runs} runs"
