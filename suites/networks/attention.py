@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from .formats import product, transposed
-from .layers import dense, dense_back
+from networks.formats import product, transposed
+from networks.layers import dense, dense_back
 
 
 class Attended(NamedTuple):

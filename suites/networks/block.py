@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from .attention import Projected, multi_head, multi_head_back
-from .layers import Norm, Normalized, dense, dense_back, gelu, gelu_back, normalize, normalize_back
+from networks.attention import Projected, multi_head, multi_head_back
+from networks.layers import Norm, Normalized, dense, dense_back, gelu, gelu_back, normalize, normalize_back
 
 
 class Weights(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from .formats import product, transposed, wide
+from networks.formats import product, transposed, wide
 
 Norm = Literal["layer_norm", "rms_norm"]
 EPS = 1e-5
