@@ -60,9 +60,8 @@ CHANGES = Table(
     Column("case_id", Integer, primary_key=True, autoincrement=False),
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("state", Text, nullable=False),
-    sqlite_with_rowid=False,
 )
-"""Keyed so that all rows of a case lie side by side: they are read together."""
+"""SQLite appends rows and keys them apart: rows kept in the order of the key would split a page for nearly each."""
 
 LATEST = Table(
     "precreg_latest",
