@@ -34,7 +34,9 @@ def by_command(mixed, tmp_path_factory):
     return record(folder)
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "2"), ("-n", "2", "--dist", "loadfile"), ("-n2", "--dist=worksteal")])
+@pytest.mark.parametrize(
+    "processes", [("-p", "no:xdist"), ("-n", "2"), ("-n", "2", "--dist", "loadfile"), ("-n2", "--dist=worksteal")]
+)
 def test_every_status_is_what_pytest_calls_it_and_the_record_is_that_of_the_command(
     mixed, by_command, tmp_path, processes
 ):
