@@ -1,7 +1,8 @@
 """The monitor of drift, run for real on a schedule: its first time, the times after, and what fails."""
 
 from tests.e2e.command import change, precreg
-from tests.pipeline.local import artifacts, commit, pipeline
+from tests.pipeline.local import CASES, artifacts, commit, pipeline
+from tests.report.gitlab import read
 
 
 def runs(folder):
@@ -25,8 +26,11 @@ def test_a_history_is_begun_when_told_and_goes_on_from_the_cache(project):
     again = pipeline(folder, "schedule")
     assert (again.code, again.jobs) == (0, {"drift": "PASS"}), again.printed
     assert runs(folder) == ["0", "0"]
-    for report in ("reports/drift/junit.xml", "reports/drift/report.html", "reports/record.json"):
+    for report in ("reports/junit.xml", "reports/drift/junit.xml", "reports/drift/report.html", "reports/record.json"):
         assert set(artifacts(folder, report)) == {"drift"}, report
+    uploaded = [artifacts(folder, f"reports/{name}")["drift"].read_text() for name in ("junit.xml", "drift/junit.xml")]
+    keys = [test.key for xml in uploaded for test in read(xml)]
+    assert len(keys) == len(set(keys)) > len(CASES), "verdicts and drift are tests of their own"
 
 
 def test_a_run_that_fails_is_added_and_fails_the_job(project):
