@@ -103,7 +103,7 @@ def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) ->
 
 def case_ids(connection: Connection) -> dict[str, int]:
     """Return the id of every case that the history knows, by name."""
-    return {name: id for id, name in connection.execute(select(CASES.c.id, CASES.c.name))}
+    return {name: id for name, id in connection.execute(select(CASES.c.name, CASES.c.id)).all()}
 
 
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
@@ -116,7 +116,7 @@ def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str])
 def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, State]) -> None:
     """Add the run that started last: only the latest digest of each case need be known."""
     asked = select(LATEST.c.case_id, LATEST.c.digest).where(LATEST.c.environment == environment)
-    latest = {case: digest for case, digest in connection.execute(asked)}
+    latest = {case: digest for case, digest in connection.execute(asked).all()}
     changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
     rows = [_change(environment, case, number, state.text) for case, state in changed.items()]
     _insert_all(connection, CHANGES, rows)

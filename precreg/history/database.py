@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
@@ -58,10 +58,10 @@ class Database:
                 yield connection
 
     def compact(self) -> None:
-        """Give the space of what was removed back to the disk, where the database does not do so by itself."""
-        with self._told(), self._engine.connect() as connection:
-            if connection.dialect.name == _SQLITE:
-                connection.connection.driver_connection.execute("VACUUM")  # type: ignore[union-attr]
+        """Give the space of what was removed back to the disk, if nothing is in the way; else later rows take it."""
+        if self._engine.dialect.name == _SQLITE:
+            with suppress(sqlite3.Error), closing(self._engine.raw_connection()) as connection:
+                connection.cursor().execute("VACUUM")
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -114,16 +114,17 @@ def _file(path: Path, create: bool, wait_s: float) -> Database:
     if create:
         with writing(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
     elif not path.exists():
         raise UserError("missing-history", "expected a history, but there is no such file", file=str(path))
-    engine = create_engine("sqlite://", creator=_opener(path, create, wait_s), poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=_opener(path, wait_s), poolclass=NullPool)
     event.listen(engine, "begin", _begin)
     return Database(engine, str(path), wait_s)
 
 
-def _opener(path: Path, create: bool, wait_s: float) -> Callable[[], sqlite3.Connection]:
+def _opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
     """Return what opens the file, so that no file is made where there is none, and transactions begin when we say."""
-    uri = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
+    uri = f"file:{quote(str(path))}?mode=rw"
     return lambda: sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)
 
 
