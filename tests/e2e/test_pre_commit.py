@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import ROOT, change, environ, git, repository
-from tests.e2e.test_hook import GOOD, KERNEL, MAIN, WORSE, accepted, at_remote, commit, kernel, project, worsen
+from tests.e2e.pushes import GOOD, KERNEL, MAIN, WORSE, accepted, at_remote, commit, kernel, project, push, worsen
 from tests.e2e.test_pre_push_page import FILES
 
 __all__ = ["accepted", "project"]
@@ -40,30 +40,21 @@ def configured(project, home, text):
     subprocess.run(command, cwd=project, env=environ(**home), check=True, capture_output=True)
 
 
-def push(project, home, *arguments):
-    """Run `git push ARGUMENTS` and return (whether it came through, all that was printed)."""
-    command = ["git", "push", *(arguments or ("origin", "main"))]
-    done = subprocess.run(
-        command, cwd=project, env=environ(**home), capture_output=True, text=True, timeout=120, check=False
-    )
-    return done.returncode == 0, done.stdout + done.stderr
-
-
 def test_a_push_is_stopped_from_the_first_one_on(project, home, offered):
     configured(project, home, offered)
     worsen(project)
-    passed, said = push(project, home)
+    passed, said = push(project, **home)
     assert not passed
     assert "2 of 2 cases" in said, "pre-commit names no revisions where all is new"
     assert "FAILED   unit/twice/default   regressed" in said
     assert at_remote(project) == ""
     change(kernel(project), WORSE, GOOD)
     first = commit(project, "mended")
-    passed, said = push(project, home)
+    passed, said = push(project, **home)
     assert passed, said
     assert at_remote(project) == first
     worsen(project)
-    passed, said = push(project, home)
+    passed, said = push(project, **home)
     assert not passed
     assert "1 of 2 cases" in said
     assert at_remote(project) == first
@@ -71,30 +62,30 @@ def test_a_push_is_stopped_from_the_first_one_on(project, home, offered):
 
 def test_a_new_branch_is_compared_with_where_it_left(project, home):
     configured(project, home, LOCAL)
-    assert push(project, home)[0]
+    assert push(project, **home)[0]
     git(project, "checkout", "-q", "-b", "work")
     kernel(project, "k2").write_text(KERNEL + "# harmless\n")
     commit(project, "harmless")
     worsen(project)
-    passed, said = push(project, home, "origin", "work")
+    passed, said = push(project, "origin", "work", **home)
     assert not passed
     assert "2 of 2 cases" in said
     change(kernel(project), WORSE, GOOD)
     commit(project, "mended")
-    assert push(project, home, "origin", "work")[0]
+    assert push(project, "origin", "work", **home)[0]
     assert at_remote(project, "refs/heads/work") == git(project, "rev-parse", "work")
 
 
 def test_a_branch_that_is_not_checked_out(project, home):
     configured(project, home, LOCAL)
-    assert push(project, home)[0]
+    assert push(project, **home)[0]
     git(project, "checkout", "-q", "-b", "work")
     worsen(project)
     git(project, "checkout", "-q", "main")
-    passed, said = push(project, home, "origin", "work")
+    passed, said = push(project, "origin", "work", **home)
     assert not passed
     assert "temporary checkout" in said
-    passed, said = push(project, home, "origin", f"main:{MAIN}")
+    passed, said = push(project, "origin", f"main:{MAIN}", **home)
     assert passed, said
 
 
@@ -103,7 +94,7 @@ def test_without_precreg_on_the_path_the_push_is_stopped(project, home):
     git_alone = {**home, "PATH": f"{Path(shutil.which('git')).parent}{os.pathsep}/bin"}
     if shutil.which("precreg", path=git_alone["PATH"]):
         pytest.skip("precreg is installed beside git")
-    passed, said = push(project, git_alone)
+    passed, said = push(project, **git_alone)
     assert not passed
     assert "precreg" in said
 
@@ -113,7 +104,7 @@ def test_our_own_hook_beside_that_of_pre_commit(project, home):
     subprocess.run([sys.executable, "-m", "precreg", "hook", "install"], cwd=project, env=environ(), check=True)
     configured(project, home, "repos: []\n")
     worsen(project)
-    passed, said = push(project, home)
+    passed, said = push(project, **home)
     assert not passed
     assert "regressed" in said
     done = subprocess.run(

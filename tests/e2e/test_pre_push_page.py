@@ -10,7 +10,7 @@ import yaml
 
 from precreg.suite.relevant import DOCUMENTS
 from tests.e2e.command import ROOT, git
-from tests.e2e.test_hook import accepted, project
+from tests.e2e.pushes import accepted, project
 from tests.e2e.test_readme import BLOCK, pattern, shell
 
 __all__ = ["accepted", "project", "shell"]
