@@ -50,7 +50,7 @@ def render(record: RunRecord) -> str:
 def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
     verdict = result.verdict
     description = f"{result.id}: {verdict.reason}: {verdict.message}"
-    severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES[verdict.reason]
+    severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
     return _entry(record, description, verdict.reason, result.id, severity, to_look_at(result))
 
 

@@ -2,12 +2,13 @@ import shutil
 
 import pytest
 
-from tests.pipeline.local import FILES, make
+from tests.pipeline.local import FILES, TOOL, make
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
     """Return the small project with each of the two pipelines."""
+    assert TOOL.exists(), "these tests need gitlab-ci-local: `make pipeline` installs it"
     folder = tmp_path_factory.mktemp("made")
     return {name: make(_new(folder / name), text) for name, text in FILES.items()}
 

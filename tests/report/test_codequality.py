@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from precreg.report.codequality import SEVERITIES, render
 from precreg.types import Bound, Finding, Location, Reason, Status, Verdict
 from precreg.verdict.judge import STATUS
-from tests.report.made import TOLERANCE, crashed, improved, passed, proposed, regressed, road, run_of, skipped
+from tests.report.made import TOLERANCE, crashed, improved, passed, proposed, regressed, road, run_of, skipped, verdict
 
 SCHEMA = json.loads(Path(__file__).with_name("codequality.schema.json").read_text())
 SUITE = "suites/unit/row_sum.yaml"
@@ -56,6 +56,12 @@ def test_nothing_to_list_is_an_empty_list():
 def test_every_reason_to_list_a_case_has_a_severity():
     unlisted = {reason for reason, status in STATUS.items() if status is Status.PASSED}
     assert set(SEVERITIES) == set(Reason) - unlisted
+
+
+def test_a_record_that_contradicts_itself_is_listed_all_the_same():
+    assert [
+        entry["severity"] for entry in entries(run_of(regressed(verdict=verdict(Reason.IDENTICAL, Status.FAILED))))
+    ] == ["major"]
 
 
 def test_a_case_without_a_baseline_weighs_more_where_it_fails():
