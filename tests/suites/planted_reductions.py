@@ -81,6 +81,13 @@ PLANTS = (
         "a tail that fills no block is left out",
     ),
     Plant(
+        "unit/matmul_int8",
+        "unit/kernels/matmul_int8.py",
+        ".sum(axis=1, dtype=np.int32)",
+        ".sum(axis=1, dtype=np.int16)",
+        "the sums of blocks are as narrow as the products",
+    ),
+    Plant(
         "unit/conv2d",
         "unit/kernels/conv2d.py",
         "(total + image[:, channel, None, rows, columns] * factors).astype(accumulated)",

@@ -10,6 +10,7 @@ from tests.suites.kernel_files import load
 from tests.suites.measured import average, comparisons
 
 matmul = load("unit/kernels/matmul")
+matmul_int8 = load("unit/kernels/matmul_int8")
 conv2d = load("unit/kernels/conv2d")
 
 NARROW = [np.float16, ml_dtypes.bfloat16]
@@ -107,6 +108,29 @@ def test_long_narrow_accumulators_cost_twelve_times_a_rounding():
 def test_a_quarter_overflows_near_overflow(suite, case):
     (comparison,) = comparisons(f"unit/{suite}")[f"{case}-near_overflow"]
     assert comparison.counts["inf_matched"] / comparison.counts["n"] == pytest.approx(0.25, abs=0.05)
+
+
+class TestInt8:
+    @pytest.mark.parametrize("k", [1, 16, 17, 500])
+    def test_is_exact_in_int32(self, k):
+        random = np.random.default_rng(4)
+        a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((5, k), (k, 6)))
+        expected = a.astype(np.int64) @ b.astype(np.int64)
+        product = matmul_int8.matmul(a, b, accumulator="int32")
+        assert product.dtype == np.int32
+        assert np.array_equal(product, expected)
+        assert np.array_equal(matmul_int8.exact(a, b, accumulator="int32"), expected)
+
+    @pytest.mark.parametrize(("accumulator", "most"), [("int32", 131071), ("float32", 1024), ("int16", 1)])
+    def test_accumulators_hold_as_many_products_as_is_claimed(self, accumulator, most):
+        limit = {"int32": 2**31 - 1, "float32": 2**24, "int16": 2**15 - 1}[accumulator]
+        assert most * 2**14 <= limit < (most + 1) * 2**14
+        k = min(most, 2048) // 16 * 16 or 1
+        a = np.full((1, k), -128, np.int8)
+        assert matmul_int8.matmul(a, a.T, accumulator=accumulator) == k * 2**14
+
+    def test_float32_is_22_off_on_average(self):
+        assert average("unit/matmul_int8", "k=8192-float32-large", "mean_abs_error") == pytest.approx(22, abs=0.5)
 
 
 def convolved(x, weight, stride, padding):
