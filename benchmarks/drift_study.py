@@ -26,11 +26,13 @@ Draw = Callable[[np.random.Generator], np.ndarray]
 
 
 class Scenario(NamedTuple):
-    """How the logarithms of the values are drawn, for the baseline first and then for every run; is there a drift?"""
+    """How the logarithms of the values are drawn, for the baseline first and then for every run.
+
+    `fingerprints` are those of the machines that take turns.
+    """
 
     name: str
     draw: Draw
-    drifts: bool = False
     fingerprints: str = "a"
 
 
@@ -73,18 +75,6 @@ def plus(noise: float, shape: Callable[[np.ndarray], np.ndarray]) -> Draw:
     return lambda random: shape(np.arange(RUNS + 1)) + noise * random.standard_normal(RUNS + 1)
 
 
-def changes(size: float, many: int) -> Draw:
-    """A level that moves about at some runs without a trend, and repeats exactly in between."""
-
-    def draw(random: np.random.Generator) -> np.ndarray:
-        levels = np.zeros(RUNS + 1)
-        for at in sorted(random.choice(np.arange(2, RUNS + 1), many, replace=False)):
-            levels[at:] = size * random.standard_normal()
-        return levels
-
-    return draw
-
-
 def step(runs: np.ndarray) -> np.ndarray:
     """10 % more from a run on."""
     return np.where(runs >= STEP_AT, np.log(1.1), 0.0)
@@ -116,23 +106,23 @@ def turns(runs: np.ndarray) -> np.ndarray:
 
 
 DRIFTING = (
-    Scenario("step of 10 % at run 40, exact", plus(0, step), True),
-    Scenario("step of 10 % at run 40, noise 1 %", plus(0.01, step), True),
-    Scenario("step of 10 % at run 40, noise 2 %", plus(0.02, step), True),
-    Scenario("step of 10 % at run 40, noise 5 %", plus(0.05, step), True),
-    Scenario("creep of 1 % a run, exact", plus(0, creep), True),
-    Scenario("creep of 1 % a run, noise 1 %", plus(0.01, creep), True),
-    Scenario("creep of 1 % a run, noise 5 %", plus(0.05, creep), True),
-    Scenario("creep of 1 % a run after run 20, exact", plus(0, late_creep), True),
-    Scenario("creep of 1 % a run after run 20, noise 1 %", plus(0.01, late_creep), True),
-    Scenario("creep of 1 % every fifth run, exact", plus(0, stairs), True),
+    Scenario("step of 10 % at run 40, exact", plus(0, step)),
+    Scenario("step of 10 % at run 40, noise 1 %", plus(0.01, step)),
+    Scenario("step of 10 % at run 40, noise 2 %", plus(0.02, step)),
+    Scenario("step of 10 % at run 40, noise 5 %", plus(0.05, step)),
+    Scenario("creep of 1 % a run, exact", plus(0, creep)),
+    Scenario("creep of 1 % a run, noise 1 %", plus(0.01, creep)),
+    Scenario("creep of 1 % a run, noise 5 %", plus(0.05, creep)),
+    Scenario("creep of 1 % a run after run 20, exact", plus(0, late_creep)),
+    Scenario("creep of 1 % a run after run 20, noise 1 %", plus(0.01, late_creep)),
+    Scenario("creep of 1 % every fifth run, exact", plus(0, stairs)),
 )
 STEADY = (
     Scenario("constant", plus(0, np.zeros_like)),
     Scenario("one outlier of 10 times at run 30", plus(0, outlier(30))),
-    Scenario("one outlier of 10 times at the last run", plus(0, outlier(RUNS))),
-    Scenario("one outlier at run 30, noise 1 %", plus(0.01, outlier(30))),
-    Scenario("one outlier at the last run, noise 1 %", plus(0.01, outlier(RUNS))),
+    Scenario("one outlier of 10 times at the end", plus(0, outlier(RUNS))),
+    Scenario("one outlier of 10 times at run 30, noise 1 %", plus(0.01, outlier(30))),
+    Scenario("one outlier of 10 times at the end, noise 1 %", plus(0.01, outlier(RUNS))),
     Scenario("two machines take turns, one 20 % worse", plus(0, turns), fingerprints="baa"),
     Scenario("Gaussian noise of 1 %", gauss(0.01)),
     Scenario("Gaussian noise of 5 %", gauss(0.05)),

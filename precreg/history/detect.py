@@ -93,7 +93,7 @@ def shifted(values: Sequence[float]) -> bool:
     found = [at for at, surplus in enumerate(excess, 1) if surplus >= table[at - 1]]
     if not found:
         return False
-    factor = sqrt(inflation(_residuals(values, best_step(values))))
+    factor = correlation_factor(values)
     return any(excess[at - 1] >= factor * table[at - 1] for at in found)
 
 
@@ -116,7 +116,13 @@ def jumped(values: Sequence[float], last: int) -> bool:
     before = values[: len(values) - last]
     if len(before) < LEAST_RUNS:
         return False
-    return min(values[len(before) :]) - median(before) > JUMP * settled(len(before)) * spread(before)
+    rise, explained = min(values[len(before) :]) - median(before), JUMP * settled(len(before)) * spread(before)
+    return rise > explained and rise > explained * correlation_factor(before)
+
+
+def correlation_factor(values: Sequence[float]) -> float:
+    """Return the factor on thresholds that noise asks for whose neighbours are alike, measured about the best step."""
+    return sqrt(inflation(_residuals(values, best_step(values))))
 
 
 def settled(count: int) -> float:

@@ -60,6 +60,8 @@ def noise_beyond(sizes: Sequence[float], single: float) -> float:
     values = [axis.place(size) for size in sizes]
     away = median(values[-LATEST:]) - axis.place(single)
     explained = detect.OFFSET * detect.settled(len(values)) * detect.spread(values)
+    if explained and abs(away) > explained:
+        explained *= detect.correlation_factor(values)
     return away / explained if explained else copysign(inf, away) if away else 0.0
 
 
