@@ -35,7 +35,7 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
     """Judge the history of one environment, write reports, print the summary, and return the exit code."""
     folder = options.output or reports_folder(project) / "drift"
     make_folder(folder)
-    with open_project_history(project, options.place) as history:
+    with open_project_history(project, options.place) as history, history.one_state():
         record = _record(project, history, options)
     written = write_drift_reports(record, folder, options.junit_dialect)
     click.echo(terminal.render(record, colour=sys.stdout.isatty(), reports=written), nl=False)

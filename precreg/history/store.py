@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
@@ -73,6 +74,7 @@ class History:
 
     def __init__(self, opened: Database, project: str) -> None:
         self._database, self._project = opened, project
+        self._held: Connection | None = None
 
     def __enter__(self) -> History:
         return self
@@ -94,9 +96,21 @@ class History:
         with self._database.writing() as connection:
             return add_run(connection, run, kept)
 
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Let all that is read within come from one state of the history, whatever others write meanwhile."""
+        with self._database.reading() as self._held:
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return self._database.reading() if self._held is None else nullcontext(self._held)
+
     def runs(self, environment: str | None = None) -> tuple[Run, ...]:
         """Return the runs, of one environment or of all, in the order in which they started."""
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             return tuple(stored_runs(connection, environment))
 
     def environments(self) -> tuple[str, ...]:
@@ -112,12 +126,12 @@ class History:
         Raises:
             UserError: bad-value, if no run of the environment has the number `since`.
         """
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             yield from every_series(connection, environment, since, cases)
 
     def export(self) -> Iterator[bytes]:
         """Yield the history as lines of JSON, read from one state of it; iterate to the end, or close."""
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             yield from exported(connection, self._project)
 
     def import_lines(self, lines: Iterable[bytes], shown: str) -> int:

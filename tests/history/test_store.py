@@ -363,21 +363,25 @@ with history._database.writing() as connection:
 
 
 def test_a_reader_sees_one_state_while_another_writes(new_place):
-    """A row that is read late belongs to the runs that were read early."""
+    """A row that is read late belongs to the runs that were read early, within one call and within one_state."""
     place = new_place()
     figures = {f"unit/s/case-{number:04}": 1.0 for number in range(600)}
     with open_history(place, project="demo", create=True) as history:
         history.add(record(0, figures))
         series = history.series("cpu")
         first = next(series)
-        writer = process(place, "history.add(record(1, {'unit/s/case-0599': 2.0}))\nprint('added')\n")
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-        if not os.path.exists(place):  # a server writes beside the reader; a SQLite file, once the reader has ended
-            assert writer.wait(60) == 0
-        assert points([first, *series]) == {case: [(1, 1.0, 1.0)] for case in figures}
+        with history.one_state():
+            assert len(history.runs()) == 1
+            writer = process(place, "history.add(record(1, {'unit/s/case-0599': 2.0}))\n")
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+            if not os.path.exists(place):  # a server writes beside the reader; a file waits for it
+                assert writer.wait(60) == 0
+            assert points([first, *series]) == {case: [(1, 1.0, 1.0)] for case in figures}
+            assert points(history.series("cpu")) == {case: [(1, 1.0, 1.0)] for case in figures}
+            assert len(history.runs()) == 1
         assert writer.wait(60) == 0
-        assert len(points(history.series("cpu"))["unit/s/case-0599"]) == 2
+        assert len(history.runs()) == len(points(history.series("cpu"))["unit/s/case-0599"]) == 2
 
 
 @pytest.mark.parametrize("started", ["yesterday", "", "2026-13-01T00:00:00+00:00"])
