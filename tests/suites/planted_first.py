@@ -48,6 +48,13 @@ PLANTS = (
         "a float32 sum passes through float16 on its way",
     ),
     Plant(
+        "unit/double_rounding",
+        "unit/kernels/cast_chain.py",
+        '(exact.astype(np.float32) if through == "float32" else exact).astype(np.float16)',
+        "exact.astype(np.float32).astype(np.float16)",
+        "every conversion passes through float32",
+    ),
+    Plant(
         "unit/half_rounding",
         "unit/kernels/cast_chain.py",
         "        return x.astype(np.float16)",

@@ -107,6 +107,27 @@ class TestCastChain:
         ends = np.array([65519.996, 65520, 1e30, np.inf, 2**-25, 1.0000001 * 2**-25, 1e-45], np.float32)
         assert list(to_half(ends)) == [65504, np.inf, np.inf, np.inf, 0, 2**-24, 0]
 
+    @pytest.mark.parametrize("to_half", [cast_chain.double_to_half, cast_chain.double_to_half_by_integers])
+    def test_a_double_rounds_once_between_all_neighbours(self, to_half):
+        codes = np.arange(0x7BFF, dtype=np.uint16)
+        lower, upper = (found.view(np.float16).astype(np.float64) for found in (codes, codes + np.uint16(1)))
+        middle, zeros = (lower + upper) / 2, np.zeros(len(codes))
+        for x, expected in (
+            (lower, codes),
+            (middle, codes + (codes & 1)),
+            (np.nextafter(middle, 0), codes),
+            (np.nextafter(middle, np.inf), codes + 1),
+        ):
+            assert np.array_equal(to_half(x, zeros, through="nothing").view(np.uint16), expected)
+            assert np.array_equal(to_half(-x, -zeros, through="nothing").view(np.uint16), expected | 0x8000)
+        ends = np.array([65519.99999, 65520, 1e300, np.inf, 2**-25, 2**-25 * (1 + 2**-52), 5e-324])
+        assert list(to_half(ends, 0 * ends[:1], through="nothing")) == [65504, np.inf, np.inf, np.inf, 0, 2**-24, 0]
+
+    def test_two_roundings_miss_what_lies_beside_a_tie(self):
+        x, nudge = np.array([2049.0, 2051.0]), np.array([1e-6, -1e-6])
+        assert list(cast_chain.double_to_half(x, nudge, through="nothing")) == [2050, 2050]
+        assert list(cast_chain.double_to_half(x, nudge, through="float32")) == [2048, 2052]
+
 
 class TestLayerNorm:
     def test_published_study_of_the_device_style(self):
