@@ -3,6 +3,7 @@
 With u the unit roundoff of the accumulator, the error of the k-th sum is at most gamma(k - 1) sum |x| one by one
 (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, 4.2), and gamma(k / B + B) sum |x| in blocks of B,
 whose longest chain of additions is that short. Scans on devices are blocked, since blocks can run side by side.
+Every step is a running sum or an elementwise addition, so the outputs have the same bits on every CPU.
 """
 
 import math
