@@ -27,7 +27,8 @@ def ran(folder, cases):
 
 def by_hand(case):
     """Return a case as a hand-written test would define it."""
-    return replace(case, id="unit/t/test", baseline_id="unit/t/test", definition=f"{HANDWRITTEN}1:0")
+    own = f"{HANDWRITTEN}1:0"
+    return replace(case, id="unit/t/test", baseline_id="unit/t/test", definition=own, baseline_definition=own)
 
 
 def test_a_record_is_begun_with_what_is_known_and_finished_with_what_came(tmp_path):

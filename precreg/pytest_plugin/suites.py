@@ -11,6 +11,7 @@ import pytest
 from precreg.errors import UserError
 from precreg.pytest_plugin.carry import judged, keep
 from precreg.pytest_plugin.projects import PROJECTS, Projects
+from precreg.subject.module_space import step_out
 from precreg.types import Case
 
 WITH_EFFECT = frozenset({"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"})
@@ -92,7 +93,10 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Run the case, and fail or skip as its verdict says."""
         project = self.parent.project
-        result = self.stash[PROJECTS].judge(project).run(self.case)
+        try:
+            result = self.stash[PROJECTS].judge(project).run(self.case)
+        finally:
+            step_out()
         keep(self, project, result)
         judged(result)
 

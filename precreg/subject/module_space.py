@@ -2,7 +2,8 @@
 
 Python knows one module per name and process. A space holds what the imports of one folder found; entering it exchanges
 the front of sys.path, and in sys.modules those modules that the folder would find elsewhere. Both stay so until
-another folder is entered, so that an import inside a function finds its module too.
+another folder is entered, so that an import inside a function finds its module too; or until one steps out of it,
+where code that is no suite's runs in the same process.
 """
 
 from __future__ import annotations
@@ -41,29 +42,40 @@ _OURS = __name__.partition(".")[0]
 
 _spaces: dict[tuple[Path, Path], ModuleSpace] = {}
 _entered: ModuleSpace | None = None
+_on_path = False
 
 
 def enter(directory: Path, project: Path) -> ModuleSpace:
     """Make imports see that folder of the project, and return its space; nothing is done when they already do."""
-    global _entered
+    global _entered, _on_path
     space = _spaces.get((directory, project))
     if space is None:
         space = _spaces[directory, project] = ModuleSpace(directory, project)
     if space is not _entered:
+        step_out()
         if _entered is not None:
             _leave(_entered, space)
-        sys.path[:0] = space.path
         sys.modules.update(space.set_aside)
         space.set_aside.clear()
         _entered = space
+    if not _on_path:
+        sys.path[:0] = space.path
+        _on_path = True
     return space
+
+
+def step_out() -> None:
+    """Take the entered folder off sys.path, so that code of others finds its own modules; what is loaded stays."""
+    global _on_path
+    if _entered is not None and _on_path:
+        for folder in _entered.path:
+            if folder in sys.path:
+                sys.path.remove(folder)
+    _on_path = False
 
 
 def _leave(left: ModuleSpace, entered: ModuleSpace) -> None:
     """Set aside what the entered folder would not find; a library that both find is loaded once and stays."""
-    for folder in left.path:
-        if folder in sys.path:
-            sys.path.remove(folder)
     foreign = {name for name in _project_modules(left) if name != _OURS and not _finds(entered, name)}
     for name in [name for name in sys.modules if name.partition(".")[0] in foreign]:
         left.set_aside[name] = sys.modules.pop(name)

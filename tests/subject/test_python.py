@@ -8,6 +8,7 @@ import pytest
 import precreg
 from precreg.errors import UserError
 from precreg.subject.call import Call
+from precreg.subject.module_space import step_out
 from precreg.subject.python import run
 
 
@@ -51,6 +52,24 @@ def test_two_folders_may_hold_packages_of_one_name(write, call):
         late = "def f():\n    from kernels.constant import VALUE\n    return VALUE\n"
         write(f"suites/{tier}/kernels/late.py", late)
     assert [value("kernels.late:f", call(tier)) for tier in ("unit", "integration", "unit")] == [0, 1, 0]
+
+
+def test_code_of_others_finds_its_own_modules_after_one_steps_out(write, call, project, monkeypatch):
+    late = "def f():\n    from step_late import VALUE\n    return VALUE\n"
+    write("suites/unit/step_first.py", "def f():\n    return 1\n")
+    write("suites/unit/step_again.py", late)
+    write("suites/unit/step_late.py", "VALUE = 2\n")
+    monkeypatch.syspath_prepend(str(project))
+    before = list(sys.path)
+    step_out()
+    assert value("step_first:f", call()) == 1
+    assert sys.path[0] == str(project / "suites" / "unit")
+    step_out()
+    step_out()
+    assert sys.path == [path for path in before if path in sys.path]
+    assert str(project) in sys.path, "whoever put it there keeps it"
+    assert "step_first" in sys.modules
+    assert value("step_again:f", call()) == 2
 
 
 def test_folders_without_init_are_packages_too(write, call):
