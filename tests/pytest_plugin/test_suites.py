@@ -230,3 +230,12 @@ def test_without_the_option_nothing_is_collected_and_nothing_is_imported(tmp_pat
     assert (done.returncode, counted(done)) == (0, {"passed": 1}), done.stdout
     assert "precreg ==" not in done.stdout
     assert not (folder / "reports").exists()
+
+
+def test_what_had_ended_when_a_session_is_interrupted_is_recorded(tmp_path):
+    folder = project(tmp_path, unit_mixed=MIXED)
+    change(folder / "suites/kernels.py", 'raise ValueError("the subject\'s own words")', "raise KeyboardInterrupt")
+    done = pytest_(folder)
+    assert done.returncode == 2
+    assert sorted(verdicts(folder / "reports")) == ["unit/mixed/bad", "unit/mixed/good"]
+    assert record(folder / "reports")["selection"]

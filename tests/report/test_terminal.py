@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from precreg.report.terminal import render
+from precreg.records import HANDWRITTEN
+from precreg.report.terminal import brief, explanation, render
 from tests.report.golden import RECORD, WRITTEN, expected, settled
 from tests.report.made import crashed, improved, passed, proposed, regressed, road, run_of
 
@@ -86,3 +87,25 @@ def test_text_of_a_case_cannot_steer_the_terminal():
 def test_tolerances_to_look_at_are_warned_of():
     shown = render(run_of(passed(), warnings=("unit/s/a: rtol=1e-06 is below 1 ULP",)), colour=False)
     assert "warning   unit/s/a: rtol=1e-06 is below 1 ULP\n" in shown
+
+
+def test_where_failures_are_shown_elsewhere_only_what_waits_is_listed():
+    text = brief(road(), reports=WRITTEN)
+    whole = render(road(), colour=False, reports=WRITTEN)
+    assert "PROPOSED unit/row_sum/float16-16x64   new\n" in text
+    assert "FAILED" not in text
+    assert text.splitlines()[0] == whole.splitlines()[0]
+    assert [line for line in whole.splitlines() if line.startswith(("reports", "accept"))] == [
+        line for line in text.splitlines() if line.startswith(("reports", "accept"))
+    ]
+    assert "exit " not in text
+    many = run_of(*(proposed(f"case-{i:02}") for i in range(23)))
+    assert "... and 3 more in the report\n" in brief(many, reports=())
+
+
+def test_a_hand_written_test_is_not_called_a_suite_and_nothing_offers_to_explain_it():
+    result = regressed(definition=f"{HANDWRITTEN}1:0")
+    assert any(line.startswith("test      suites/") for line in explanation(result))
+    assert not any(line.startswith("suite") for line in explanation(result))
+    assert "precreg explain" not in render(run_of(result), colour=False)
+    assert "precreg explain" in render(run_of(regressed()), colour=False)

@@ -15,6 +15,13 @@ def test_the_nearest_folder_with_suites_is_the_project(write):
     assert find_project(outer / "other") == outer
 
 
+def test_a_project_of_hand_written_tests_alone_is_known_by_what_its_tests_made(write):
+    outer = write({"suites/unit/x.yaml": "", "alone/.precreg/x.json": "", "alone/tests/x.py": ""})
+    assert find_project(outer / "alone/tests") == outer, "a folder with suites/ anywhere above comes first"
+    (outer / "suites").rename(outer / "others")
+    assert find_project(outer / "alone/tests") == outer / "alone"
+
+
 def test_without_suites_there_is_no_project(tmp_path):
     with pytest.raises(UserError) as caught:
         find_project(tmp_path)
