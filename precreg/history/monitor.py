@@ -51,7 +51,7 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
     if len({run.commit for run in found}) != 1:
         known = list(dict.fromkeys(f"{run.commit[:8]} (run {run.number})" for run in reversed(runs) if run.commit))
         among = f"those of {', '.join(known[:MOST_NAMED])}{' and older ones' if len(known) > MOST_NAMED else ''}"
-        named = name if commit is None else f"{name} (commit {commit[:8]})"
+        named = f"{name} (no revision, by git)" if commit is None else f"{name} (commit {commit[:8]})"
         message = f"expected one commit that a run of the history is of but got anchor={named}; the runs are {among}"
         raise UserError("unknown-anchor", message)
     clean = [run.number for run in found if not run.dirty] or [run.number for run in found]

@@ -69,7 +69,7 @@ def _changed(metric: str, found: Found) -> str:
     times = ratio(found.now, found.before)
     if isinf(times):
         return "rose from 0"
-    return f"rose to {times:.3g} times" if times >= 2 else f"rose by {percent(times - 1)}"
+    return f"rose to {times:.4g} times" if times >= 2 else f"rose by {percent(times - 1)}"
 
 
 def _times(found: Found) -> str:
