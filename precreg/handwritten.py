@@ -9,14 +9,18 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import UserError
 from precreg.records import HANDWRITTEN
 from precreg.types import TIERS, Case, Computation, Layer, Location, Outcome, Role, Tier
 from precreg.yaml_source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DEFINITION = f"{HANDWRITTEN}1"
 """What the definitions begin with; the number is raised when their rule changes."""
@@ -96,6 +100,33 @@ def require_sound(check: Check, names: Collection[str], suites: Mapping[str, str
 
 def _mistake(source: Location, slug: str, message: str) -> UserError:
     return UserError(slug, message, file=source.file, line=source.line)
+
+
+def settings_of(tolerance: Mapping[str, Any] | None, **limits: object) -> dict[str, Any]:
+    """Return a check's tolerance as plain data, with the limits that are given; numbers may be numpy's."""
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    plain: dict[str, Any] = _plain({**(tolerance or {}), **given})
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def arrays_of(inputs: Mapping[str, Any] | None, source: Location) -> dict[str, NDArray[Any]]:
+    """Return a check's inputs as arrays. Raises UserError (bad-value) for what has no numbers in it."""
+    import numpy as np
+
+    arrays = {str(name): np.asarray(value) for name, value in (inputs or {}).items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufc" and array.dtype.name not in DTYPE_NAMES:
+            message = f"expected an array of numbers but got inputs.{name} of dtype={array.dtype}"
+            raise _mistake(source, "bad-value", message)
+    return arrays
 
 
 def case_of(check: Check, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:

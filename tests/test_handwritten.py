@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.handwritten import DEFINITION, Check, case_of, measured, require_sound, role_of
+from precreg.handwritten import DEFINITION, Check, arrays_of, case_of, measured, require_sound, role_of, settings_of
 from precreg.records import is_handwritten
 from precreg.suite.digest import VERSION
 from precreg.tolerance.layers import read_layers
@@ -116,3 +116,25 @@ def test_settings_of_a_check_stand_in_its_line():
     ]
     wrong = replace(CHECK, tolerance={"rtlo": 1})
     assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "unknown-metric"
+
+
+def test_numbers_of_numpy_are_numbers():
+    eps = np.finfo(np.float16).eps
+    own = settings_of(
+        {"float16": {"atol": eps}, "max_ulp": np.int8(2), "regression": "off"}, rtol=np.array(eps), atol=None
+    )
+    assert own == {"float16": {"atol": float(eps)}, "max_ulp": 2, "regression": "off", "rtol": float(eps)}
+    assert list(read_layers("test", replace(CHECK, tolerance=own).settings, ("tolerance",), own))
+    wrong = replace(CHECK, tolerance=settings_of({"rtol": np.ones(2), "atol": object()}))
+    assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "bad-value"
+
+
+def test_inputs_are_arrays_of_numbers():
+    arrays = arrays_of({"x": [1, 2], "y": 0.5, "z": X}, HERE)
+    assert {name: (array.dtype.kind, array.shape) for name, array in arrays.items()} == {
+        "x": ("i", (2,)),
+        "y": ("f", ()),
+        "z": ("f", (2, 3)),
+    }
+    assert arrays_of(None, HERE) == {}
+    assert slug(arrays_of, {"x": ["a"]}, HERE) == slug(arrays_of, {"x": [object()]}, HERE) == "bad-value"

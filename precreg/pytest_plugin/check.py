@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from os.path import realpath, relpath
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.errors import UserError
-from precreg.handwritten import Check, case_of, measured, require_sound, role_of
+from precreg.handwritten import Check, arrays_of, case_of, measured, require_sound, role_of, settings_of
 from precreg.pytest_plugin.carry import judged, keep
 from precreg.pytest_plugin.projects import PROJECTS, Projects
 from precreg.records import CaseResult
@@ -61,12 +58,11 @@ class Precision:
         """
         __tracebackhide__ = True
         place = self._place(sys._getframe(1))
-        asked = {key: value for key, value in (("rtol", rtol), ("atol", atol)) if value is not None}
         mistake: UserError | None = None
         try:
-            role, own = role_of(reference, golden, place), {**(tolerance or {}), **asked}
+            role, own = role_of(reference, golden, place), settings_of(tolerance, rtol=rtol, atol=atol)
             check = self._asked(Check("", "", place, role, name, tier or self._tier(), category, own, exact))
-            result = self._result(check, actual, reference if role == "reference" else golden, inputs or {})
+            result = self._result(check, actual, reference if role == "reference" else golden, inputs)
         except UserError as error:
             mistake = error
         if mistake is not None:
@@ -77,7 +73,7 @@ class Precision:
 
     def _asked(self, check: Check) -> Check:
         """Add whose check it is. Raises UserError as `require_sound` does."""
-        module = Path(self._relative(self._item.path)).with_suffix("").as_posix()
+        module = self._projects.shown_path(self._project, str(self._item.path)).rpartition(".")[0]
         check = replace(check, module=module, test=self._test())
         require_sound(check, self._names, self._projects.suites(self._project))
         self._names.add(check.name)
@@ -87,11 +83,10 @@ class Precision:
         marked: list[Tier] = [tier for tier in TIERS if self._item.get_closest_marker(tier)]
         return marked[0] if marked else "unit"
 
-    def _result(self, check: Check, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike]) -> CaseResult:
-        source = check.settings
-        own = tuple(read_layers("test", source, ("tolerance",), check.tolerance))
+    def _result(self, check: Check, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike] | None) -> CaseResult:
+        own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
         layers = self._projects.pyramid(self._project, check.tier, check.category, own)
-        arrays = {key: np.asarray(value) for key, value in inputs.items()}
+        arrays = arrays_of(inputs, check.source)
         case = case_of(check, arrays, layers)
         judge = self._projects.judge(self._project)
         outcome = measured(case, actual, oracle, arrays, judge.environment.chain)
@@ -105,11 +100,4 @@ class Precision:
         return ".".join(named)
 
     def _place(self, caller: FrameType) -> Location:
-        return Location(Path(self._relative(Path(caller.f_code.co_filename))).as_posix(), caller.f_lineno)
-
-    def _relative(self, path: Path) -> str:
-        """Write a path relative to the project, or to pytest's root where it lies outside."""
-        real = Path(realpath(path))
-        if real.is_relative_to(self._project):
-            return relpath(real, self._project)
-        return relpath(path, self._projects.root)
+        return Location(self._projects.shown_path(self._project, caller.f_code.co_filename), caller.f_lineno)

@@ -35,6 +35,8 @@ class Projects:
         self.foundation = cache(self._foundation)
         self.cases = cache(self._cases)
         self.suites = cache(self._suites)
+        self.of_test = cache(self._of_test)
+        self.shown_path = cache(self._shown_path)
         self.layers: dict[object, tuple[Layer, ...]] = {}
 
     def of_suite(self, path: Path) -> tuple[Path, Path] | None:
@@ -46,13 +48,19 @@ class Projects:
                 return project, project / "suites" / path.relative_to(folder)
         return None
 
-    def of_test(self, path: Path) -> Path:
+    def _of_test(self, path: Path) -> Path:
         """Return the project of a hand-written test: the named one around it, the only one, or pytest's root."""
         known = list(self.named.values())
         around = [project for project in known if Path(realpath(path)).is_relative_to(project)]
         if around:
             return max(around, key=lambda project: len(project.parts))
         return known[0] if len(known) == 1 else Path(realpath(self.root))
+
+    def _shown_path(self, project: Path, path: str) -> str:
+        """Write a path relative to the project, or to pytest's root where it lies outside, with POSIX slashes."""
+        real = Path(realpath(path))
+        inner = real.is_relative_to(project)
+        return Path(relpath(real, project) if inner else relpath(path, self.root)).as_posix()
 
     def shown(self, project: Path, mistake: UserError) -> UserError:
         """Return a mistake whose file is named as seen from where pytest was started."""
