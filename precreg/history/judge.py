@@ -40,15 +40,15 @@ class Context(NamedTuple):
 class Row(NamedTuple):
     """The measured points that are judged, oldest first, with their sizes, and how.
 
-    `own` is the first size on the fingerprint of the last run, where machines take turns, else 0: what a machine was
-    worse by from its first run on is no drift.
+    `first` is the first point on the fingerprint of the last run, where machines take turns: what a machine was worse
+    by from its first run on is no drift.
     """
 
     metric: str
     points: Sequence[Point]
     sizes: Sequence[float]
     mode: Mode
-    own: float = 0.0
+    first: Point | None = None
 
 
 def judge_metric(series: Series, context: Context) -> MetricDrift | None:
@@ -82,10 +82,10 @@ def _row(metric: str, measured: Sequence[Point], context: Context) -> Row:
     alike = comparable(measured, context.runs)
     every = [size(metric, point.value) for point in alike if point.value is not None]
     points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
-    own = every[0] if len(alike) < len(measured) else 0.0
+    first = alike[0] if len(alike) < len(measured) else None
     if repeats(points, context.runs):
-        return Row(metric, points, sizes, Mode.EXACT, own)
-    return Row(metric, points, sizes, Mode.STATISTICAL if len(points) >= LEAST_RUNS else Mode.FEW, own)
+        return Row(metric, points, sizes, Mode.EXACT, first)
+    return Row(metric, points, sizes, Mode.STATISTICAL if len(points) >= LEAST_RUNS else Mode.FEW, first)
 
 
 def _state(row: Row, worsenings: Sequence[Worsening], since: int | None, settings: Settings) -> tuple[State, str]:
@@ -116,7 +116,7 @@ def _worsenings(row: Row, measured: Sequence[Point], context: Context) -> tuple[
     recent = _against_recent(row, context)
     found = (
         _against_value("baseline", row, row.points[-1].accepted, recent, context),
-        _against_value("anchor", row, _anchor_value(row.metric, measured, context.anchors), recent, context),
+        _against_value("anchor", row, _anchor_value(row, measured, context), recent, context),
         recent,
     )
     return tuple(worsening for worsening in found if worsening is not None)
@@ -143,10 +143,13 @@ def _last_accepted_loss(row: Row) -> int:
     return start
 
 
-def _anchor_value(metric: str, measured: Sequence[Point], anchors: Collection[int]) -> float | None:
-    """Return what the anchor's runs measured: of several the middle one by size, of two the worse."""
-    values = [point.value for point in measured if point.run in anchors and point.value is not None]
-    return sorted(values, key=lambda found: size(metric, found))[len(values) // 2] if values else None
+def _anchor_value(row: Row, measured: Sequence[Point], context: Context) -> float | None:
+    """Return what the anchor's runs measured, on the last run's machine if they can: the middle, of two the worse."""
+    machine = context.runs[row.points[-1].run].fingerprint
+    of_anchor = [point for point in measured if point.run in context.anchors]
+    alike = [point for point in of_anchor if context.runs[point.run].fingerprint == machine]
+    values = [point.value for point in alike or of_anchor if point.value is not None]
+    return sorted(values, key=lambda found: size(row.metric, found))[len(values) // 2] if values else None
 
 
 def _against_value(
@@ -156,13 +159,22 @@ def _against_value(
     if single is None:
         return None
     before = size(row.metric, single)
-    if not _worse(row, max(before, row.own), context.settings):
+    if not _worse(row, _with_offset(row, before), context.settings):
         return None
     limit = before * least_ratio(row.metric, context.settings.materiality)
     exact = row.mode is Mode.EXACT
     at = _first_of_the_worse(row.sizes if exact else calmed(row.sizes), limit)
     change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
     return _worsening(against, row, Found("level", at, before, _now_size(row)), single, change)
+
+
+def _with_offset(row: Row, before: float) -> float:
+    """Return a size as the machine of the last run would have it, by what its first run was worse than accepted."""
+    if row.first is None or row.first.value is None:
+        return before
+    own = size(row.metric, row.first.value)
+    accepted = 0.0 if row.first.accepted is None else size(row.metric, row.first.accepted)
+    return before * max(own / accepted, 1.0) if accepted else max(before, own)
 
 
 def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:

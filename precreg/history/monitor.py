@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -61,25 +61,37 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
 def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, settings: Settings) -> Judged:
     """Judge all series of one environment, which come sorted by case and output."""
     context = Context({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
-    newest = {run.number for run in runs[-settings.confirm :]}
     modes: Counter[str] = Counter()
-    results = []
+    ran: Counter[int] = Counter()
+    results: list[tuple[OutputDrift, int]] = []
     for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
-        found = _output(case, output, list(group), newest, context)
+        metrics = list(group)
+        ran.update(point.run for point in metrics[0].points)
+        found = _output(case, output, metrics, context)
         if found is not None:
             modes.update(str(metric.mode) for metric in found.metrics)
-            results.append(found)
-    return Judged(tuple(_kept(sorted(results, key=_badness))), dict(sorted(modes.items())))
+            results.append((found, metrics[0].points[-1].run))
+    newest = _newest_whole(runs, ran, settings.confirm)
+    told = [found if last in newest else _absent(found, last) for found, last in results]
+    return Judged(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+
+
+def _newest_whole(runs: Sequence[Run], ran: Mapping[int, int], confirm: int) -> set[int]:
+    """Return the newest whole runs, and what came after them: a run of a few cases says nothing of the others."""
+    half = max(ran.values(), default=0) / 2
+    whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
+    return {run.number for run in runs[whole[-confirm:][0] :]} if whole else set()
+
+
+def _absent(found: OutputDrift, last: int) -> OutputDrift:
+    return OutputDrift(found.case, found.output, State.ABSENT, f"not run since run {last}")
 
 
 def _judged(series: Iterable[Series]) -> Iterator[Series]:
     return (one for one in series if one.metric in JUDGED and one.points)
 
 
-def _output(case: str, output: str, group: Sequence[Series], newest: set[int], context: Context) -> OutputDrift | None:
-    last = max(one.points[-1].run for one in group)
-    if last not in newest:
-        return OutputDrift(case, output, State.ABSENT, f"not run since run {last}")
+def _output(case: str, output: str, group: Sequence[Series], context: Context) -> OutputDrift | None:
     found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
     metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], JUDGED.index(one.metric)))
     if not metrics:

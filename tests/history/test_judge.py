@@ -183,6 +183,22 @@ def test_machines_that_take_turns_are_compared_with_themselves():
     assert all(drifts(worse[:count], LEVEL, among=among[:count]) for count in (48, 59, 60))
 
 
+def test_a_machine_that_was_worse_from_its_first_run_on_hides_no_drift():
+    among = runs(60, fingerprint={number: f"f{number % 2}" for number in range(1, 61)})
+    offset = [LEVEL * (1.2 if number % 2 == 0 else 1) for number in range(1, 61)]
+    gained = [LEVEL] * 20 + [0.8 * LEVEL] * 40
+    assert not drifts(offset, LEVEL, among=among)
+    assert drifts(offset, gained, among=among)
+
+
+def test_the_anchor_of_a_machine_that_takes_turns_is_its_own():
+    among = runs(40, fingerprint={number: f"f{number % 2}" for number in range(1, 41)})
+    values = [LEVEL * (1.5 if number % 2 == 0 else 1) for number in range(1, 41)]
+    assert not drifts(values, anchors=(1, 2), among=among)
+    crept = [value * (1.1 if number > 30 else 1) for number, value in enumerate(values, 1)]
+    assert {worse.against for worse in judged(crept, anchors=(1, 2), among=among).worsenings} >= {"anchor"}
+
+
 def test_the_same_commit_on_both_sides_is_one_commit():
     among = runs(6, commit={number: "ab" * 20 for number in range(1, 7)})
     assert worst(judged([1.0] * 3 + [2.0] * 3, among=among), "recent runs").change.commits == "abababab"

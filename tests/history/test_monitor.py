@@ -49,10 +49,20 @@ def test_metrics_that_are_not_judged_are_passed_over():
     assert judged.results == ()
 
 
-def test_a_case_that_newest_runs_did_not_run_is_absent_and_not_judged():
-    gone = series([1.0] * 10 + [9.0] * 8, 1.0)
-    assert [(one.state, one.message) for one in found(gone).results] == [(State.ABSENT, "not run since run 18")]
-    assert found(gone, count=19).results[0].state is State.DRIFT
+def test_a_case_that_the_newest_whole_runs_did_not_run_is_absent_and_not_judged():
+    gone = series([1.0] * 10 + [9.0] * 8, 1.0, case="unit/s/gone")
+    others = [series([1.0] * 20, 1.0, case=f"unit/s/{name}") for name in "abc"]
+    judged = found(gone, *others)
+    assert [(one.state, one.message) for one in judged.results[:1]] == [(State.ABSENT, "not run since run 18")]
+    later = found(gone, *(series([1.0] * 19, 1.0, case=f"unit/s/{name}") for name in "abc"), count=19)
+    assert later.results[0].state is State.DRIFT
+
+
+def test_runs_of_a_few_cases_make_no_other_case_absent():
+    drifting = series([1.0] * 10 + [9.0] * 5, 1.0, case="unit/s/a")
+    others = [series([1.0] * 15, 1.0, case=f"unit/s/{name}") for name in "bcd"]
+    alone = series([1.0] * 20, 1.0, case="unit/s/e")
+    assert [one.state for one in found(drifting, *others, alone).results] == [State.DRIFT, *[State.STEADY] * 4]
 
 
 def test_a_slight_bias_is_no_drift_and_a_large_one_is():
