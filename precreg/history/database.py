@@ -11,7 +11,7 @@ from typing import NoReturn
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from precreg.errors import UserError
@@ -150,15 +150,14 @@ def _shown(url: URL) -> str:
 
 
 def _server(url: URL, wait_s: float) -> Database:
-    """Connect by psycopg 3, whatever driver SQLAlchemy would take by itself."""
-    if url.drivername == _POSTGRESQL:
-        url = url.set(drivername="postgresql+psycopg")
+    """Connect by psycopg 3, whatever driver the URL names or SQLAlchemy would take by itself."""
+    shown, url = _shown(url), url.set(drivername="postgresql+psycopg")
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT_S)})
     try:
         engine = create_engine(url)
-    except (ImportError, NoSuchModuleError) as problem:
+    except ImportError as problem:
         message = f"expected a driver for PostgreSQL, but: {problem}; pip install 'precreg[postgresql]'"
-        raise UserError("history-unavailable", message, file=_shown(url)) from None
+        raise UserError("history-unavailable", message, file=shown) from None
     secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]
-    return Database(engine, _shown(url), wait_s, tuple(str(secret) for secret in secrets if secret))
+    return Database(engine, shown, wait_s, tuple(str(secret) for secret in secrets if secret))

@@ -43,8 +43,9 @@ def test_a_database_without_a_history_is_missing_one(new_place):
     assert error_of(new_place()).slug == "missing-history"
 
 
-def test_the_scheme_that_other_tools_use_is_taken(new_place):
-    with open_history(new_place().replace("postgresql:", "postgres:"), project="demo", create=True) as history:
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql+psycopg", "postgresql+psycopg2", "postgresql+asyncpg"])
+def test_the_schemes_that_other_tools_use_are_taken(new_place, scheme):
+    with open_history(new_place().replace("postgresql:", f"{scheme}:"), project="demo", create=True) as history:
         assert history.runs() == ()
 
 
