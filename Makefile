@@ -51,4 +51,4 @@ postgresql: .venv/.installed-dev
 	touch $@
 
 clean:
-	rm -rf .venv .precreg reports build precreg.egg-info
+	rm -rf .venv reports build precreg.egg-info
