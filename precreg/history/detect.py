@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Chances = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 SIGNIFICANCE = 1.5e-5
-"""Of one test at one run. Judged after each of 60 runs, with every split tried, the two are wrong in 0.2 % of series."""
+"""Of one test at one run. Judged after each of 60 runs, all splits tried, both are wrong in 0.2 % of series."""
 
 LEAST_RUNS = 8
 """Fewer runs are not tested: no order of seven numbers is rarer than SIGNIFICANCE allows."""

@@ -103,11 +103,12 @@ def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[Series]) 
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
-        growth = max((size("bias", w.now) - size("bias", w.before) for w in metric.worsenings), default=0.0)
-        if metric.metric == "bias" and metric.worsenings and growth < BIAS_SHARE * error:
-            yield MetricDrift(metric.metric, State.STEADY, metric.mode, metric.runs)
-        else:
-            yield metric
+        slight = metric.metric == "bias" and metric.worsenings and _growth(metric) < BIAS_SHARE * error
+        yield MetricDrift(metric.metric, State.STEADY, metric.mode, metric.runs) if slight else metric
+
+
+def _growth(metric: MetricDrift) -> float:
+    return max(size(metric.metric, worse.now) - size(metric.metric, worse.before) for worse in metric.worsenings)
 
 
 def _message(metrics: Sequence[MetricDrift]) -> str:

@@ -130,3 +130,10 @@ def test_a_beginning_that_two_commits_share_names_none():
 )
 def test_exit_codes(states, code):
     assert exit_code(states) == code
+
+
+def test_a_case_is_judged_alike_alone_and_among_others():
+    many = [stepped(1.0 + number / 100, case=f"unit/s/{number:02}") for number in range(20)]
+    together = {one.case: one.state for one in found(*many).results}
+    assert together == {one.case: found(one).results[0].state for one in many}
+    assert set(together.values()) == {State.STEADY, State.DRIFT}
