@@ -14,6 +14,7 @@ import click
 from precreg import vcs
 from precreg.prepush.pushes import Push, Tip, tips
 from precreg.suite.relevant import can_matter
+from precreg.suite.remembered import nothing_touched
 
 if TYPE_CHECKING:
     from precreg.cli.options import RunOptions
@@ -77,6 +78,8 @@ def _checked(root: Path, folder: str, tip: Tip, changed: Changed, remote: str) -
     project = root / folder
     others = _other_files(project, tip.commit)
     if not others:
+        if changed is not None and nothing_touched(project, changed):
+            return _nothing_to_run(tip)
         return _run(project, changed, remote, tip)
     with vcs.checkout(root, tip.commit) as tree, _imports_from(root, tree):
         other = Path(realpath(tree / folder))
@@ -119,17 +122,21 @@ def _run(
     project: Path, changed: Changed, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
 ) -> int:
     from precreg.suite.dependencies import touched
-    from precreg.suite.expand import load_cases
+    from precreg.suite.remembering import load_and_remember
 
-    cases = load_cases(project)
+    cases = load_and_remember(project)
     number = len(cases if changed is None else touched(cases, changed, project))
     if number == 0:
-        click.echo(f"precreg: no case depends on what is pushed ({_named(tip)})", err=True)
-        return 0
+        return _nothing_to_run(tip)
     click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
     from precreg.cli.running import run_and_report
 
-    return run_and_report(project, _options(changed, remote, reports))
+    return run_and_report(project, _options(changed, remote, reports), cases)
+
+
+def _nothing_to_run(tip: Tip) -> int:
+    click.echo(f"precreg: no case depends on what is pushed ({_named(tip)})", err=True)
+    return 0
 
 
 def _options(changed: Changed, remote: str, reports: Path | None) -> RunOptions:

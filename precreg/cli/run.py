@@ -12,6 +12,7 @@ import click
 from precreg.ci import in_ci
 from precreg.cli.options import Asked, RunOptions
 from precreg.cli.selecting import find_project, parse_shard, selection_options
+from precreg.suite.remembered import nothing_touched
 from precreg.vcs import changed_files
 
 
@@ -36,9 +37,13 @@ def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any)
     since = asked.changed_since
     changed = None if since is None else frozenset(changed_files(project, since))
     options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, changed=changed, **others)
-    if changed is not None and not changed and options.shard is None:
-        click.echo(f"nothing changed since {since}: no case to run")
-        return
+    if changed is not None and options.shard is None:
+        if not changed:
+            click.echo(f"nothing changed since {since}: no case to run")
+            return
+        if not asked.suites and not asked.tags and nothing_touched(project, changed):  # names may be misspelled
+            click.echo(f"no case depends on what changed since {since}")
+            return
     from precreg.cli.running import run_and_report
 
     sys.exit(run_and_report(project, options))

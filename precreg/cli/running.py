@@ -28,6 +28,7 @@ from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports
 from precreg.session import begin, finish, gone, with_orphans
 from precreg.suite.expand import load_cases
+from precreg.suite.remembering import load_and_remember
 from precreg.suite.select import shard
 from precreg.types import Case
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE
@@ -40,14 +41,17 @@ SEARCH_FOR_GARBAGE = 50_000
 NOTHING_KEPT = f"{WORKING_FOLDER}/ cannot be written: the run has no journal to resume from, and proposes nothing"
 
 
-def run_and_report(project: Path, options: RunOptions) -> int:
-    """Run what is selected, write reports and proposals, print the summary, and return the exit code."""
+def run_and_report(project: Path, options: RunOptions, read: list[Case] | None = None) -> int:
+    """Run what is selected, write reports and proposals, print the summary, and return the exit code.
+
+    `read` are all cases of the project, where they were read already.
+    """
     limit_blas_threads()
     began = perf_counter()
     gc.set_threshold(SEARCH_FOR_GARBAGE)
     if options.jobs != IN_PROCESS:
         prepare()
-    every = load_cases(project)
+    every = _every_case(project, options) if read is None else read
     cases = _chosen(project, every, options)
     if not cases and options.shard is None:
         click.echo(f"no case depends on what changed since {options.asked.changed_since}")
@@ -72,6 +76,10 @@ def run_and_report(project: Path, options: RunOptions) -> int:
         text = terminal.render(record, colour=sys.stdout.isatty(), verbose=options.verbose, reports=written)
         click.echo(text, nl=False)
     return record.exit_code
+
+
+def _every_case(project: Path, options: RunOptions) -> list[Case]:
+    return load_cases(project) if options.changed is None else load_and_remember(project)
 
 
 def _selection(options: RunOptions) -> dict[str, Any]:

@@ -8,16 +8,18 @@ names in one text, or in a path of texts, relative to itself or to the project.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import sys
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from os.path import isfile, normpath, realpath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from precreg.suite.imports import Imported, installed_from, needs
+from precreg.suite.imports import Imported, needs
 from precreg.suite.modules import possible_files, search_path
+from precreg.suite.packages import installed_from
 from precreg.tolerance.layers import TOLERANCES
-from precreg.types import Case, Computation
+from precreg.types import Case
 
 
 def touched(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
@@ -32,39 +34,69 @@ def touched(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Cas
 
 def dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project; a missing one is among them."""
-    computed = (_of_computation(computation, case.directory, project) for computation in (case.subject, case.oracle))
-    own = _names(project / case.source.file, project) | _names(project / TOLERANCES, project)
-    return frozenset(own).union(*computed, _of_inputs(case, project))
+    named = (path for path in _named_by(case, project) if isfile(path))
+    own = (_names(path, project) for path in (*_own(case, project), *named))
+    return frozenset().union(*own, *(_modules(*searched, project).files for searched in _modules_of(case)))
 
 
-def _of_computation(computation: Computation, directory: str, project: Path) -> frozenset[str]:
-    if computation.kind == "files":
-        return frozenset(computation.spec.values())
-    if computation.kind == "python":
-        return _modules(computation.spec.partition(":")[0], directory, project)
-    return frozenset(_files_named(computation.spec, directory, project))
+def paths(case: Case, project: Path) -> frozenset[Path]:
+    """Return every path at which the dependencies were looked for, as it was spelled: with links, and there or not."""
+    own = (*_own(case, project), *_named_by(case, project))
+    return frozenset(own).union(*(_modules(*searched, project).paths for searched in _modules_of(case)))
 
 
-def _of_inputs(case: Case, project: Path) -> frozenset[str]:
-    return frozenset(_files_named(list(case.inputs.values()), case.directory, project))
+def packages(cases: Iterable[Case], project: Path) -> frozenset[str]:
+    """Return the names of packages whose origin was looked up, first parts of dotted names; without Python's own."""
+    searches = {searched for case in cases for searched in _modules_of(case)}
+    asked = frozenset[str]().union(*(_modules(*searched, project).packages for searched in searches))
+    return asked - sys.stdlib_module_names
 
 
-def _files_named(value: Any, directory: str, project: Path) -> Iterator[str]:
-    """Yield every text inside a value that is the path of a file of the project, relative to the suite."""
-    if isinstance(value, str) and isfile(project / directory / value):
-        path, root = (project / directory / value).resolve(), project.resolve()
-        if path.is_relative_to(root):
-            yield path.relative_to(root).as_posix()
+def _own(case: Case, project: Path) -> Iterator[Path]:
+    """Yield the suite, the tolerances below it, and recorded outputs, there or not."""
+    yield from (project / case.source.file, project / TOLERANCES)
+    for computation in (case.subject, case.oracle):
+        if computation.kind == "files":
+            yield from (project / path for path in computation.spec.values())
+
+
+def _named_by(case: Case, project: Path) -> Iterator[Path]:
+    """Yield what texts in the options of inputs, and of subjects of other kinds, would be as files."""
+    for computation in (case.subject, case.oracle):
+        if computation.kind not in ("files", "python"):
+            yield from paths_in(computation.spec, case.directory, project)
+    yield from paths_in(list(case.inputs.values()), case.directory, project)
+
+
+def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
+    """Yield every text inside a value as a path relative to the suite."""
+    if isinstance(value, str):
+        yield project / directory / value
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _files_named(item, directory, project)
+            yield from paths_in(item, directory, project)
+
+
+def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a case names, each with the folder from which it is looked for."""
+    for computation in (case.subject, case.oracle):
+        if computation.kind == "python":
+            yield computation.spec.partition(":")[0], case.directory
+
+
+class _Search(NamedTuple):
+    """What came of looking for a module: its files relative to the project, all paths tried, and packages asked for."""
+
+    files: frozenset[str]
+    paths: frozenset[Path]
+    packages: frozenset[str]
 
 
 @lru_cache(maxsize=1024)
-def _modules(module: str, directory: str, project: Path) -> frozenset[str]:
-    """Return the files of a module, of the packages around it, of what they import, and those that they name."""
+def _modules(module: str, directory: str, project: Path) -> _Search:
+    """Look for a module, the packages around it, what they import, and what they name."""
     folders = search_path(project, directory)
-    found: set[str] = set()
+    tried: set[Path] = set()
     done = {""}
     waiting = [module]
     while waiting:
@@ -75,26 +107,22 @@ def _modules(module: str, directory: str, project: Path) -> frozenset[str]:
         waiting.append(name.rpartition(".")[0])
         installed = installed_from(name.partition(".")[0], project)
         for path in possible_files(name, folders if installed is None else (*folders, installed)):
-            found.update(_names(path, project))
+            tried.add(path)
             if isfile(path):
                 needed = needs(path)
                 waiting += (_absolute(imported, path, folders, installed) for imported in needed.modules)
-                found.update(_opened(path, needed.files, project))
+                tried.update(home / file for home in (path.parent, project) for file in needed.files)
                 break
-    return frozenset(found)
+    files = frozenset[str]().union(*(_names(path, project) for path in tried))
+    return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
 
 
-def _opened(module: Path, files: tuple[str, ...], project: Path) -> Iterator[str]:
-    """Yield the files that a module names, relative to itself or to the project."""
-    for home in (module.parent, project):
-        for file in files:
-            yield from _names(home / file, project)
-
-
-def _names(path: Path, project: Path) -> set[str]:
+@lru_cache(maxsize=8192)
+def _names(path: Path, project: Path) -> frozenset[str]:
     """Return the paths, relative to the project, whose change changes a file: its own, and where a link leads."""
     both = (normpath(path), realpath(path))
-    return {Path(place).relative_to(project).as_posix() for place in both if Path(place).is_relative_to(project)}
+    inside = (Path(place) for place in both if Path(place).is_relative_to(project))
+    return frozenset(place.relative_to(project).as_posix() for place in inside)
 
 
 def _absolute(imported: Imported, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from precreg.suite.relevant import can_matter
 
 LONGEST_NAME = 255
-_SITE = {"site-packages", "dist-packages"}
 
 
 class Imported(NamedTuple):
@@ -86,20 +83,3 @@ def _named(node: ast.AST) -> Iterator[str]:
 
 def _text(node: ast.AST) -> list[str]:
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
-
-
-@lru_cache(maxsize=1024)
-def installed_from(top: str, project: Path) -> Path | None:
-    """Return the folder of the project from which an installed package is imported, such as src/; usually None."""
-    if top in sys.stdlib_module_names:
-        return None
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    if spec is None:
-        return None
-    places = [Path(place) for place in spec.submodule_search_locations or ()]
-    home = places[0].parent if places else Path(spec.origin or "/").parent
-    inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
-    return home if inside else None

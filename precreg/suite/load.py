@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from precreg.errors import UserError, nearest
 from precreg.paths import inside
 from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.project import yaml_files
 from precreg.suite.validate import convert
 from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
 from precreg.tolerance.pyramid import SHIPPED
@@ -75,9 +76,7 @@ def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
 
 def suite_files(project: Path) -> list[Path]:
     """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails."""
-    root = project / "suites"
-    found = (path for pattern in ("*.yaml", "*.yml") for path in root.rglob(pattern))
-    return sorted(path for path in found if path != project / TOLERANCES)
+    return sorted(path for path in yaml_files(project) if path != project / TOLERANCES)
 
 
 def require_own_name(suite: Suite, first: dict[str, Suite]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from os.path import realpath
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -27,6 +28,16 @@ def find_project(start: Path) -> Path:
             if (folder / mark).is_dir():
                 return folder
     raise UserError("no-project", f"expected a folder with suites/ but got start={start}, and none above it has one")
+
+
+def yaml_files(project: Path) -> list[Path]:
+    """Return the YAML files below suites/, hidden ones too; folders behind links are not entered."""
+    return [
+        Path(folder, name)
+        for folder, folders, files in os.walk(project / "suites")
+        for name in (*folders, *files)
+        if name.endswith((".yaml", ".yml"))
+    ]
 
 
 def beside(project: Path, directory: str, path: str, where: Location) -> str:

@@ -6,7 +6,7 @@ Every reference becomes a case in every version, whether an output was recorded 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,11 @@ class _Pattern(NamedTuple):
     text: str
     parameters: tuple[str, ...]
 
+    @property
+    def glob(self) -> str:
+        """Return the pattern as `Path.glob` takes it."""
+        return "*".join(escape(literal) for literal in _HOLE.split(self.text)[::3])
+
     def path(self, row: Parameters) -> str:
         """Return the path for one choice of parameters."""
         return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
@@ -47,8 +52,7 @@ class _Pattern(NamedTuple):
     def found(self, project: Path) -> dict[str, Parameters]:
         """Return the files that match, in order of their paths, with their parameters."""
         expression = re.compile(_expression(self.text))
-        pattern = "*".join(escape(literal) for literal in _HOLE.split(self.text)[::3])
-        paths = sorted(path.relative_to(project).as_posix() for path in project.glob(pattern))
+        paths = sorted(path.relative_to(project).as_posix() for path in project.glob(self.glob))
         matches = ((path, expression.fullmatch(path)) for path in paths)
         return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
 
@@ -84,6 +88,19 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     ]
 
 
+def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
+    """Yield the folders whose lists of names decide which files were recorded; none where a suite computes."""
+    if suite.file.files is None:
+        return
+    role, *patterns = _patterns(suite, project)
+    for key, pattern in zip(("actual", role), patterns, strict=True):
+        folder, _ = _split(getattr(suite.file.files, key))
+        yield str(project / suite.directory / folder)
+        parts = pattern.glob.split("/")
+        for count in range(1, len(parts)):
+            yield from (str(folder) for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
+
+
 def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> Point:
     """Return the point that those parameters make, whose files may be gone: what was accepted of it is kept.
 
@@ -117,14 +134,20 @@ def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
         raise suite.source.error(
             "bad-value", f"expected a pattern of .npy or .npz files but got {key}={text}", "files", key
         )
-    hole = _HOLE.search(text)
-    folder, _, rest = (text[: hole.start()] if hole else text).rpartition("/")
-    if ".." in text[len(folder) :].split("/"):
+    folder, rest = _split(text)
+    if ".." in rest.split("/"):
         raise suite.source.error(
             "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
         )
     base = beside(project, suite.directory, folder or ".", where)
-    return _Pattern(f"{base}/{rest}{text[hole.start() :] if hole else ''}".removeprefix("./"), names)
+    return _Pattern(f"{base}/{rest}".removeprefix("./"), names)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the folder that a pattern names before any placeholder, and the rest."""
+    hole = _HOLE.search(text)
+    folder = (text[: hole.start()] if hole else text).rpartition("/")[0]
+    return folder, text[len(folder) :].removeprefix("/")
 
 
 def _expression(text: str) -> str:
