@@ -1,12 +1,17 @@
 """`precreg drift` on histories that real runs made: what it says, where it points, and its exit codes."""
 
 import json
+import random
+import re
 import shutil
+from math import exp
 from xml.etree import ElementTree
 
 import pytest
 
+from precreg.history.store import open_history
 from tests.e2e.command import change, git, precreg, repository, with_suite
+from tests.history.made import record
 from tests.report.test_junit import valid
 
 KERNEL = """\
@@ -92,12 +97,35 @@ def test_drift_is_told_by_the_second_run_with_its_commits(project):
     commits = [git(project, "rev-parse", revision)[:8] for revision in ("HEAD~1", "HEAD")]
     assert "..".join(commits) in done.stdout
     assert f"DRIFT      {CASE}   out" in done.stdout
-    assert "since run 4" in done.stdout
+    assert "in one step at run 4: " in done.stdout
+    assert "worse than accepted and than at the anchor, too" in done.stdout
     assert "exit 1: 2 cases drift" in done.stdout
     xml = (project / "reports/drift/junit.xml").read_text()
     assert valid(xml)
     assert [suite.get("name") for suite in ElementTree.fromstring(xml)] == ["precreg.drift.unit"]
     assert json.loads((project / "reports/drift/drift.json").read_text())["exit_code"] == 1
+
+
+def test_a_creep_over_sixty_stored_runs_is_told_beside_noise_and_an_outlier(project):
+    drawn = random.Random(1)
+    figures = [
+        {
+            "unit/s/creep": 1.01**at,
+            "unit/s/noise": exp(drawn.gauss(0, 0.05)),
+            "unit/s/outlier": 10.0 if at == 30 else 1.0,
+            "unit/s/constant": 1.0,
+        }
+        for at in range(60)
+    ]
+    with open_history(project / "sixty.sqlite", project=project.name, create=True) as history:
+        for at, run in enumerate(figures):
+            history.add(record(at, run, project=project.name))
+    done = precreg(project, "drift", "--history", "sixty.sqlite")
+    assert done.returncode == 1
+    assert re.search(r"mean_abs_error creeps by 1 % a run since run [23] and rose by 7\d % so far", done.stdout), (
+        done.stdout
+    )
+    assert "outputs   1 drift, 3 steady" in done.stdout
 
 
 def test_confirm_and_materiality_are_heard(project):
