@@ -51,26 +51,30 @@ def test_softmax(k, precision):
     x = np.random.default_rng(0).standard_normal((4, 16)).astype(np.float32)
     precision.check(softmax(x, k), reference=softmax(x.astype(np.float64), k), inputs={{"x": x}}, rtol=1e-5)
 """
-TARGETS = {"bare": "test_bare.py", "suite": "suites", "precision.check": "test_checks.py"}
+SUITE = """\
+suite: softmax
+subject: kernels:softmax
+reference: kernels:softmax
+matrix: {{k: {values}}}
+params: {{k: $k}}
+tolerance: {{rtol: 1e-5}}
+inputs: {{x: {{shape: [4, 16], dtype: float32, normal: {{}}}}}}
+"""
+CONTENTS = {"bare": BARE, "suite": SUITE, "precision.check": CHECKS}
+PLACES = {"bare": "test_bare.py", "suite": "suites/unit/softmax.yaml", "precision.check": "test_checks.py"}
 
 
-def project(folder: Path, cases: int) -> Path:
-    """Make one project with a suite, checks and bare tests of so many cases, and accept what they propose."""
+def project(folder: Path, kind: str, cases: int) -> Path:
+    """Make a project of so many cases, bare tests or a suite or checks, and accept what they propose."""
     unit = folder / "suites" / "unit"
     unit.mkdir(parents=True)
     (unit / "kernels.py").write_text(KERNELS)
-    (unit / "softmax.yaml").write_text(
-        "suite: softmax\nsubject: kernels:softmax\nreference: kernels:softmax\n"
-        f"matrix: {{k: {json.dumps(list(range(cases)))}}}\nparams: {{k: $k}}\ntolerance: {{rtol: 1e-5}}\n"
-        "inputs: {x: {shape: [4, 16], dtype: float32, normal: {}}}\n"
-    )
-    (folder / "test_bare.py").write_text(BARE.format(cases=cases))
-    (folder / "test_checks.py").write_text(CHECKS.format(cases=cases))
+    content = CONTENTS[kind].format(cases=cases, values=json.dumps(list(range(cases))))
+    (folder / PLACES[kind]).write_text(content)
     (folder / "pytest.ini").write_text("[pytest]\nprecreg_suites = suites\npythonpath = .\n")
-    for target in TARGETS.values():
-        pytest(folder, target)
+    pytest(folder)
     accept = [sys.executable, "-m", "precreg", "baseline", "accept", "*", "--reason", "benchmark"]
-    subprocess.run(accept, cwd=folder, env=environment(), capture_output=True, check=True)
+    subprocess.run(accept, cwd=folder, env=environment(), capture_output=True, check=kind != "bare")
     return folder
 
 
@@ -99,12 +103,13 @@ def main(rounds: int) -> None:
     """Run everything in turn and print medians."""
     root = Path(tempfile.mkdtemp())
     try:
-        folders = {cases: project(root / str(cases), cases) for cases in (FEW, MANY)}
-        runs = [(way, kind, cases) for way in WAYS for kind in TARGETS for cases in (FEW, MANY)]
+        sizes = [(kind, cases) for kind in CONTENTS for cases in (FEW, MANY)]
+        folders = {(kind, cases): project(root / f"{kind}{cases}", kind, cases) for kind, cases in sizes}
+        runs = [(way, *size) for way in WAYS for size in sizes]
         samples: dict[tuple[str, str, int], list[float]] = {run: [] for run in runs}
         for _ in range(rounds):
             for way, kind, cases in runs:
-                samples[way, kind, cases].append(seconds(folders[cases], cases, TARGETS[kind], *WAYS[way]))
+                samples[way, kind, cases].append(seconds(folders[kind, cases], cases, *WAYS[way]))
     finally:
         shutil.rmtree(root)
     table({run: median(times) for run, times in samples.items()})
@@ -114,7 +119,7 @@ def table(medians: dict[tuple[str, str, int], float]) -> None:
     """Print milliseconds a case, and ratios to bare tests run in the same way."""
     print(f"{'':12} {'':16} {f'{FEW} s':>8} {f'{MANY} s':>8} {'ms a case':>10} {'of bare':>8}")
     for way in WAYS:
-        costs = {kind: (medians[way, kind, MANY] - medians[way, kind, FEW]) / (MANY - FEW) for kind in TARGETS}
+        costs = {kind: (medians[way, kind, MANY] - medians[way, kind, FEW]) / (MANY - FEW) for kind in CONTENTS}
         for kind, cost in costs.items():
             few, many = medians[way, kind, FEW], medians[way, kind, MANY]
             print(f"{way:12} {kind:16} {few:8.3f} {many:8.3f} {cost * 1e3:10.3f} {cost / costs['bare']:8.2f}")

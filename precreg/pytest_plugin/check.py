@@ -16,7 +16,6 @@ from precreg.handwritten import Check, arrays_of, case_of, measured, require_sou
 from precreg.pytest_plugin.carry import judged, keep
 from precreg.pytest_plugin.projects import PROJECTS, Projects
 from precreg.records import CaseResult
-from precreg.tolerance.layers import read_layers
 from precreg.tolerance.warnings import unmatched_outputs
 from precreg.types import TIERS, Location, Tier
 
@@ -84,8 +83,7 @@ class Precision:
         return marked[0] if marked else "unit"
 
     def _result(self, check: Check, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike] | None) -> CaseResult:
-        own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
-        layers = self._projects.pyramid(self._project, check.tier, check.category, own)
+        own, layers = self._projects.pyramid(self._project, check)
         arrays = arrays_of(inputs, check.source)
         case = case_of(check, arrays, layers)
         judge = self._projects.judge(self._project)

@@ -13,9 +13,12 @@ import pytest
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.handwritten import Check
     from precreg.session import Judge
     from precreg.suite.load import Foundation, Suite
-    from precreg.types import Case, Layer, Tier
+    from precreg.types import Case, Layer
+
+    Layers = tuple[Layer, ...]
 
 
 class Projects:
@@ -37,7 +40,7 @@ class Projects:
         self.suites = cache(self._suites)
         self.of_test = cache(self._of_test)
         self.shown_path = cache(self._shown_path)
-        self.layers: dict[object, tuple[Layer, ...]] = {}
+        self._pyramids: dict[object, tuple[Layers, Layers]] = {}
 
     def of_suite(self, path: Path) -> tuple[Path, Path] | None:
         """Return the project of a suite, and the suite's path in it; None for any other file."""
@@ -96,12 +99,18 @@ class Projects:
         except UserError:
             return {}
 
-    def pyramid(self, project: Path, tier: Tier, category: str | None, own: tuple[Layer, ...]) -> tuple[Layer, ...]:
-        """Return the layers of a hand-written check, the same tuple for the same ones: tolerances are known by it."""
-        key = (project, tier, category, repr(own))
-        if key not in self.layers:
-            self.layers[key] = self.foundation(project).pyramid(tier, category, own)
-        return self.layers[key]
+    def pyramid(self, project: Path, check: Check) -> tuple[Layers, Layers]:
+        """Return a check's own layers, and all of its pyramid; the same tuples wherever it is made again.
+
+        Raises UserError as `read_layers` does.
+        """
+        key = (project, check.tier, check.category, str(check.source), repr(check.tolerance))
+        if key not in self._pyramids:
+            from precreg.tolerance.layers import read_layers
+
+            own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
+            self._pyramids[key] = own, self.foundation(project).pyramid(check.tier, check.category, own)
+        return self._pyramids[key]
 
 
 def _project(folder: Path) -> Path:
