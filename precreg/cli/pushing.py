@@ -110,7 +110,7 @@ def _other_files(project: Path, commit: str) -> list[str]:
     """Return the files that could matter to a case and are not in the working tree as they were committed."""
     if not (project / "suites").is_dir():
         return ["suites/"]
-    return sorted(filter(can_matter, vcs.changed_files(project, commit)))
+    return sorted(filter(can_matter, vcs.differing(project, commit)))
 
 
 def _some(files: list[str]) -> str:

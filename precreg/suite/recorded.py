@@ -94,10 +94,9 @@ def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
         return
     role, *patterns = _patterns(suite, project)
     for key, pattern in zip(("actual", role), patterns, strict=True):
-        folder, _ = _split(getattr(suite.file.files, key))
-        yield str(project / suite.directory / folder)
-        parts = pattern.glob.split("/")
-        for count in range(1, len(parts)):
+        yield str(project / suite.directory / _split(getattr(suite.file.files, key))[0])
+        literal, parts = Path(_split(pattern.text)[0]).parts, pattern.glob.split("/")
+        for count in range(len(literal) + 1, len(parts)):
             yield from (str(folder) for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
 
 

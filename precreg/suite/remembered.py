@@ -43,7 +43,7 @@ def nothing_touched(project: Path, changed: Set[str], environ: Mapping[str, str]
     try:
         index = json.loads((project / INDEX).read_bytes())
         return changed.isdisjoint(index["dependencies"]) and _holds(index, project)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False  # none, damaged, or of another version: it is written anew
 
 

@@ -2,7 +2,7 @@
 
 from precreg.vcs.checkout import checkout, leave_the_hook
 from precreg.vcs.push import brought, commits, has, hooks_folder, independent, top
-from precreg.vcs.repository import author, changed_files, folder, state
+from precreg.vcs.repository import author, changed_files, differing, folder, state
 
 __all__ = [
     "author",
@@ -10,6 +10,7 @@ __all__ = [
     "changed_files",
     "checkout",
     "commits",
+    "differing",
     "folder",
     "has",
     "hooks_folder",

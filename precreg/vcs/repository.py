@@ -68,8 +68,12 @@ def changed_files(project: Path, since: str) -> set[str]:
     Raises:
         UserError: no-git, or unknown-revision.
     """
-    base = commit_of(project, since)
-    changed = git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", base, "--").stdout
+    return differing(project, commit_of(project, since))
+
+
+def differing(project: Path, commit: str) -> set[str]:
+    """Return what `changed_files` does, of the id of a commit that is known to be there."""
+    changed = git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--").stdout
     untracked = git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
     return {*changed.split("\0"), *untracked.split("\0")} - {""}
 
