@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from math import inf
+from sys import float_info
 from typing import Any, NamedTuple
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import nearest
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.tolerance.pyramid import GROWTH
+from precreg.tolerance.pyramid import GROWTH, no_limit
 from precreg.tolerance.standards import find_standard
 from precreg.types import Layer
 from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
@@ -82,10 +82,8 @@ def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
     if key == "standard":
         find_standard(str(value), source.where(*path))
     elif key in METRICS or key in ("rtol", "atol"):
-        least = -2.0 if key == "mean_log2_ulp" else 0.0
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < inf:
-            message = f"expected a finite number that is not negative but got {key}={shown(value)}"
-            raise source.error("bad-value", message, *path)
+        if expected := no_limit(key, value):
+            raise source.error("bad-value", f"expected {expected} but got {key}={shown(value)}", *path)
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
         raise source.error("unknown-dtype", message, *path)
@@ -113,7 +111,7 @@ def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | 
         raise source.error("bad-value", message, *path)
     if growth == "off":
         return None
-    if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth < inf:
+    if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth <= float_info.max:
         raise source.error(
             "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={shown(growth)}", *path
         )

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from sys import float_info
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -126,8 +128,23 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
 
 def tighter(metric: str, value: float, than: float) -> bool:
     """Tell whether one limit on a metric (or rtol, atol) admits less than another one."""
-    higher_is_better = metric in METRICS and METRICS[metric].better == "higher"
-    return value > than if higher_is_better else value < than
+    return value > than if _higher_is_better(metric) else value < than
+
+
+def no_limit(metric: str, value: Any) -> str | None:
+    """Say what a limit on a metric (or rtol, atol) has to be, where a value cannot be one."""
+    least = -2.0 if metric == "mean_log2_ulp" else 0.0
+    greatest = 1.0 if _higher_is_better(metric) else float_info.max
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= greatest:
+        return None
+    if greatest == 1.0:
+        return "a share from 0 to 1"
+    return "a finite number that is at least -2" if least else "a finite number that is not negative"
+
+
+def _higher_is_better(metric: str) -> bool:
+    """All of these are shares."""
+    return metric in METRICS and METRICS[metric].better == "higher"
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:

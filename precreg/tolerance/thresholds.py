@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from sys import float_info
 from typing import Any, NoReturn
 
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS
-from precreg.tolerance.pyramid import CLOSENESS, tighter
+from precreg.tolerance.pyramid import CLOSENESS, no_limit, tighter
 from precreg.types import TIERS, Layer, Location, Override, Tier, Tolerance
 from precreg.yaml_source import shown
 
@@ -105,15 +104,19 @@ def _limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...])
     known = (*_LIMITS, *groups)
     if key not in known:
         _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
-    least = -2.0 if key == "mean_log2_ulp" else 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= float_info.max:
-        _refuse("a finite number that is not negative", path, value)
+    if expected := no_limit(key, value):
+        _refuse(expected, path, value)
     return float(value)
 
 
 def _refuse(expected: str, path: tuple[str, ...], value: Any, more: str = "") -> NoReturn:
-    came = f"{'.'.join(path) or VARIABLE}={shown(_plain(value))}"
+    came = f"{shown('.'.join(path)) or VARIABLE}={_as_json(value)}"
     raise UserError("bad-thresholds", f"expected {expected} but got {came}{more}", file=VARIABLE)
+
+
+def _as_json(value: Any) -> str:
+    """Write what came, shortened; a text in its quotes, without which it may look like the number it should be."""
+    return shown(json.dumps(value) if isinstance(value, str) else _plain(value))
 
 
 def _plain(value: Any) -> Any:
