@@ -18,9 +18,16 @@ class Origin(NamedTuple):
     folders: tuple[str, ...]
 
 
-@lru_cache(maxsize=1024)
 def origin(top: str) -> Origin | None:
-    """Return where a package or module without a dot in its name comes from; None where nothing has that name."""
+    """Return where a package or module without a dot in its name comes from; None where nothing has that name.
+
+    It is looked up once for as long as sys.path, which the check of another commit changes, is the same.
+    """
+    return _looked_up(top, tuple(sys.path))
+
+
+@lru_cache(maxsize=1024)
+def _looked_up(top: str, _path: tuple[str, ...]) -> Origin | None:
     try:
         spec = find_spec(top)
     except (ImportError, ValueError):

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from precreg.suite.remembering import SETTLED_NS
 from tests.e2e.command import change, copy_of, environ, git, precreg, repository, with_suite
 from tests.e2e.test_road import KERNEL, ROAD
 
@@ -270,11 +271,28 @@ def test_a_shard_in_which_nothing_changed_has_a_record_too(tmp_path):
     assert precreg(project, "report", "part1", "part2", "--output", "whole").returncode == 0
 
 
-def test_a_run_in_which_nothing_changed_imports_next_to_nothing(tmp_path):
-    project = copy_of(ROAD, tmp_path)
-    code = "import sys\nfrom precreg.cli.main import precreg\n"
-    code += "precreg(['run', '--changed-since', 'HEAD'], standalone_mode=False)\n"
+def light(project, *arguments):
+    """Return what was printed by a command that may import next to nothing; the last line tells whether it did."""
+    code = f"import sys\nfrom precreg.cli.main import precreg\nprecreg({arguments!r}, standalone_mode=False)\n"
     code += "print({'msgspec', 'yaml', 'numpy', 'git'} & set(sys.modules) or 'light')"
     command = [sys.executable, "-c", code]
-    shown = subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=True).stdout
-    assert shown.splitlines()[-1] == "light"
+    return subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=True).stdout
+
+
+def test_a_run_in_which_nothing_changed_imports_next_to_nothing(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    assert light(project, "run", "--changed-since", "HEAD").splitlines()[-1] == "light"
+
+
+def test_a_run_that_finds_nothing_touched_for_the_second_time_neither(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    (project / "setup.py").write_text("import nothing")
+    time.sleep(SETTLED_NS / 1e9 + 0.1)  # what is younger is not remembered
+    first = precreg(project, "run", "--changed-since", "HEAD")
+    assert (first.returncode, first.stdout) == (0, "no case depends on what changed since HEAD\n")
+    second = light(project, "run", "--tier", "unit", "--changed-since", "HEAD")
+    assert second == first.stdout + "light\n"
+    misspelt = precreg(project, "run", "--suite", "misspelt", "--changed-since", "HEAD")
+    assert (misspelt.returncode, "suite=misspelt" in misspelt.stderr) == (2, True)
+    third = precreg(project, "run", "--changed-since", "HEAD", PRECISION_THRESHOLDS="{")
+    assert (third.returncode, "error[bad-thresholds]" in third.stderr) == (2, True)

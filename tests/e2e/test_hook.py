@@ -5,6 +5,8 @@ import signal
 import subprocess
 import time
 
+from precreg.suite.remembered import INDEX
+from precreg.suite.remembering import SETTLED_NS
 from tests.e2e.command import change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,
@@ -275,3 +277,51 @@ def test_an_interrupted_check_leaves_no_worktree_behind(guarded):
         time.sleep(0.05)
     assert len(git(guarded, "worktree", "list").splitlines()) == 1
     assert at_remote(guarded) == before
+
+
+def reads_suites(said):
+    """Tell from what PYTHONPROFILEIMPORTTIME printed."""
+    assert "precreg.cli.pushing" in said
+    return "precreg.yaml_source" in said
+
+
+def test_what_cases_depend_on_is_remembered(guarded):
+    (guarded / "setup.py").write_text("import nothing\n")
+    commit(guarded, "code of another kind")
+    time.sleep(SETTLED_NS / 1e9 + 0.1)
+    passed, said = push(guarded, PYTHONPROFILEIMPORTTIME="1")
+    assert passed, said
+    assert reads_suites(said)
+    (guarded / "setup.py").write_text("import nothing, again\n")
+    commit(guarded, "more of it")
+    passed, said = push(guarded, PYTHONPROFILEIMPORTTIME="1")
+    assert passed, said
+    assert not reads_suites(said)
+    assert "no case depends on what is pushed" in said
+    change(kernel(guarded), "def exact", "import new\n\n\ndef exact")
+    (guarded / "new.py").write_text("import newer\n")
+    commit(guarded, "a module more")
+    assert push(guarded, "--no-verify", "origin", "main")[0]
+    (guarded / "newer.py").write_text("raise ValueError\n")
+    commit(guarded, "a module that only the new one imports")
+    passed, said = push(guarded)
+    assert not passed
+    assert "1 of 2 cases before the push of" in said
+
+
+def test_what_is_remembered_is_that_of_the_working_tree_and_no_other_branch(guarded):
+    git(guarded, "checkout", "-q", "-b", "work")
+    (guarded / "loss.py").write_text(KERNEL)
+    kernel(guarded).write_text("from loss import exact, twice\n")
+    commit(guarded, "moved")
+    assert push(guarded, "--no-verify", "origin", "work")[0]
+    change(guarded / "loss.py", GOOD, WORSE)
+    commit(guarded, "a wider loss")
+    git(guarded, "checkout", "-q", "main")
+    time.sleep(SETTLED_NS / 1e9 + 0.1)
+    precreg(guarded, "run", "--changed-since", "work")
+    assert (guarded / INDEX).exists()
+    passed, said = push(guarded, "origin", "work")
+    assert not passed
+    assert "temporary checkout" in said
+    assert "FAILED   unit/twice/default   regressed" in said

@@ -98,7 +98,7 @@ def _a_path_of_its_own(monkeypatch):
 
 def forget():
     """Begin as a new process would."""
-    for cached in (dependencies._modules, dependencies._names, imports.needs, packages.origin):
+    for cached in (dependencies._modules, dependencies._names, imports.needs, packages._looked_up):
         cached.cache_clear()
     importlib.invalidate_caches()
 
