@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,17 +77,31 @@ def selected(project: Path, every: list[Case], asked: Asked, changed: Set[str] |
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    """Return (i, n) of `i/n`, or of GitLab's CI_NODE_INDEX and CI_NODE_TOTAL where no text is given.
+    """Return (i, n) of `i/n`, or of GitLab's variables where no text is given.
 
     Raises:
         UserError: bad-shard.
     """
     if text is None:
-        index, count = os.environ.get("CI_NODE_INDEX"), os.environ.get("CI_NODE_TOTAL")
-        if not index or not count or count == "1":
-            return None
-        text = f"{index}/{count}"
+        return shard_of_job(os.environ)
+    return _shard(text, f"shard={text}")
+
+
+def shard_of_job(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return (i, n) of a job's CI_NODE_INDEX and CI_NODE_TOTAL; None where it is the only one: GitLab says 1 of it.
+
+    Raises:
+        UserError: bad-shard.
+    """
+    index, count = environ.get("CI_NODE_INDEX", ""), environ.get("CI_NODE_TOTAL", "")
+    if not index and count in ("", "1"):
+        return None
+    shard = _shard(f"{index}/{count}", f"CI_NODE_INDEX={index} and CI_NODE_TOTAL={count}")
+    return None if shard == (1, 1) else shard
+
+
+def _shard(text: str, came: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got shard={text}")
+        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got {came}")
     return int(found[1]), int(found[2])
