@@ -7,7 +7,7 @@ larger than the materiality ratio is drift. One that does not repeat is judged b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import isfinite
 from typing import NamedTuple
 
@@ -15,12 +15,12 @@ from precreg.history import wording
 from precreg.history.changes import change_at, comparable, repeats
 from precreg.history.detect import LEAST_RUNS, calmed
 from precreg.history.drift import Against, Change, MetricDrift, Mode, Settings, State, Worsening
-from precreg.history.recent import Found, level, noise_beyond, worse_than_before
+from precreg.history.recent import LATEST, Found, level, noise_beyond, worse_than_before
 from precreg.history.series import Point, Run, Series
 from precreg.history.sizes import least_ratio, ratio, size, value
 
 FEW_FACTOR = 2.0
-"""Held against one value, fewer than SETTLED noisy runs must all be so many times larger to count as worse."""
+"""Held against one value, the last noisy runs must all be so many times larger where their median does not count."""
 
 SETTLED = 12
 """Runs from which the noise of a series is known well enough to hold it against one value."""
@@ -159,13 +159,21 @@ def _against_value(
     if single is None:
         return None
     before = size(row.metric, single)
-    if not _worse(row, _with_offset(row, before), context.settings):
+    held_for = _accepted_for(row) if against == "baseline" else len(row.sizes)
+    now = _worse_now(row, _with_offset(row, before), held_for, context.settings)
+    if now is None:
         return None
     limit = before * least_ratio(row.metric, context.settings.materiality)
     exact = row.mode is Mode.EXACT
     at = _first_of_the_worse(row.sizes if exact else calmed(row.sizes), limit)
     change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
-    return _worsening(against, row, Found("level", at, before, _now_size(row)), single, change)
+    return _worsening(against, row, Found("level", at, before, now), single, change)
+
+
+def _accepted_for(row: Row) -> int:
+    """Count the latest runs that were judged by the value accepted now."""
+    accepted = [point.accepted for point in row.points]
+    return next(len(list(same)) for _, same in groupby(reversed(accepted)))
 
 
 def _with_offset(row: Row, before: float) -> float:
@@ -185,26 +193,33 @@ def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
     return place
 
 
-def _worse(row: Row, before: float, settings: Settings) -> bool:
-    """Tell whether the latest runs are worse than one size, which was measured once and has their noise."""
+def _worse_now(row: Row, before: float, held_for: int, settings: Settings) -> float | None:
+    """Return the present size if it is worse than one size, which was measured once and has the noise of the runs.
+
+    `held_for` is for how many runs that size has been the one to hold: a noisy level from before that says nothing.
+    """
     least = least_ratio(row.metric, settings.materiality)
     if row.mode is Mode.EXACT:
         latest = row.sizes[-settings.confirm :]
-        return len(latest) == settings.confirm and min(latest) > least * before
-    if len(row.sizes) >= SETTLED:
-        return _now_size(row) > least * before and noise_beyond(row.sizes, before) > 1
-    few = row.sizes[-FEWEST:]
-    return len(few) == FEWEST and min(few) > max(least, FEW_FACTOR) * before and noise_beyond(row.sizes, before) > 1
+        return _now_size(row) if len(latest) == settings.confirm and min(latest) > least * before else None
+    far = max(least, FEW_FACTOR)
+    lasting = max(settings.confirm, 2) if len(row.sizes) >= SETTLED else FEWEST
+    levels = [(min(row.sizes[-lasting:]), far)] if len(row.sizes) >= lasting else []
+    if len(row.sizes) >= SETTLED and held_for >= LATEST:
+        levels.insert(0, (_now_size(row), least))
+    found = (now for now, times in levels if now > times * before and noise_beyond(row.sizes, now, before) > 1)
+    return next(found, None)
 
 
 def _better(row: Row, before: float, settings: Settings) -> bool:
-    """Tell whether the latest runs are better than one size."""
+    """Tell whether the latest runs are better than the accepted size."""
     least = least_ratio(row.metric, settings.materiality)
     if row.mode is Mode.EXACT:
         return least * max(row.sizes[-settings.confirm :]) < before
-    if len(row.sizes) >= SETTLED:
-        return least * _now_size(row) < before and noise_beyond(row.sizes, before) < -1
-    return max(least, FEW_FACTOR) * max(row.sizes) < before
+    if len(row.sizes) < SETTLED:
+        return max(least, FEW_FACTOR) * max(row.sizes) < before
+    now = _now_size(row)
+    return _accepted_for(row) >= LATEST and least * now < before and noise_beyond(row.sizes, now, before) < -1
 
 
 def _now_size(row: Row) -> float:

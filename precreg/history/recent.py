@@ -51,14 +51,14 @@ def level(sizes: Sequence[float], *, exact: bool) -> float:
     return sizes[-1] if exact else median(sizes[-LATEST:])
 
 
-def noise_beyond(sizes: Sequence[float], single: float) -> float:
+def noise_beyond(sizes: Sequence[float], now: float, single: float) -> float:
     """Return how far the present level of a noisy row is from a single value, in units of what noise explains.
 
     Above 1 it is larger by more than the noise, below -1 smaller. Infinite where there is no noise.
     """
     axis = axis_of([*sizes, single])
     values = [axis.place(size) for size in sizes]
-    away = median(values[-LATEST:]) - axis.place(single)
+    away = axis.place(now) - axis.place(single)
     explained = detect.OFFSET * detect.settled(len(values)) * detect.spread(values)
     if explained and abs(away) > explained:
         explained *= detect.correlation_factor(values)

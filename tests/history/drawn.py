@@ -52,11 +52,12 @@ def drifts(values, *arguments, **options):
     return judged(values, *arguments, **options).state is State.DRIFT
 
 
-def first_alarm(values, *arguments, **options):
-    """Return the run after which drift is first told; None where it never is."""
-    whole = judged(values, *arguments, **options)
+def first_alarm(values, accepted=None, **options):
+    """Return the run after which drift is first told; None where it never is. `accepted` is as for `series`."""
+    whole = judged(values, accepted, **options)
     assert whole is not None
     for count in range(1, len(values) + 1):
-        if drifts(values[:count], *arguments, **options):
+        then = accepted[:count] if isinstance(accepted, list) else accepted
+        if drifts(values[:count], then, **options):
             return count
     return None

@@ -274,6 +274,31 @@ def test_an_improvement_is_told_and_no_drift():
     assert judged([value / 2 for value in noise(7, 30, 0.01)], LEVEL).state is State.IMPROVED
 
 
+def test_an_improvement_that_is_accepted_with_the_change_is_no_drift():
+    noisy = noise(8, 40, 0.01)
+    halved = [value / 2 if at >= 30 else value for at, value in enumerate(noisy)]
+    accepted = [LEVEL] * 30 + [LEVEL / 2] * 10
+    assert first_alarm(halved, accepted) is None
+    ever_better = [LEVEL * 0.99**at for at in range(40)]
+    assert first_alarm(ever_better, ever_better) is None
+
+
+def test_a_loss_that_was_just_accepted_is_not_called_better():
+    values = [value * (2 if at >= 30 else 1) for at, value in enumerate(noise(9, 31, 0.01))]
+    assert judged(values, [LEVEL] * 30 + [2 * LEVEL]).state is State.STEADY
+
+
+def test_noisy_runs_far_beyond_the_accepted_value_are_told_by_the_second():
+    crept = [LEVEL * 1.01**at for at in range(12)]
+    values = [*crept, *crept[-1:] * 5, *[5 * LEVEL] * 3]
+    accepted = [LEVEL] * 12 + crept[-1:] * 8
+    assert judged(values[:18], accepted[:18]).state is State.STEADY
+    found = judged(values[:19], accepted[:19])
+    assert (found.mode, found.state) == (Mode.STATISTICAL, State.DRIFT)
+    worse = worst(found, "baseline")
+    assert (worse.now, worse.change.last_good, worse.change.first_bad) == (pytest.approx(5 * LEVEL), 17, 18)
+
+
 def test_only_the_window_is_recent():
     values = [LEVEL] * 20 + [2 * LEVEL] * 60
     assert not drifts(values)
