@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """Which cases: every kind that is named narrows the selection."""
 
     patterns: tuple[str, ...]
@@ -18,8 +16,7 @@ class Asked:
     changed_since: str | None
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run.
 
     `changed` are the files that changed since `asked.changed_since`, relative to the project, where they are known.
@@ -38,8 +35,7 @@ class RunOptions:
     changed: frozenset[str] | None = None
 
 
-@dataclass(frozen=True)
-class DriftOptions:
+class DriftOptions(NamedTuple):
     """How a history is held against itself. `place` is that of the history, None for the project's own."""
 
     patterns: tuple[str, ...]

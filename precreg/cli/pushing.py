@@ -46,10 +46,7 @@ def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Itera
         changed = _changed(root, folder, tip, remote)
         if changed is None or any(map(can_matter, changed)):
             untouched = False
-            if vcs.has(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
-                yield tip, changed
-            else:
-                click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
+            yield tip, changed
     if untouched:
         click.echo("precreg: no case depends on what is pushed", err=True)
 
@@ -77,9 +74,12 @@ def _checked(root: Path, folder: str, tip: Tip, changed: Changed, remote: str) -
     """Run in place where the working tree has the commit's files, otherwise in a checkout of the commit."""
     project = root / folder
     others = _other_files(project, tip.commit)
+    if not others and changed is not None and nothing_touched(project, changed):
+        return _nothing_to_run(tip)
+    if not vcs.has(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
+        click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
+        return 0
     if not others:
-        if changed is not None and nothing_touched(project, changed):
-            return _nothing_to_run(tip)
         return _run(project, changed, remote, tip)
     with vcs.checkout(root, tip.commit) as tree, _imports_from(root, tree):
         other = Path(realpath(tree / folder))

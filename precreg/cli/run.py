@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Set
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from precreg.ci import in_ci
 from precreg.cli.options import Asked, RunOptions
-from precreg.cli.selecting import find_project, parse_shard, selection_options
+from precreg.cli.selecting import find_project, parse_shard, selected, selection_options
 from precreg.suite.remembered import nothing_touched
 from precreg.vcs import changed_files
+
+if TYPE_CHECKING:
+    from precreg.types import Case
 
 
 @click.command("run")
@@ -37,13 +41,25 @@ def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any)
     since = asked.changed_since
     changed = None if since is None else frozenset(changed_files(project, since))
     options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, changed=changed, **others)
+    read = None
     if changed is not None and options.shard is None:
         if not changed:
             click.echo(f"nothing changed since {since}: no case to run")
             return
-        if not asked.suites and not asked.tags and nothing_touched(project, changed):  # names may be misspelled
+        read = _read(project, asked, changed)
+        if read is None:
             click.echo(f"no case depends on what changed since {since}")
             return
     from precreg.cli.running import run_and_report
 
-    sys.exit(run_and_report(project, options))
+    sys.exit(run_and_report(project, options, read))
+
+
+def _read(project: Path, asked: Asked, changed: Set[str]) -> list[Case] | None:
+    """Return all cases of the project, or None where none that is asked for depends on what changed."""
+    if not asked.suites and not asked.tags and nothing_touched(project, changed):  # the names may be misspelled
+        return None
+    from precreg.suite.remembering import load_and_remember
+
+    every = load_and_remember(project)
+    return every if selected(project, every, asked, changed) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,10 +27,8 @@ from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports
 from precreg.session import begin, finish, gone, with_orphans
 from precreg.suite.expand import load_cases
-from precreg.suite.remembering import load_and_remember
 from precreg.suite.select import shard
 from precreg.types import Case
-from precreg.verdict.exit_code import NOTHING_TO_JUDGE
 from precreg.verdict.judge import Policy
 from precreg.writing import WORKING_FOLDER
 
@@ -51,11 +48,8 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     gc.set_threshold(SEARCH_FOR_GARBAGE)
     if options.jobs != IN_PROCESS:
         prepare()
-    every = _every_case(project, options) if read is None else read
+    every = load_cases(project) if read is None else read
     cases = _chosen(project, every, options)
-    if not cases and options.shard is None:
-        click.echo(f"no case depends on what changed since {options.asked.changed_since}")
-        return NOTHING_TO_JUDGE
     waiting = pending(project)  # read now, so that a damaged file stops a run that has not begun
     folder = options.output or reports_folder(project)
     make_folder(folder)
@@ -78,13 +72,9 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     return record.exit_code
 
 
-def _every_case(project: Path, options: RunOptions) -> list[Case]:
-    return load_cases(project) if options.changed is None else load_and_remember(project)
-
-
 def _selection(options: RunOptions) -> dict[str, Any]:
     shard = None if options.shard is None else "{}/{}".format(*options.shard)
-    return asdict(options.asked) | {"shard": shard}
+    return options.asked._asdict() | {"shard": shard}
 
 
 def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]:

@@ -77,7 +77,7 @@ def _places(project: Path, suites: list[Suite], cases: list[Case]) -> set[str]:
         if isinstance(value, dict)
         for path in paths_in(value, suite.directory, project)
     )
-    return {str(path) for path in named}.union(*({str(path) for path in paths(case, project)} for case in cases))
+    return {str(path) for path in frozenset(named).union(*(paths(case, project) for case in cases))}
 
 
 class _Trail:
