@@ -11,7 +11,7 @@ from typing import IO
 from precreg.errors import UserError
 
 WORKING_FOLDER = ".precreg"
-"""The folder of a project's journals, proposals and lock."""
+"""The folder of a project's journals, proposals and lock, and of what its cases were found to depend on."""
 
 
 @contextmanager
