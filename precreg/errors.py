@@ -45,6 +45,7 @@ ADVICE: dict[str, str] = {
     "code-changed": "start the run again without --resume: code, suites, data or environment changed since",
     "no-git": "run inside a git repository, or leave out the option that needs one",
     "unknown-revision": "fetch the revision (in a shallow clone: git fetch --unshallow, or GIT_DEPTH: 0)",
+    "no-hooks-folder": "let it name a folder, or remove it: git config --unset core.hooksPath",
     "hook-exists": "keep it and have it called first: precreg hook install --chain; or remove it",
     "not-a-push": "let git call the hook: precreg hook install; by hand there is precreg run --changed-since",
     "no-checkout": "mend what git names, or check the commit out and push again: then it is checked in place",

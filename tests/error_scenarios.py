@@ -129,6 +129,12 @@ def beside_another_hook(project):
     return project.run("hook", "install")
 
 
+def without_hooks(project):
+    subprocess.run(["git", "init", "-q", project.root], check=True)
+    subprocess.run(["git", "-C", project.root, "config", "core.hooksPath", "/dev/null"], check=True)
+    return project.run("hook", "install")
+
+
 def without_a_place_for_worktrees(project):
     git = ["git", "-C", project.root, "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
@@ -222,6 +228,7 @@ SCENARIOS = {
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,
     "unknown-revision": in_repository,
+    "no-hooks-folder": without_hooks,
     "hook-exists": beside_another_hook,
     "not-a-push": command("hook", "run"),
     "no-checkout": without_a_place_for_worktrees,

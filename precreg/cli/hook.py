@@ -36,7 +36,7 @@ def install(given: Path | None, chain: bool) -> None:
     click.echo(f"installed in {_shown(hooks, root)}/{hook.NAME}: each git push checks {_project(folder)} first")
     if not hooks.is_relative_to(root):
         click.echo(f"note: other repositories and working trees may use the hooks in {hooks}, too")
-    elif hooks.relative_to(root).parts[0] != ".git":
+    elif not hooks.is_relative_to(root / ".git"):
         click.echo("note: do not commit the hook: it names a Python of this machine")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg import vcs
+from precreg.errors import UserError
 from precreg.prepush.pushes import Push, Tip, tips
 from precreg.suite.relevant import can_matter
 from precreg.suite.remembered import nothing_touched
@@ -32,7 +33,11 @@ def check(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
     `root` is the top of the working tree, `folder` the project's folder in it.
     """
     for tip, changed in _bringing(root, folder, pushes, remote):
-        code = _checked(root, folder, tip, changed, remote)
+        try:
+            code = _checked(root, folder, tip, changed, remote)
+        except UserError as mistake:
+            click.echo(str(mistake), err=True)
+            code = mistake.exit_code
         if code != 0:
             click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify goes around this", err=True)
             return code
@@ -124,8 +129,12 @@ def _run(
     from precreg.suite.dependencies import touched
     from precreg.suite.remembering import load_and_remember
 
-    cases = load_and_remember(project)
-    number = len(cases if changed is None else touched(cases, changed, project))
+    try:
+        cases = load_and_remember(project)
+        number = len(cases if changed is None else touched(cases, changed, project))
+    except UserError:
+        click.echo(f"precreg: before the push of {_named(tip)}{where}", err=True)
+        raise
     if number == 0:
         return _nothing_to_run(tip)
     click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)

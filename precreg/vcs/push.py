@@ -19,8 +19,17 @@ def top(folder: Path) -> Path:
 
 
 def hooks_folder(root: Path) -> Path:
-    """Return where git looks for hooks of the repository whose working tree begins at `root`."""
-    return root / git(root, "rev-parse", "--git-path", "hooks").stdout.removesuffix("\n")
+    """Return where git looks for hooks of the repository whose working tree begins at `root`.
+
+    Raises:
+        UserError: no-hooks-folder, where core.hooksPath switches them off: it is empty, or no folder.
+    """
+    folder = root / git(root, "rev-parse", "--git-path", "hooks").stdout.removesuffix("\n")
+    configured = git(root, "config", "--type=path", "core.hooksPath").stdout
+    if configured == "\n" or (folder.exists() and not folder.is_dir()):
+        message = f"expected hooks to have a folder but got core.hooksPath={configured.strip()}"
+        raise UserError("no-hooks-folder", message)
+    return folder
 
 
 def commits(root: Path, revisions: Iterable[str]) -> dict[str, str]:

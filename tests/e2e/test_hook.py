@@ -325,3 +325,21 @@ def test_what_is_remembered_is_that_of_the_working_tree_and_no_other_branch(guar
     assert not passed
     assert "temporary checkout" in said
     assert "FAILED   unit/twice/default   regressed" in said
+
+
+def test_what_cannot_be_read_as_it_was_committed_is_said_with_the_commit_and_stops_the_push(guarded):
+    """The module is there, but not in the commit: without a word of the checkout nobody would understand."""
+    suite = SUITE.replace("twice", "third").replace("k:third", "k3:twice")
+    (guarded / "suites" / "unit" / "third.yaml").write_text(suite)
+    broken = commit(guarded, "a suite without its module")
+    kernel(guarded, "k3").write_text(KERNEL)
+    passed, said = push(guarded)
+    assert not passed
+    named = f"{broken[:8]}, main"
+    lines = said.splitlines()
+    assert lines[0] == (
+        f"precreg: before the push of {named}, in a temporary checkout, because the working tree differs in "
+        "suites/unit/k3.py"
+    )
+    assert lines[1].startswith("suites/unit/third.yaml:2: error[missing-module]")
+    assert lines[3] == f"precreg: the push is stopped ({named}); git push --no-verify goes around this"

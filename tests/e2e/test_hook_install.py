@@ -177,6 +177,13 @@ def test_core_hookspath_is_honoured(project):
     assert "regressed" in said
 
 
+def test_the_top_of_the_working_tree_may_be_the_folder_of_hooks(project):
+    git(project, "config", "core.hooksPath", ".")
+    said = installed(project)
+    assert "installed in ./pre-push" in said
+    assert "do not commit" in said
+
+
 def test_a_linked_worktree_shares_the_hook(guarded, tmp_path):
     linked = tmp_path / "linked tree"
     git(guarded, "worktree", "add", "-q", "-b", "work", str(linked))

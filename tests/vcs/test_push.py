@@ -132,3 +132,12 @@ def test_where_hooks_are_looked_for(repo, tmp_path):
     assert vcs.hooks_folder(repo) == repo / "my hooks"
     git(repo, "config", "core.hooksPath", str(tmp_path / "shared"))
     assert vcs.hooks_folder(repo) == tmp_path / "shared"
+
+
+@pytest.mark.parametrize("path", ["", "/dev/null"])
+def test_hooks_that_are_switched_off_have_no_folder(repo, path):
+    git(repo, "config", "core.hooksPath", path)
+    with pytest.raises(UserError) as caught:
+        vcs.hooks_folder(repo)
+    assert caught.value.slug == "no-hooks-folder"
+    assert caught.value.message.endswith(f"core.hooksPath={path}")
