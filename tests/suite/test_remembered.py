@@ -189,6 +189,7 @@ def same_size_and_time(project):
         linked("suites/unit/dirlink", "../../tables2"),
         linked("suites/unit/near.py", "../../far.py"),
         lambda project: (project / "suites/unit/outputs/v2").mkdir(),
+        text("suites/unit/outputs/v1/without_golden.npy", ""),
         *(text(path, "") for path in ABSENT),
     ],
 )
@@ -214,6 +215,17 @@ def test_it_holds_whatever_happens_beside_the_cases(project, edit):
     remembered(project)
     edit(project)
     assert untouched(project, "setup.py", "suites/unit/unused.py")
+
+
+def test_a_link_that_a_suite_names_as_recorded_output(project):
+    text("suites/unit/old.npy", "")(project)
+    linked("suites/unit/new.npy", "old.npy")(project)
+    suite = "suite: f\nsubject: {files: new.npy}\ngolden: {files: x.npy}\n"
+    text("suites/unit/f.yaml", suite)(project)
+    remembered(project)
+    assert untouched(project, "setup.py")
+    linked("suites/unit/new.npy", "x.npy")(project)
+    assert not untouched(project, "setup.py")
 
 
 def test_a_package_that_appears_ends_it(project, tmp_path_factory):
@@ -344,13 +356,11 @@ def test_an_index_of_another_form_is_none(project, key, value):
     assert not untouched(project, "setup.py")
 
 
-def test_a_project_that_was_moved_has_none(project, tmp_path):
+def test_a_project_that_was_moved_has_none(project):
     remembered(project)
-    place = tmp_path / "moved"
-    place.mkdir()
-    for part in ("suites", "shared", "lib", "tables1", "far.py", ".precreg"):
-        shutil.move(project / part, place / part)
+    place = project.rename(project.with_name("moved"))
     assert not untouched(place, "setup.py")
+    assert untouched(place.rename(project), "setup.py")
 
 
 def test_a_project_that_cannot_be_written_goes_without(project):
