@@ -6,7 +6,6 @@ The table below is the single list of slugs; docs/errors.md explains each and a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 ADVICE: dict[str, str] = {
     "no-project": "run precreg inside a folder that has suites/, or name one with --project",
@@ -97,5 +96,7 @@ def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> Use
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean "X"?` for the nearest known name, or nothing when none is near."""
+    from difflib import get_close_matches  # 1 ms, which a command that succeeds need not wait for
+
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f'; did you mean "{found[0]}"?' if found else ""
