@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite
 from pathlib import Path
 
 import click
@@ -10,6 +11,13 @@ import click
 from precreg.cli.history_place import history_option
 from precreg.cli.options import DriftOptions
 from precreg.cli.selecting import find_project
+
+
+def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse what no change is larger than: a monitor that can find nothing would be content."""
+    if not isfinite(value):
+        raise click.BadParameter(f"{value} is not finite.", context, parameter)
+    return value
 
 
 @click.command("drift")
@@ -20,6 +28,7 @@ from precreg.cli.selecting import find_project
 @click.option(
     "--materiality",
     type=click.FloatRange(1, min_open=True),
+    callback=_finite,
     default=1.02,
     show_default=True,
     help="The ratio beyond which a change matters.",
@@ -37,4 +46,8 @@ def command(given: Path | None, /, **options: object) -> None:
     """
     from precreg.cli.drifting import judge_and_report
 
-    sys.exit(judge_and_report(find_project(given), DriftOptions(**options)))  # type: ignore[arg-type]
+    asked = DriftOptions(**options)  # type: ignore[arg-type]
+    if 2 * asked.confirm > asked.window:
+        got = f"window={asked.window}, confirm={asked.confirm}"
+        raise click.UsageError(f"expected a window of at least twice the runs that confirm a change but got {got}")
+    sys.exit(judge_and_report(find_project(given), asked))

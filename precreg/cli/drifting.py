@@ -48,9 +48,9 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
     environment = options.environment or (every[-1].environment if every else "")
     runs = [run for run in every if run.environment == environment]
     if not runs:
-        labels = ", ".join(sorted({run.environment for run in every})) or "none"
-        message = f"expected a run of environment {environment or 'any'} in the history; there are runs of {labels}"
-        raise UserError("empty-history", message)
+        labels = ", ".join(sorted({run.environment for run in every}))
+        there = f"a run of environment {environment} in the history; there are runs of {labels}"
+        raise UserError("empty-history", f"expected {there if every else 'a run in the history, which has none'}")
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
     runs = _to_read(runs, anchor, settings)
     found = judge(history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings)

@@ -144,9 +144,9 @@ def prune(
 def _moment(text: str) -> str:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
         raise UserError("bad-value", f"expected a day such as 2026-11-21 but got before={text}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[str]:

@@ -7,6 +7,7 @@ neighbouring rows are equal: so the rows are a function of the states, whatever 
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -16,6 +17,10 @@ T = TypeVar("T")
 
 Rows = dict[int, T]
 """The states of one case by position, in order."""
+
+
+class DamagedError(Exception):
+    """What is stored cannot be what a history wrote."""
 
 
 class Scope:
@@ -35,8 +40,11 @@ class Scope:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Scope:
-        """Read what `packed` gave."""
-        return cls(decompress(packed))
+        """Read what `packed` gave. Raises DamagedError."""
+        try:
+            return cls(decompress(packed))
+        except zlib.error as problem:
+            raise DamagedError(f"which cases a run ran cannot be read: {problem}") from None
 
     def packed(self) -> bytes:
         """Return the bytes to store."""
@@ -58,8 +66,14 @@ def coded(states: Rows[T]) -> Rows[T]:
 
 
 def expanded(rows: Rows[T], ran: Iterable[int]) -> Rows[T]:
-    """Return the state at each of the positions, which are in order; none is before the first row."""
-    changes = sorted(rows)
+    """Return the state at each of the positions, which are in order.
+
+    Raises:
+        DamagedError: if one is before the first row.
+    """
+    changes, ran = sorted(rows), list(ran)
+    if ran and (not changes or ran[0] < changes[0]):
+        raise DamagedError("a run ran a case of which nothing is stored")
     return {position: rows[changes[bisect_right(changes, position) - 1]] for position in ran}
 
 

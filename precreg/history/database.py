@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
@@ -15,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from precreg.errors import UserError
+from precreg.history.coding import DamagedError
 from precreg.writing import writing
 
 CONNECT_TIMEOUT_S = 10
@@ -22,9 +24,12 @@ CONNECT_TIMEOUT_S = 10
 
 _LOCK = 7308325  # any number that other users of a shared server are not likely to have chosen
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
-_DENIED = {"25006", "42501", "53100"}  # read_only_sql_transaction, insufficient_privilege, disk_full
+_NO_PRIVILEGE = "42501"
+_DENIED = {"25006", _NO_PRIVILEGE, "53100"}  # read_only_sql_transaction, insufficient_privilege, disk_full
 _LOCK_NOT_AVAILABLE = "55P03"
 _IMMEDIATE = "precreg_immediate"
+
+Purpose = Literal["read", "write"]
 
 
 class Database:
@@ -37,7 +42,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees one state of the database, whatever others write meanwhile."""
-        with self._told(), self._engine.connect() as connection, connection.begin():
+        with self._told("read"), self._engine.connect() as connection, connection.begin():
             if connection.dialect.name == _POSTGRESQL:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             yield connection
@@ -49,7 +54,7 @@ class Database:
         Raises:
             UserError: locked, not-writable.
         """
-        with self._told(), self._engine.connect() as connection:
+        with self._told("write"), self._engine.connect() as connection:
             connection.execution_options(**{_IMMEDIATE: True})
             with connection.begin():
                 if connection.dialect.name == _POSTGRESQL:
@@ -68,24 +73,29 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, purpose: Purpose) -> Iterator[None]:
         try:
             yield
         except DBAPIError as problem:
-            self._tell(problem)
+            self._tell(problem, purpose)
+        except DamagedError as problem:
+            message = f"expected a history, but it is damaged: {problem}"
+            raise UserError("history-unavailable", message, file=self.shown) from None
 
-    def _tell(self, problem: DBAPIError) -> NoReturn:
+    def _tell(self, problem: DBAPIError, purpose: Purpose) -> NoReturn:
         said = " ".join(str(problem.orig).split())
         for secret in self._secrets:
             said = said.replace(secret, "***")
-        slug, expected = _kind(problem, said)
+        slug, expected = _kind(problem, said, purpose)
         raise UserError(slug, f"expected {expected}, but: {said}", file=self.shown) from None
 
 
-def _kind(problem: DBAPIError, said: str) -> tuple[str, str]:
+def _kind(problem: DBAPIError, said: str, purpose: Purpose) -> tuple[str, str]:
     state = getattr(problem.orig, "sqlstate", None)
     if state == _LOCK_NOT_AVAILABLE or "database is locked" in said:
         return "locked", "to be the only one that writes the history"
+    if state == _NO_PRIVILEGE and purpose == "read":
+        return "history-unavailable", "to be allowed to read the history"
     if state in _DENIED or re.search("readonly database|disk is full|disk I/O error", said):
         return "not-writable", "to be able to write"
     return "history-unavailable", "a history"
@@ -111,6 +121,8 @@ def database(place: str | Path, *, create: bool, wait_s: float) -> Database:
 
 
 def _file(path: Path, create: bool, wait_s: float) -> Database:
+    if path.is_dir():
+        raise UserError("history-unavailable", "expected a file, but it is a folder", file=str(path))
     if create:
         with writing(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,5 +171,6 @@ def _server(url: URL, wait_s: float) -> Database:
     except ImportError as problem:
         message = f"expected a driver for PostgreSQL, but: {problem}; pip install 'precreg[postgresql]'"
         raise UserError("history-unavailable", message, file=shown) from None
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what we tell as an error
     secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]
     return Database(engine, shown, wait_s, tuple(str(secret) for secret in secrets if secret))

@@ -61,7 +61,6 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
 def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, settings: Settings) -> Judged:
     """Judge all series of one environment, which come sorted by case and output."""
     context = Context({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
-    modes: Counter[str] = Counter()
     ran: Counter[int] = Counter()
     results: list[tuple[OutputDrift, int]] = []
     for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
@@ -69,10 +68,10 @@ def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, 
         ran.update(point.run for point in metrics[0].points)
         found = _output(case, output, metrics, context)
         if found is not None:
-            modes.update(str(metric.mode) for metric in found.metrics)
             results.append((found, metrics[0].points[-1].run))
     newest = _newest_whole(runs, ran, settings.confirm)
     told = [found if last in newest else _absent(found, last) for found, last in results]
+    modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
     return Judged(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
 
 

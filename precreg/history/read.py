@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from precreg.errors import UserError
-from precreg.history.coding import Rows, Scope, expanded
+from precreg.history.coding import DamagedError, Rows, Scope, expanded
 from precreg.history.series import Point, Run, Series
 from precreg.history.state import Kept, decoded
 from precreg.history.tables import CASES, CHANGES, RUNS, SCOPES
@@ -33,7 +33,7 @@ def stored_runs(connection: Connection, environment: str | None = None) -> list[
             dirty=row.dirty,
             environment=row.environment,
             fingerprint=row.fingerprint,
-            facts=msgspec.json.decode(row.facts, type=dict[str, str]),
+            facts=_facts(row.facts),
             precreg=row.precreg,
             exit_code=row.exit_code,
         )
@@ -42,10 +42,19 @@ def stored_runs(connection: Connection, environment: str | None = None) -> list[
     return sorted(found, key=lambda run: (run.started, run.number))
 
 
+def _facts(text: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.MsgspecError as problem:
+        raise DamagedError(f"a run's facts cannot be read: {problem}") from None
+
+
 def scopes_of(connection: Connection, environment: str) -> dict[int, Scope]:
     """Return which cases each run of an environment ran, by the run's number; equal scopes are one object."""
     used = {row.number: row.scope for row in connection.execute(select(RUNS).where(RUNS.c.environment == environment))}
     unpacked = {row.digest: Scope.unpacked(row.bitmap) for row in connection.execute(select(SCOPES))}
+    if not unpacked.keys() >= set(used.values()):
+        raise DamagedError("of a run it is not stored which cases it ran")
     return {number: unpacked[digest] for number, digest in used.items()}
 
 
@@ -65,6 +74,8 @@ def rows_of(
     )
     found: dict[int, Rows[str]] = {}
     for case, run, state in connection.execute(asked):
+        if run not in positions:
+            raise DamagedError(f"figures are stored of run {run}, which is not there")
         found.setdefault(case, {})[positions[run]] = state
     return found
 

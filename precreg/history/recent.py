@@ -42,8 +42,9 @@ def worse_than_before(sizes: Sequence[float], least: float, settings: Settings, 
     if not (_unusual(values) if exact else _significant(values, settings.confirm)):
         return None
     better = axis.place(min(latest) / least) if min(latest) else -inf
-    found = _creep(values, axis) or _step(values, axis, better, settings.confirm)
-    return None if found is None or axis.place(found.before) >= better else found._replace(now=latest[-1])
+    shapes = (_creep(values, axis), _step(values, axis, better, settings.confirm))
+    material = (found for found in shapes if found is not None and axis.place(found.before) < better)
+    return next((found._replace(now=latest[-1]) for found in material), None)
 
 
 def level(sizes: Sequence[float], *, exact: bool) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from precreg.history.coding import DamagedError
 from precreg.measure.metrics import KEPT, mean_over_seeds
 from precreg.records import BaselineEntry, BaselineOutput, CaseResult, RunRecord
 from precreg.types import Comparison, Reason, Status
@@ -44,8 +45,11 @@ def digest_of(text: str) -> bytes:
 
 
 def decoded(text: str) -> Kept:
-    """Read a state back. Raises msgspec.DecodeError or msgspec.ValidationError."""
-    return msgspec.json.decode(text, type=Kept)
+    """Read a state back. Raises DamagedError."""
+    try:
+        return msgspec.json.decode(text, type=Kept)
+    except msgspec.MsgspecError as problem:
+        raise DamagedError(f"a case's figures cannot be read: {problem}") from None
 
 
 def states(record: RunRecord) -> dict[str, State]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, inspect, select
 
 from precreg.errors import UserError
 from precreg.history.add import add_run, in_utc, new_run
+from precreg.history.coding import DamagedError
 from precreg.history.database import Database, database
 from precreg.history.exchange import Export, exported
 from precreg.history.prune import remove_runs, to_remove
@@ -59,7 +60,9 @@ def _require(connection: Connection, shown: str, project: str) -> None:
     """Refuse what is no history, one that a newer version made, and that of another project."""
     if not inspect(connection).has_table(HISTORY.name):
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
-    found = connection.execute(select(HISTORY.c.version, HISTORY.c.project)).one()
+    found = connection.execute(select(HISTORY.c.version, HISTORY.c.project)).first()
+    if found is None:
+        raise DamagedError("it does not say whose history it is")
     family, _, version = found.version.partition("/")
     if family != _FAMILY or not version.isdecimal() or int(version) > int(_VERSION):
         message = f"expected schema {SCHEMA} or older but got schema={found.version}"

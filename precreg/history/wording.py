@@ -21,7 +21,7 @@ def worse(against: Against, metric: str, found: Found, before: float, now: float
     """Say what became worse, by how much, against what and since when."""
     numbers = f"{now:.6g} against {before:.6g}"
     if found.kind == "step":
-        return f"{metric} {_changed(metric, found)} in one step at run {first_bad}: {numbers}"
+        return f"{metric} {_changed(metric, found)} with a step at run {first_bad}: {numbers}"
     if found.kind == "creep":
         pace = "" if found.a_run is None else f" by {percent(found.a_run)} a run"
         return f"{metric} creeps{pace} since run {first_bad} and {_changed(metric, found)} so far: {numbers}"
@@ -58,8 +58,8 @@ def runs(number: int) -> str:
 
 
 def percent(growth: float) -> str:
-    """Write 0.0123 as 1.2 %."""
-    return f"{100 * growth:.2g} %"
+    """Write 0.0123 as 1.2 %, and what is nearly twice as much as 100 %."""
+    return f"{100 * growth:.2g} %" if 100 * growth < 99.5 else f"{100 * growth:.0f} %"
 
 
 def _changed(metric: str, found: Found) -> str:

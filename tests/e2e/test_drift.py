@@ -97,7 +97,7 @@ def test_drift_is_told_by_the_second_run_with_its_commits(project):
     commits = [git(project, "rev-parse", revision)[:8] for revision in ("HEAD~1", "HEAD")]
     assert "..".join(commits) in done.stdout
     assert f"DRIFT      {CASE}   out" in done.stdout
-    assert "in one step at run 4: " in done.stdout
+    assert "with a step at run 4: " in done.stdout
     assert "worse than accepted and than at the anchor, too" in done.stdout
     assert "exit 1: 2 cases drift" in done.stdout
     xml = (project / "reports/drift/junit.xml").read_text()
@@ -133,6 +133,31 @@ def test_confirm_and_materiality_are_heard(project):
     kept(project)
     assert precreg(project, "drift", "--confirm", "1").returncode == 1
     assert precreg(project, "drift", "--confirm", "1", "--materiality", "1e19").returncode == 0
+
+
+def test_a_window_that_cannot_hold_a_change_and_what_it_is_compared_with_is_refused(project):
+    done = precreg(project, "drift", "--window", "60", "--confirm", "31")
+    assert done.returncode == 2
+    assert "expected a window of at least twice the runs that confirm a change but got window=60" in done.stderr
+
+
+@pytest.mark.parametrize("materiality", ["nan", "inf", "1"])
+def test_a_materiality_that_nothing_exceeds_is_refused(project, materiality):
+    done = precreg(project, "drift", "--materiality", materiality)
+    assert done.returncode == 2
+    assert "Invalid value for '--materiality'" in done.stderr
+
+
+def test_a_history_without_runs_is_an_error(project):
+    exported = f'{{"schema":"precreg-history/1","project":"{project.name}","runs":0,"cases":0}}\n'
+    (project / "none.jsonl").write_text(exported)
+    precreg(project, "history", "import", "--create", "none.jsonl", "--history", "none.sqlite")
+    done = precreg(project, "drift", "--history", "none.sqlite")
+    assert done.returncode == 2
+    assert "error[empty-history]: expected a run in the history, which has none" in done.stderr
+    done = precreg(project, "drift", "--environment", "npu")
+    assert done.returncode == 2
+    assert "expected a run of environment npu in the history; there are runs of cpu" in done.stderr
 
 
 def test_patterns_choose_cases(project):
@@ -184,7 +209,7 @@ def test_one_run_is_too_few(project, tmp_path):
     kept(project)
     done = precreg(project, "drift")
     assert done.returncode == 2
-    assert "exit 2: nothing could be judged: 2 too few runs" in done.stdout
+    assert "exit 2: nothing could be judged: 2 too few runs in run 1, commit" in done.stdout
 
 
 def test_a_missing_history_is_an_error(project):

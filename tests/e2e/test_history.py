@@ -107,6 +107,7 @@ def test_old_runs_go_and_the_anchor_stays(project):
         ((), "expected --before DATE or --keep N"),
         (("--keep", "0"), "Invalid value for '--keep'"),
         (("--before", "soon"), "error[bad-value]: expected a day such as 2026-11-21 but got before=soon"),
+        (("--before", "9999-12-31T23:00-12:00"), "error[bad-value]: expected a day such as 2026-11-21"),
         (("--keep", "1", "--keep-commit", "v9"), "error[unknown-revision]"),
         (("--keep", "1", "--keep-commit", "HEAD"), "error[bad-value]: expected a revision that a run"),
     ],

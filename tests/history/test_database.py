@@ -79,6 +79,33 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path):
     assert file.read_text() == "notes\n" * 1000
 
 
+def test_a_folder_is_no_history(tmp_path):
+    assert error_of(tmp_path).slug == "history-unavailable"
+    assert "it is a folder" in str(error_of(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("DELETE FROM precreg_history", "it does not say whose history it is"),
+        ("DELETE FROM precreg_changes", "a run ran a case of which nothing is stored"),
+        ("DELETE FROM precreg_scopes", "of a run it is not stored which cases it ran"),
+        ("UPDATE precreg_changes SET run = 9", "figures are stored of run 9, which is not there"),
+        ("UPDATE precreg_changes SET state = '{bad'", "a case's figures cannot be read"),
+        ("UPDATE precreg_scopes SET bitmap = x'00'", "which cases a run ran cannot be read"),
+        ("UPDATE precreg_runs SET facts = '[]'", "a run's facts cannot be read"),
+    ],
+)
+def test_what_no_history_wrote_is_said_to_be_damaged(tmp_path, damage, said):
+    place = begun(tmp_path / "h.sqlite")
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(UserError, match=said) as raised, open_history(place, project="demo") as history:
+        list(history.series(history.runs()[0].environment))
+    assert raised.value.slug == "history-unavailable"
+    assert raised.value.file == str(place)
+
+
 def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").touch()
     assert error_of(tmp_path / "file" / "h.sqlite", create=True).slug == "not-writable"

@@ -26,7 +26,7 @@ def test_one_finding_for_each_output_with_its_metrics_as_evidence():
     assert all(metric.points for metric in evidence)
     message = judged.results[1].message
     assert message.startswith(
-        "mean_abs_error rose to 2 times in one step at run 16: 2 against 1; worse than accepted, too"
+        "mean_abs_error rose to 2 times with a step at run 16: 2 against 1; worse than accepted, too"
     )
     assert "between runs 15 and 16; commits 0000000f..00000010" in message
     assert "also rms_error, max_abs_error" in message
@@ -80,6 +80,13 @@ def test_an_output_that_is_measured_in_part_says_which_metric_is_not():
 def test_modes_are_counted():
     judged = found(series([1.0] * 20), series([1.0 + 0.01 * ((7 * at) % 20) for at in range(20)], metric="rms_error"))
     assert judged.modes == {str(Mode.EXACT): 1, str(Mode.STATISTICAL): 1}
+
+
+def test_what_is_absent_is_not_counted_as_judged():
+    gone = series([1.0] * 15, 1.0, case="unit/s/gone")
+    judged = found(gone, *(series([1.0] * 20, 1.0, case=f"unit/s/{name}") for name in "ab"))
+    assert [one.state for one in judged.results] == [State.ABSENT, State.STEADY, State.STEADY]
+    assert judged.modes == {str(Mode.EXACT): 2}
 
 
 def test_few_steady_outputs_keep_what_is_drawn():

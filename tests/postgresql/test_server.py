@@ -73,6 +73,32 @@ def test_a_history_that_may_only_be_read_is_read(server, url, new_place):
             assert problem.value.slug == "not-writable"
 
 
+def test_who_may_not_read_a_history_is_told_so(server, url, new_place):
+    place = new_place()
+    with open_history(place, project="demo", create=True):
+        pass
+    schema = place.rpartition("%3D")[2]
+    server.execute(f"CREATE ROLE stranger LOGIN PASSWORD 'stranger'; GRANT USAGE ON SCHEMA {schema} TO stranger")
+    with pytest.raises(UserError, match="expected to be allowed to read the history") as problem:
+        open_history(url("stranger", "stranger", query=f"?{place.partition('?')[2]}"), project="demo")
+    assert problem.value.slug == "history-unavailable"
+
+
+def test_what_is_told_as_an_error_is_not_logged_as_well(server, url, new_place, caplog):
+    place = new_place()
+    with open_history(place, project="demo", create=True) as history:
+        for at in range(3):
+            history.add(record(at, {A: 1.0 + at}))
+    schema = place.rpartition("%3D")[2]
+    server.execute(f"CREATE ROLE keeper LOGIN PASSWORD 'keeper'; GRANT USAGE ON SCHEMA {schema} TO keeper")
+    server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO keeper")
+    with open_history(url("keeper", "keeper", query=f"?{place.partition('?')[2]}"), project="demo") as history:
+        with pytest.raises(UserError) as problem:
+            history.prune(keep=1)
+        assert problem.value.slug == "not-writable"
+    assert not caplog.records
+
+
 def test_two_who_begin_a_history_at_once_begin_one(new_place):
     place = new_place()
     code = f"from precreg.history.store import open_history; open_history({place!r}, project='demo', create=True)"

@@ -81,6 +81,8 @@ def scope(record: DriftRecord) -> str:
     if not record.runs:
         return "no run"
     first, last = record.runs[0], record.runs[-1]
+    if first is last:
+        return f"run {first.number}{f', commit {first.commit[:8]}' if first.commit else ''}"
     commits = f", commits {first.commit[:8]} to {last.commit[:8]}" if first.commit and last.commit else ""
     return f"{len(record.runs)} runs, {first.number} to {last.number}{commits}"
 

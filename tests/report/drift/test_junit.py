@@ -28,7 +28,7 @@ def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
         "steady": "success",
     }
     text = seen["step"][1]
-    assert text.startswith("unit/mean/step\n\nout: mean_abs_error rose by 10 % in one step at run 31")
+    assert text.startswith("unit/mean/step\n\nout: mean_abs_error rose by 10 % with a step at run 31")
     assert "environment: numpy 2.4.5 -> 2.4.6" in text
     assert "second: mean_abs_error" in text
     assert "mean_abs_error  0.01    0.011  1.1" in text

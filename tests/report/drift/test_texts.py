@@ -18,7 +18,7 @@ def test_a_finding_says_what_by_how_much_where_and_why():
     for part in (
         "precreg 0.1.0: environment cpu-x86_64, 40 runs, 1 to 40, commits 00000001 to 00000028, anchor 3, commit",
         "DRIFT      unit/mean/step   out",
-        "mean_abs_error rose by 10 % in one step at run 31: 0.011 against 0.01",
+        "mean_abs_error rose by 10 % with a step at run 31: 0.011 against 0.01",
         "commits 0000001e..0000001f",
         "environment: numpy 2.4.5 -> 2.4.6",
         "mean_abs_error  0.01    0.011  1.1    step  run 31  exactly, 40 runs  baseline, anchor, recent runs",
@@ -60,7 +60,7 @@ def test_colours_change_nothing_but_colours():
 def test_the_summary_is_a_table_and_text_of_a_record_is_no_markup():
     text = markdown.render(everything())
     assert text.startswith("# precreg drift: 1 case drifts\n\nEnvironment cpu-x86_64")
-    assert "| drift | `unit/mean/step` | out | mean_abs_error rose by 10 % in one step at run 31" in text
+    assert "| drift | `unit/mean/step` | out | mean_abs_error rose by 10 % with a step at run 31" in text
     assert "Improved: `model/mean/better`." in text
     hostile = markdown.render(recorded(stepped("<b>|`x`")))
     assert "``` unit/mean/<b>\\|`x` ```" in hostile or "`` unit/mean/<b>\\|`x` ``" in hostile
