@@ -43,6 +43,8 @@ tolerance:
 SUITES = {"unit": "[float16, float32]", "integration": "[float32]", "model": "[float32]"}
 CASES = {f"{tier}/{tier}_means/{dtype}" for tier, dtypes in SUITES.items() for dtype in dtypes.strip("[]").split(", ")}
 
+_PATHS = re.compile(r" *(paths|junit|codequality):")
+
 INSTALLED = Path(sys.executable).with_name("precreg")
 VARIABLES = {
     "INSTALL": "true",
@@ -73,6 +75,16 @@ def make(folder, pipeline):
     git(folder, "push", "-q", "origin", "main")
     git(folder, "remote", "set-head", "origin", "main")
     return folder
+
+
+def in_folder(text, folder):
+    """Change a pipeline as docs/gitlab.md says for a project in a folder of the repository."""
+    lines = text.replace("before_script:\n", f"before_script:\n    - cd {folder}\n").splitlines(keepends=True)
+    return "".join(_longer(line, folder) if _PATHS.match(line) else line for line in lines)
+
+
+def _longer(line, folder):
+    return re.sub(r"(records|reports|\.precreg)/", rf"{folder}/\1/", line)
 
 
 def commit(folder, message):

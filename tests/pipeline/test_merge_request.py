@@ -3,7 +3,7 @@
 import json
 
 from tests.e2e.command import change, git
-from tests.pipeline.local import CASES, artifacts, commit, pipeline
+from tests.pipeline.local import CASES, INSTALLED, artifacts, commit, in_folder, pipeline
 from tests.report.gitlab import pipeline as reviewed
 
 GATE = {"unit: [1/2]", "unit: [2/2]", "integration", "model", "report"}
@@ -92,3 +92,18 @@ def test_thresholds_that_cannot_be_read_leave_nothing_to_report_and_fail(project
     assert (done.code, done.jobs) == (1, dict.fromkeys(["unit: [1/2]", "unit: [2/2]", "report"], "FAIL"))
     assert "error[bad-thresholds]" in done.printed
     assert "error[missing-file]" in done.printed
+
+
+def test_a_project_in_a_folder_takes_a_cd_and_longer_paths(project):
+    folder = narrowed(merge_request(project("template")))
+    (folder / "deep").mkdir()
+    git(folder, "mv", "suites", "baselines", "deep")
+    pipeline_file = folder / ".gitlab-ci.yml"
+    pipeline_file.write_text(in_folder(pipeline_file.read_text(), "deep"))
+    commit(folder, "into a folder")
+    at_the_top = f"env CI_PROJECT_DIR=.. CI_PROJECT_NAME=small {INSTALLED}"
+    done = pipeline(folder, "merge_request_event", PRECREG=at_the_top)
+    assert done.jobs["report"] == "FAIL", done.printed
+    assert len(artifacts(folder, "deep/records/*/junit.xml")) == 2, "the shards of the tier that failed"
+    (file,) = artifacts(folder, "deep/reports/codequality.json").values()
+    assert {entry["location"]["path"] for entry in json.loads(file.read_text())} == {"deep/suites/unit/means.yaml"}
