@@ -5,21 +5,14 @@ master weights, and "mixed_bfloat16" in bfloat16; "half" stores the weights in f
 gradient descent, logistic loss.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from networks.formats import Formats, wide
 
 Precision = Literal["single", "mixed", "mixed_bfloat16", "half"]
-
-
-class Formats(NamedTuple):
-    """The dtypes of stored weights and of the values that flow through the network."""
-
-    weights: npt.DTypeLike
-    values: npt.DTypeLike
-
 
 FORMATS = {
     "single": Formats(np.float32, np.float32),
@@ -27,7 +20,6 @@ FORMATS = {
     "mixed_bfloat16": Formats(np.float32, ml_dtypes.bfloat16),
     "half": Formats(np.float16, np.float16),
 }
-EXACT = Formats(np.float64, np.float64)
 
 
 def train(
@@ -44,32 +36,10 @@ def train(
     """Train on x (n, 2) from w1 (2, hidden), b1 (hidden,), w2 (hidden, 1), and judge on held_out (m, 2).
 
     Gives losses (steps,), the mean loss before each step, and accuracy (), the share of held-out points that are
-    classified right; both float32.
+    classified right; both float32. Losses and gradients are summed over the batch in at least float32.
     """
-    outputs = descend(x, held_out, [w1, b1, w2], lr, steps, FORMATS[precision])
-    return {name: value.astype(np.float32) for name, value in outputs.items()}
-
-
-def exact(
-    x: npt.NDArray,
-    held_out: npt.NDArray,
-    w1: npt.NDArray,
-    b1: npt.NDArray,
-    w2: npt.NDArray,
-    *,
-    lr: float,
-    steps: int,
-    precision: Precision,
-) -> dict[str, npt.NDArray]:
-    """Train in float64; `precision` is the subject's and means nothing here."""
-    return descend(x, held_out, [w1, b1, w2], lr, steps, EXACT)
-
-
-def descend(
-    x: npt.NDArray, held_out: npt.NDArray, initial: list[npt.NDArray], lr: float, steps: int, formats: Formats
-) -> dict[str, npt.NDArray]:
-    """Do the steps of gradient descent; losses and gradients are summed over the batch in at least float32."""
-    weights = [array.astype(formats.weights) for array in initial]
+    formats = FORMATS[precision]
+    weights = [array.astype(formats.weights) for array in (w1, b1, w2)]
     points, signs = x.astype(formats.values), labels(x)
     losses = []
     for _ in range(steps):
@@ -78,7 +48,8 @@ def descend(
         updates = [gradient * gradient.dtype.type(lr) for gradient in gradients]
         weights = [array - update.astype(array.dtype) for array, update in zip(weights, updates, strict=True)]
     _, score = forward(held_out.astype(formats.values), [array.astype(formats.values) for array in weights])
-    return {"losses": np.array(losses), "accuracy": np.mean(np.sign(score) == labels(held_out))}
+    accuracy = np.mean(np.sign(score) == labels(held_out))
+    return {"losses": np.array(losses, np.float32), "accuracy": accuracy.astype(np.float32)}
 
 
 def labels(points: npt.NDArray) -> npt.NDArray:
@@ -108,8 +79,3 @@ def loss_and_gradients(
         (wide(hidden) * wide(slope)).sum(0)[:, None],
     ]
     return np.mean(np.log1p(np.exp(-margin))), gradients
-
-
-def wide(values: npt.NDArray) -> npt.NDArray:
-    """Widen narrow formats to float32, as a matrix unit's accumulator is; leave float32 and float64 as they are."""
-    return values.astype(np.promote_types(values.dtype, np.float32), copy=False)
