@@ -2,7 +2,8 @@
 
 Prints, per kind of history, in how many of the seeds drift is found, after which run (median, least and most), and
 against what first. In histories without drift whatever is found is a false alarm; those are drawn ten times as often.
-Every history has an accepted baseline: the level of its first run, or for noise a draw of its own.
+Every history has an accepted baseline: the level of its first run, or for noise a draw of its own; where a gain is
+accepted it follows.
 Usage: python benchmarks/drift_study.py [SEEDS]
 """
 
@@ -28,12 +29,13 @@ Draw = Callable[[np.random.Generator], np.ndarray]
 class Scenario(NamedTuple):
     """How the logarithms of the values are drawn, for the baseline first and then for every run.
 
-    `fingerprints` are those of the machines that take turns.
+    `fingerprints` are those of the machines that take turns, `accepted` is what became of the accepted value.
     """
 
     name: str
     draw: Draw
     fingerprints: str = "a"
+    accepted: Callable[[np.ndarray], np.ndarray] = np.zeros_like
 
 
 class Told(NamedTuple):
@@ -95,6 +97,11 @@ def stairs(runs: np.ndarray) -> np.ndarray:
     return np.log(1.01) * (np.maximum(runs - 1, 0) // 5)
 
 
+def gain(runs: np.ndarray) -> np.ndarray:
+    """Half the error from a run on."""
+    return np.where(runs >= STEP_AT, np.log(0.5), 0.0)
+
+
 def outlier(at: int) -> Callable[[np.ndarray], np.ndarray]:
     """One run ten times as bad."""
     return lambda runs: np.where(runs == at, np.log(10.0), 0.0)
@@ -124,6 +131,7 @@ STEADY = (
     Scenario("one outlier of 10 times at run 30, noise 1 %", plus(0.01, outlier(30))),
     Scenario("one outlier of 10 times at the end, noise 1 %", plus(0.01, outlier(RUNS))),
     Scenario("two machines take turns, one 20 % worse", plus(0, turns), fingerprints="baa"),
+    Scenario("half the error, accepted with it at run 40, noise 5 %", plus(0.05, gain), accepted=gain),
     Scenario("Gaussian noise of 1 %", gauss(0.01)),
     Scenario("Gaussian noise of 5 %", gauss(0.05)),
     Scenario("Gaussian noise of 20 %", gauss(0.2)),
@@ -138,7 +146,8 @@ STEADY = (
 def history(scenario: Scenario, seed: int) -> tuple[Series, dict[int, Run]]:
     """Draw one history."""
     baseline, *values = (0.01 * np.exp(scenario.draw(np.random.default_rng(seed)))).tolist()
-    points = tuple(Point(number, value, baseline) for number, value in enumerate(values, 1))
+    accepted = (baseline * np.exp(scenario.accepted(np.arange(1, RUNS + 1)))).tolist()
+    points = tuple(Point(number, *pair) for number, pair in enumerate(zip(values, accepted, strict=True), 1))
     prints = scenario.fingerprints
     runs = {
         number: Run(number, "", f"{number:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0)
@@ -168,15 +177,15 @@ def line(scenario: Scenario, told: list[Told]) -> str:
     when = sorted(one.run for one in told if one.run is not None)
     share = f"{len(when)} of {len(told)}"
     if not when:
-        return f"{scenario.name:46} {share:>13} {0:7.2%}"
+        return f"{scenario.name:54} {share:>13} {0:7.2%}"
     against, _ = Counter(one.against for one in told if one.run is not None).most_common(1)[0]
     run = f"{median(when):g} ({when[0]} to {when[-1]})"
-    return f"{scenario.name:46} {share:>13} {len(when) / len(told):7.2%}  {run:18} {against}"
+    return f"{scenario.name:54} {share:>13} {len(when) / len(told):7.2%}  {run:18} {against}"
 
 
 def main(seeds: int) -> None:
     """Print both tables."""
-    heading = f"{'':46} {'found in':>13} {'':7}  {'after run':18} mostly against"
+    heading = f"{'':54} {'found in':>13} {'':7}  {'after run':18} mostly against"
     print(f"histories that drift, {seeds} seeds each\n{heading}")
     for scenario in DRIFTING:
         print(line(scenario, study(scenario, seeds)), flush=True)

@@ -6,7 +6,7 @@ larger than the materiality ratio is drift. One that does not repeat is judged b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import isfinite
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from precreg.history import wording
 from precreg.history.changes import change_at, comparable, repeats
 from precreg.history.detect import LEAST_RUNS, calmed
 from precreg.history.drift import Against, Change, MetricDrift, Mode, Settings, State, Worsening
-from precreg.history.recent import LATEST, Found, level, noise_beyond, worse_than_before
+from precreg.history.recent import Found, latest_runs, level, noise_beyond, worse_than_before
 from precreg.history.series import Point, Run, Series
 from precreg.history.sizes import least_ratio, ratio, size, value
 
@@ -93,11 +93,11 @@ def _state(row: Row, worsenings: Sequence[Worsening], since: int | None, setting
         return State.DRIFT, worsenings[0].message
     if since is not None:
         return State.UNMEASURED, f"{row.metric} is not measured since run {since}"
-    if len(row.points) < (settings.confirm if row.mode is Mode.EXACT else FEWEST):
+    if len(row.points) < (settings.confirm if row.mode is Mode.EXACT else max(settings.confirm, FEWEST)):
         return State.TOO_FEW, f"{wording.runs(len(row.points))} cannot tell whether {row.metric} drifts"
     accepted = row.points[-1].accepted
     if accepted is not None and _better(row, size(row.metric, accepted), settings):
-        return State.IMPROVED, wording.better(row.metric, accepted, _now(row))
+        return State.IMPROVED, wording.better(row.metric, accepted, _now(row, settings))
     return State.STEADY, ""
 
 
@@ -201,14 +201,26 @@ def _worse_now(row: Row, before: float, held_for: int, settings: Settings) -> fl
     least = least_ratio(row.metric, settings.materiality)
     if row.mode is Mode.EXACT:
         latest = row.sizes[-settings.confirm :]
-        return _now_size(row) if len(latest) == settings.confirm and min(latest) > least * before else None
-    far = max(least, FEW_FACTOR)
-    lasting = max(settings.confirm, 2) if len(row.sizes) >= SETTLED else FEWEST
-    levels = [(min(row.sizes[-lasting:]), far)] if len(row.sizes) >= lasting else []
-    if len(row.sizes) >= SETTLED and held_for >= LATEST:
-        levels.insert(0, (_now_size(row), least))
-    found = (now for now, times in levels if now > times * before and noise_beyond(row.sizes, now, before) > 1)
+        return _now_size(row, settings) if len(latest) == settings.confirm and min(latest) > least * before else None
+    levels = _noisy_levels(row, held_for, settings)
+    found = (
+        now for now, times in levels if now > max(least, times) * before and noise_beyond(row.sizes, now, before) > 1
+    )
     return next(found, None)
+
+
+def _noisy_levels(row: Row, held_for: int, settings: Settings) -> Iterator[tuple[float, float]]:
+    """Yield what may stand for the latest noisy runs: their median, and what each of them exceeds.
+
+    Each with how many times as large it has to be, at least.
+    """
+    median_of = latest_runs(settings.confirm)
+    is_settled = len(row.sizes) >= max(SETTLED, median_of)
+    if is_settled and held_for >= median_of:
+        yield _now_size(row, settings), 1.0
+    lasting = max(settings.confirm, 2 if is_settled else FEWEST)
+    if len(row.sizes) >= lasting:
+        yield min(row.sizes[-lasting:]), FEW_FACTOR
 
 
 def _better(row: Row, before: float, settings: Settings) -> bool:
@@ -216,18 +228,19 @@ def _better(row: Row, before: float, settings: Settings) -> bool:
     least = least_ratio(row.metric, settings.materiality)
     if row.mode is Mode.EXACT:
         return least * max(row.sizes[-settings.confirm :]) < before
-    if len(row.sizes) < SETTLED:
+    held_for = latest_runs(settings.confirm)
+    if len(row.sizes) < max(SETTLED, held_for):
         return max(least, FEW_FACTOR) * max(row.sizes) < before
-    now = _now_size(row)
-    return _accepted_for(row) >= LATEST and least * now < before and noise_beyond(row.sizes, now, before) < -1
+    now = _now_size(row, settings)
+    return _accepted_for(row) >= held_for and least * now < before and noise_beyond(row.sizes, now, before) < -1
 
 
-def _now_size(row: Row) -> float:
-    return level(row.sizes, exact=row.mode is Mode.EXACT)
+def _now_size(row: Row, settings: Settings) -> float:
+    return level(row.sizes, settings.confirm, exact=row.mode is Mode.EXACT)
 
 
-def _now(row: Row) -> float:
-    return value(row.metric, _now_size(row))
+def _now(row: Row, settings: Settings) -> float:
+    return value(row.metric, _now_size(row, settings))
 
 
 def _worsening(against: Against, row: Row, found: Found, before: float, change: Change) -> Worsening:

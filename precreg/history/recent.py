@@ -13,7 +13,7 @@ from precreg.history.drift import Kind, Settings
 from precreg.history.sizes import Axis, axis_of
 
 LATEST = 5
-"""Noisy runs of which the median is the present level."""
+"""Noisy runs of which the median is the present level; more where a change must last for more than half of them."""
 
 MANY_LEVELS = 8
 """Changes of level from which a repeating series tells how far its changes usually go, and is judged by that too."""
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 def worse_than_before(sizes: Sequence[float], least: float, settings: Settings, *, exact: bool) -> Found | None:
     """Find a step or a creep to a level that lasts and is more than `least` times the one before."""
-    latest = sizes[-settings.confirm :] if exact else [level(sizes, exact=False)]
+    latest = sizes[-settings.confirm :] if exact else [level(sizes, settings.confirm, exact=False)]
     if len(sizes) < 2 * settings.confirm or min(latest) <= least * min(sizes):
         return None
     axis = axis_of(sizes)
@@ -47,9 +47,14 @@ def worse_than_before(sizes: Sequence[float], least: float, settings: Settings, 
     return next((found._replace(now=latest[-1]) for found in material), None)
 
 
-def level(sizes: Sequence[float], *, exact: bool) -> float:
+def level(sizes: Sequence[float], confirm: int, *, exact: bool) -> float:
     """Return the present size: the last one, or of a noisy row the median of the last few."""
-    return sizes[-1] if exact else median(sizes[-LATEST:])
+    return sizes[-1] if exact else median(sizes[-latest_runs(confirm) :])
+
+
+def latest_runs(confirm: int) -> int:
+    """Return of how many noisy runs the median is exceeded only if `confirm` of them exceed it."""
+    return max(LATEST, 2 * confirm - 1)
 
 
 def noise_beyond(sizes: Sequence[float], now: float, single: float) -> float:

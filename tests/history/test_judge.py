@@ -42,6 +42,14 @@ def test_an_exact_step_is_told_by_the_second_run_with_its_place():
     assert worst(found, "recent runs").kind == "step"
 
 
+@pytest.mark.parametrize("confirm", [5, 8, 20])
+@pytest.mark.parametrize("accepted", [None, LEVEL])
+def test_a_noisy_step_is_not_told_before_it_is_confirmed(confirm, accepted):
+    for seed in range(4):
+        values = [value * (1.1 if at >= 29 else 1) for at, value in enumerate(noise(seed, 60, 0.002))]
+        assert 29 + confirm <= first_alarm(values, accepted, confirm=confirm) <= 31 + confirm
+
+
 def test_a_step_within_the_materiality_ratio_is_no_drift():
     values = [LEVEL] * 30 + [1.019 * LEVEL] * 30
     assert not drifts(values, LEVEL)

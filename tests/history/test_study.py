@@ -26,7 +26,11 @@ BY = {
 }
 """The runs after which each drift may be told first."""
 
-NEVER = [scenario for scenario in study.STEADY if "noise" not in scenario.name or "outlier" in scenario.name]
+NEVER = [
+    scenario
+    for scenario in study.STEADY
+    if "noise" not in scenario.name or "outlier" in scenario.name or "accepted" in scenario.name
+]
 INDEPENDENT = [scenario for scenario in study.STEADY if scenario.name.endswith("20 %") and "turns" not in scenario.name]
 
 
