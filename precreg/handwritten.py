@@ -85,9 +85,10 @@ def require_sound(check: Check, names: Collection[str], suites: Mapping[str, str
         UserError: bad-value, duplicate-case, duplicate-suite.
     """
     source, suite = check.source, f"{check.tier}/{check.suite}"
-    if check.name and not _NAME.fullmatch(check.name):
-        message = f"expected a name of letters, digits and _ . + - but got name={check.name!r}"
-        raise _mistake(source, "bad-value", message)
+    for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
+        if not (isinstance(given, str) and _NAME.fullmatch(given)):
+            message = f"expected a {key} of letters, digits and _ . + - but got {key}={given!r}"
+            raise _mistake(source, "bad-value", message)
     if check.tier not in TIERS:
         raise _mistake(source, "bad-value", f"expected one of {', '.join(TIERS)} but got tier={check.tier}")
     if check.name in names:
@@ -102,11 +103,21 @@ def _mistake(source: Location, slug: str, message: str) -> UserError:
     return UserError(slug, message, file=source.file, line=source.line)
 
 
-def settings_of(tolerance: Mapping[str, Any] | None, **limits: object) -> dict[str, Any]:
-    """Return a check's tolerance as plain data, with the limits that are given; numbers may be numpy's."""
+def settings_of(tolerance: Mapping[str, Any] | None, source: Location, **limits: object) -> dict[str, Any]:
+    """Return a check's tolerance as plain data, with the limits that are given; numbers may be numpy's.
+
+    Raises:
+        UserError: bad-value, where the tolerance is no mapping.
+    """
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    plain: dict[str, Any] = _plain({**(tolerance or {}), **given})
+    plain: dict[str, Any] = _plain({**_mapping("tolerance", tolerance, source), **given})
     return plain
+
+
+def _mapping(key: str, given: Any, source: Location) -> Mapping[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise _mistake(source, "bad-value", f"expected a dict but got {key} of type {type(given).__name__}")
 
 
 def _plain(value: Any) -> Any:
@@ -119,14 +130,20 @@ def _plain(value: Any) -> Any:
 
 def arrays_of(inputs: Mapping[str, Any] | None, source: Location) -> dict[str, NDArray[Any]]:
     """Return a check's inputs as arrays. Raises UserError (bad-value) for what has no numbers in it."""
+    return {str(name): _numbers(name, value, source) for name, value in _mapping("inputs", inputs, source).items()}
+
+
+def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
     import numpy as np
 
-    arrays = {str(name): np.asarray(value) for name, value in (inputs or {}).items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biufc" and array.dtype.name not in DTYPE_NAMES:
-            message = f"expected an array of numbers but got inputs.{name} of dtype={array.dtype}"
-            raise _mistake(source, "bad-value", message)
-    return arrays
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise _mistake(source, "bad-value", f"expected an array but got inputs.{name}: {error}") from error
+    if array.dtype.kind not in "biufc" and array.dtype.name not in DTYPE_NAMES:
+        message = f"expected an array of numbers but got inputs.{name} of dtype={array.dtype}"
+        raise _mistake(source, "bad-value", message)
+    return array
 
 
 def case_of(check: Check, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:

@@ -102,6 +102,8 @@ def test_a_check_can_be_told_from_every_other_case():
     )
     assert slug(require_sound, replace(CHECK, name="a b"), (), {}) == "bad-value"
     assert slug(require_sound, replace(CHECK, tier="units"), (), {}) == "bad-value"
+    assert slug(require_sound, replace(CHECK, name=3), (), {}) == "bad-value"
+    assert slug(require_sound, replace(CHECK, category=3), (), {}) == "bad-value"
     assert slug(require_sound, CHECK, ("",), {}) == "duplicate-case"
     assert slug(require_sound, CHECK, (), {"unit/tests.ops.test_sum": "suites/unit/s.yaml:1"}) == "duplicate-suite"
 
@@ -121,11 +123,11 @@ def test_settings_of_a_check_stand_in_its_line():
 def test_numbers_of_numpy_are_numbers():
     eps = np.finfo(np.float16).eps
     own = settings_of(
-        {"float16": {"atol": eps}, "max_ulp": np.int8(2), "regression": "off"}, rtol=np.array(eps), atol=None
+        {"float16": {"atol": eps}, "max_ulp": np.int8(2), "regression": "off"}, HERE, rtol=np.array(eps), atol=None
     )
     assert own == {"float16": {"atol": float(eps)}, "max_ulp": 2, "regression": "off", "rtol": float(eps)}
     assert list(read_layers("test", replace(CHECK, tolerance=own).settings, ("tolerance",), own))
-    wrong = replace(CHECK, tolerance=settings_of({"rtol": np.ones(2), "atol": object()}))
+    wrong = replace(CHECK, tolerance=settings_of({"rtol": np.ones(2), "atol": object()}, HERE))
     assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "bad-value"
 
 
@@ -138,3 +140,4 @@ def test_inputs_are_arrays_of_numbers():
     }
     assert arrays_of(None, HERE) == {}
     assert slug(arrays_of, {"x": ["a"]}, HERE) == slug(arrays_of, {"x": [object()]}, HERE) == "bad-value"
+    assert slug(arrays_of, [X], HERE) == slug(arrays_of, {"x": [[1], [1, 2]]}, HERE) == "bad-value"

@@ -5,17 +5,19 @@ It travels on the test's report, so a worker process of pytest-xdist that dies l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from precreg.records import CaseResult
 from precreg.report import describe
 from precreg.report.terminal import explanation
 from precreg.types import Reason, Status
+from precreg.verdict.judge import KNOWN_BAD, inverted
 
 RESULTS = pytest.StashKey[list[tuple[Path, CaseResult]]]()
 
@@ -31,24 +33,41 @@ def keep(item: pytest.Item, project: Path, result: CaseResult) -> None:
 def hand_over(item: pytest.Item, report: pytest.TestReport) -> None:
     """Move what is remembered to a report, which then says what pytest has no exception for.
 
-    A test that passed, and has cases nobody accepted, has not passed: it waits for a person. One whose case fails as
-    its suite declares is what pytest calls xfailed.
+    A test that passed, and has cases nobody accepted, has not passed: it waits for a person. Neither has one that
+    caught the exception of a check. One whose case fails as its suite declares is what pytest calls xfailed; and the
+    cases of a test that pytest calls xfailed fail as declared. What a fixture checked before the test goes with the
+    test: a report of its set-up that is none of success would keep it from running.
     """
     kept = item.stash.get(RESULTS, [])
-    if not kept:
+    if not kept or (report.when == "setup" and report.passed):
         return
     item.stash[RESULTS] = []
     carrying: Any = report
+    if report.skipped and hasattr(report, "wasxfail"):
+        kept = [(project, _as_declared(result, report.wasxfail)) for project, result in kept]
     carrying.precreg = [(str(project), result.id, _ENCODE(result).decode()) for project, result in kept]
-    if not report.passed or hasattr(report, "wasxfail"):
-        return
-    proposed = [result for _, result in kept if result.verdict.status is Status.PROPOSED]
-    expected = [result for _, result in kept if result.verdict.reason is Reason.EXPECTED_FAILURE]
-    if proposed:
-        carrying.outcome, carrying.precreg_proposed = "failed", True
-        carrying.longrepr = "\n\n".join(map(told, proposed))
+    if report.passed and not hasattr(report, "wasxfail"):
+        _tell([result for _, result in kept], carrying)
+
+
+def _tell(results: Sequence[CaseResult], report: Any) -> None:
+    """Make the report of a test that raised nothing say what came of its cases, the worst first."""
+    failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
+    proposed = [result for result in results if result.verdict.status is Status.PROPOSED]
+    expected = [result for result in results if result.verdict.reason is Reason.EXPECTED_FAILURE]
+    if failed or proposed:
+        report.outcome, report.longrepr = "failed", "\n\n".join(map(told, failed or proposed))
+        if not failed:
+            report.precreg_proposed = True
     elif expected:
-        carrying.outcome, carrying.wasxfail = "skipped", describe.plain(expected[0].verdict.message)
+        report.outcome, report.wasxfail = "skipped", describe.plain(expected[0].verdict.message)
+
+
+def _as_declared(result: CaseResult, why: str) -> CaseResult:
+    """Judge a case of a test that is marked xfail as one of a suite that says `expect: fail`."""
+    if result.verdict.reason not in KNOWN_BAD:
+        return result
+    return replace(result, verdict=inverted(result.verdict, why or "xfail"), acceptable=False)
 
 
 def unpacked(texts: Iterable[str]) -> Iterator[CaseResult]:

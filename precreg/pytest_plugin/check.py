@@ -59,11 +59,11 @@ class Precision:
         place = self._place(sys._getframe(1))
         mistake: UserError | None = None
         try:
-            role, own = role_of(reference, golden, place), settings_of(tolerance, rtol=rtol, atol=atol)
+            role, own = role_of(reference, golden, place), settings_of(tolerance, place, rtol=rtol, atol=atol)
             check = self._asked(Check("", "", place, role, name, tier or self._tier(), category, own, exact))
             result = self._result(check, actual, reference if role == "reference" else golden, inputs)
         except UserError as error:
-            mistake = error
+            mistake = error if error.file else UserError(error.slug, error.message, file=place.file, line=place.line)
         if mistake is not None:
             pytest.fail(str(self._projects.shown(self._project, mistake)), pytrace=False)
         keep(self._item, self._project, result)

@@ -67,7 +67,7 @@ def judge(
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
     plain = _verdict(_findings(case, outcome, tolerances, baseline, environment), policy)
-    return plain if case.expect_failure is None else _inverted(plain, case.expect_failure)
+    return plain if case.expect_failure is None else inverted(plain, case.expect_failure)
 
 
 def acceptable(
@@ -236,7 +236,8 @@ def _sentence(finding: Finding) -> str:
     return f"{message}, though within tolerance" if within else message
 
 
-def _inverted(plain: Verdict, why: str) -> Verdict:
+def inverted(plain: Verdict, why: str) -> Verdict:
+    """Return the verdict on a case that is declared to be known-bad, and why it is; errors and the like stay."""
     if plain.reason in KNOWN_BAD:
         message = f"failed as declared ({why}): {plain.reason}: {plain.message}"
         return replace(

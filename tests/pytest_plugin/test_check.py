@@ -127,6 +127,10 @@ MISTAKES = {
     "unknown-metric]: expected the name of a metric": "precision.check(x, golden=x, tolerance={'max_ulps': 1})",
     "bad-outputs]: expected the golden to give every output": "precision.check({'a': x}, golden={'b': x})",
     "bad-outputs]: expected an array but got None": "precision.check(None, golden=x)",
+    "bad-value]: expected a dict but got tolerance of type float": "precision.check(x, golden=x, tolerance=1e-3)",
+    "bad-value]: expected a dict but got inputs of type list": "precision.check(x, golden=x, inputs=[x])",
+    "bad-value]: expected an array but got inputs.x": "precision.check(x, golden=x, inputs={'x': [[1], [1, 2]]})",
+    "bad-value]: expected a name of letters, digits and _ . + - but got name=3": "precision.check(x, golden=x, name=3)",
     "duplicate-suite]: expected a test file called otherwise": "precision.check(x, golden=x, tier='integration')",
 }
 
@@ -139,8 +143,7 @@ def test_every_mistake_is_told_with_its_line_and_nothing_is_recorded_of_it(tmp_p
     done = pytest_(folder, "test_mistakes.py")
     assert counted(done) == {"failed": len(MISTAKES)}
     for line, message in enumerate(MISTAKES, 3):
-        place = "" if message.startswith("bad-outputs") else f"test_mistakes.py:{line}: "
-        assert f"{place}error[{message}" in done.stdout
+        assert f"test_mistakes.py:{line}: error[{message}" in done.stdout
     assert "Traceback" not in done.stdout
     assert list(verdicts(folder / "reports")) == ["unit/test_mistakes/test_4"]
 
@@ -168,3 +171,58 @@ def test_a_test_that_runs_again_is_recorded_as_it_ended(folder):
     )
     pytest_(folder, "-k", "float32 and softmax")
     assert verdicts(folder / "reports") == {IDS[3]: ("proposed", "new")}
+
+
+def recorded(folder, *arguments):
+    """Run pytest and return what it counts, its exit code, that of the record, and the record's verdicts."""
+    done = pytest_(folder, *arguments)
+    return counted(done), done.returncode, record(folder / "reports")["exit_code"], verdicts(folder / "reports")
+
+
+def test_what_a_fixture_checks_goes_with_the_test_that_it_is_for(tmp_path):
+    (tmp_path / "test_fixture.py").write_text(
+        "import numpy as np\nimport pytest\n\nX = np.ones(16, np.float32)\n\n\n"
+        "@pytest.fixture\ndef prepared(precision):\n"
+        "    precision.check(X, golden=X, name='before')\n"
+        "    yield X\n"
+        "    precision.check(X, golden=X, name='after')\n\n\n"
+        "def test_both(prepared, precision):\n    precision.check(2 * X, golden=2 * prepared, name='itself')\n\n\n"
+        "def test_neither(prepared):\n    raise ValueError('the test itself ran')\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    counts, _, _, found = recorded(tmp_path)
+    assert counts == {"failed": 1, "proposed": 3}, "both when it is called and when it is torn down, and so the other"
+    names = ["test_both-after", "test_both-before", "test_both-itself", "test_neither-after", "test_neither-before"]
+    assert found == {f"unit/test_fixture/{name}": ("proposed", "new") for name in names}
+
+
+def test_the_record_and_pytest_agree_on_what_a_test_expects(tmp_path):
+    (tmp_path / "test_expects.py").write_text(
+        "import numpy as np\nimport pytest\n\nX = np.ones(16, np.float32)\n\n\n"
+        "@pytest.mark.xfail(reason='twice too much')\n"
+        "def test_known(precision):\n    precision.check(2 * X, golden=X)\n\n\n"
+        "@pytest.mark.xfail\n"
+        "def test_shape(precision):\n    precision.check(X[:8], golden=X)\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    known, shape = "unit/test_expects/test_known", "unit/test_expects/test_shape"
+    assert recorded(tmp_path, "test_expects.py::test_known") == (
+        {"xfailed": 1},
+        0,
+        0,
+        {known: ("passed", "expected_failure")},
+    )
+    assert "twice too much" in record(tmp_path / "reports")["results"][0]["verdict"]["message"]
+    assert recorded(tmp_path, "test_expects.py::test_shape")[3] == {shape: ("failed", "shape_mismatch")}, (
+        "it has no figures"
+    )
+
+
+def test_a_failed_check_whose_exception_is_caught_fails_its_test(tmp_path):
+    (tmp_path / "test_caught.py").write_text(
+        "import numpy as np\nimport pytest\n\n\n"
+        "def test_caught(precision):\n"
+        "    with pytest.raises(pytest.fail.Exception):\n        precision.check(np.ones(4), golden=np.zeros(4))\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    assert recorded(tmp_path)[:3] == ({"failed": 1}, 1, 1)
