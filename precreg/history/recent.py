@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from precreg.history import detect
 from precreg.history.drift import Kind, Settings
-from precreg.history.sizes import Axis, axis_of
+from precreg.history.sizes import HIGHEST, Axis, axis_of
 
 LATEST = 5
 """Noisy runs of which the median is the present level; more where a change must last for more than half of them."""
@@ -92,9 +92,11 @@ def _step(values: Sequence[float], axis: Axis, better: float, confirm: int) -> F
 
 def _creep(values: Sequence[float], axis: Axis) -> Found | None:
     """Return a level and a line upward, where it fits better than any step."""
+    if len(values) < LINE:
+        return None
     calm = detect.calmed(values)
     ramp, step = detect.best_ramp(calm), detect.best_step(calm)
     if ramp.slope <= 0 or ramp.misfit >= step.misfit or len(values) - ramp.at < LINE:
         return None
-    pace = expm1(ramp.slope) if axis.is_logarithmic else None
+    pace = expm1(min(ramp.slope, HIGHEST)) if axis.is_logarithmic else None
     return Found("creep", ramp.at + 1, max(axis.size(ramp.before), 0.0), axis.size(ramp.after), pace)

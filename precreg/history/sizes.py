@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from math import exp, exp2, inf, log, log2
 from typing import NamedTuple
@@ -20,6 +21,9 @@ GUARD_FACTOR = 4.0
 """As the shipped threshold of max_abs_error: harmless changes of the order of summation move maxima by up to 2.5."""
 
 MOST_LOG2 = 1000.0
+
+HIGHEST = log(sys.float_info.max)
+"""Of a place on the logarithmic axis."""
 
 
 def size(metric: str, value: float) -> float:
@@ -51,7 +55,7 @@ def value(metric: str, of_size: float) -> float:
 
 
 class Axis(NamedTuple):
-    """Where sizes stand for statistics: on a logarithmic axis, on which noise is even, or as they are."""
+    """Where sizes stand for statistics: on a logarithmic axis, on which noise is even, or as shares of the largest."""
 
     place: Callable[[float], float]
     size: Callable[[float], float]
@@ -59,5 +63,13 @@ class Axis(NamedTuple):
 
 
 def axis_of(sizes: Sequence[float]) -> Axis:
-    """Return the logarithmic axis where all sizes are above 0."""
-    return Axis(log, exp, True) if min(sizes) > 0 else Axis(float, float, False)
+    """Return the logarithmic axis where all sizes are above 0, else one on which no square overflows."""
+    if min(sizes) > 0:
+        return Axis(log, _exp, True)
+    largest = max(sizes) or 1.0
+    return Axis(lambda size: size / largest, lambda place: place * largest, False)
+
+
+def _exp(place: float) -> float:
+    """Return e^place, at most the largest float: a line that was fitted may end beyond it."""
+    return exp(min(place, HIGHEST))

@@ -314,6 +314,26 @@ def test_only_the_window_is_recent():
     assert drifts(values, LEVEL)
 
 
+def test_two_runs_since_a_loss_was_accepted_are_judged_if_one_confirms():
+    found = judged([LEVEL] * 3 + [2 * LEVEL], [LEVEL / 2] * 2 + [LEVEL] * 2, confirm=1)
+    assert [worse.kind for worse in found.worsenings] == ["level", "step"]
+    assert judged([LEVEL, 2 * LEVEL], confirm=1).state is State.TOO_FEW
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e300, 1e300, 1.7e308, 0.0, 0.0, 0.0, 1.7e308, 1.7e308, 1.7e308],
+        [1e300, 0.0, 1.1, 1.7e308, 0.5, 3.0, 0.0, 1e200, 1.6e308, 1.7e308],
+        [5e-324] * 3 + [1.7e308] * 3,
+        [5e-324 if at < 6 else 1.7e308 * (1 - at / 100) for at in range(12)],
+    ],
+)
+def test_errors_as_large_as_floats_are_judged(values):
+    for confirm in (1, 2):
+        assert judged(values, confirm=confirm).state in State
+
+
 HISTORIES = st.one_of(
     st.lists(st.sampled_from([0.5, 0.75, 1.0, 1.25, 2.0]), min_size=1, max_size=40),
     st.lists(st.floats(0.5, 2.0), min_size=1, max_size=40),
