@@ -21,6 +21,7 @@ GUARD_FACTOR = 4.0
 """As the shipped threshold of max_abs_error: harmless changes of the order of summation move maxima by up to 2.5."""
 
 MOST_LOG2 = 1000.0
+"""Beyond it, or below its negative, 2^value is no float."""
 
 HIGHEST = log(sys.float_info.max)
 """Of a place on the logarithmic axis."""
@@ -31,7 +32,7 @@ def size(metric: str, value: float) -> float:
     if METRICS[metric].better == "higher":
         return max(1 - value, 0.0)
     if METRICS[metric].unit == "log2 ULP":
-        return exp2(min(value, MOST_LOG2))
+        return exp2(min(max(value, -MOST_LOG2), MOST_LOG2))
     return abs(value)
 
 
@@ -51,7 +52,7 @@ def value(metric: str, of_size: float) -> float:
     """Return the value that has a size: the inverse of `size`, without the sign of a bias."""
     if METRICS[metric].better == "higher":
         return 1 - of_size
-    return log2(of_size) if METRICS[metric].unit == "log2 ULP" else of_size
+    return log2(max(of_size, exp2(-MOST_LOG2))) if METRICS[metric].unit == "log2 ULP" else of_size
 
 
 class Axis(NamedTuple):

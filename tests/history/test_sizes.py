@@ -19,6 +19,7 @@ from precreg.measure.metrics import KEPT
         ("equal_share", 1.5, 0.0),
         ("mean_log2_ulp", -2.0, 0.25),
         ("mean_log2_ulp", 1e9, 2.0**1000),
+        ("mean_log2_ulp", -1e9, 2.0**-1000),
         ("bias", -0.5, 0.5),
     ],
 )

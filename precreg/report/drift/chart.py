@@ -5,6 +5,7 @@ The vertical axis is logarithmic where every value is above 0. A run that gave n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log10
@@ -18,6 +19,7 @@ WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
 MOST_TICKS = 10
 HIGHEST_POWER = 308.0
+LARGEST = sys.float_info.max
 
 
 class Mark(NamedTuple):
@@ -58,12 +60,19 @@ class Chart(NamedTuple):
 
 
 class _Scale(NamedTuple):
+    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which do not overflow."""
+
     lowest: float
     highest: float
-    is_logarithmic: bool
+    unit: float | None
 
     def y(self, value: float) -> float:
-        return self.y_of(log10(value) if self.is_logarithmic else value)
+        return self.y_of(log10(value) if self.unit is None else value / self.unit)
+
+    def value_at(self, place: float) -> float:
+        if self.unit is None:
+            return 10 ** min(place, HIGHEST_POWER)
+        return max(-LARGEST, min(place * self.unit, LARGEST))
 
     def y_of(self, place: float) -> float:
         share = (place - self.lowest) / (self.highest - self.lowest)
@@ -102,10 +111,10 @@ def _anchor(metric: MetricDrift, record: DriftRecord) -> float | None:
 
 def _scale(values: Sequence[float | None]) -> _Scale:
     known = [value for value in values if value is not None]
-    is_logarithmic = min(known) > 0
-    places = [log10(value) for value in known] if is_logarithmic else known
+    unit = None if min(known) > 0 else max(map(abs, known)) or 1.0
+    places = [log10(value) if unit is None else value / unit for value in known]
     room = (max(places) - min(places)) * 0.08 or abs(places[0]) * 0.05 or 0.5
-    return _Scale(min(places) - room, max(places) + room, is_logarithmic)
+    return _Scale(min(places) - room, max(places) + room, unit)
 
 
 def _xs(count: int) -> list[float]:
@@ -154,7 +163,7 @@ def _across(xs: Sequence[float], runs: Sequence[Run]) -> tuple[Tick, ...]:
 
 def _upward(scale: _Scale) -> tuple[Tick, ...]:
     places = [scale.lowest + share * (scale.highest - scale.lowest) for share in (0.08, 0.36, 0.64, 0.92)]
-    values = [10 ** min(place, HIGHEST_POWER) if scale.is_logarithmic else place for place in places]
+    values = [scale.value_at(place) for place in places]
     return tuple(Tick(scale.y_of(place), text) for place, text in zip(places, apart(values), strict=True))
 
 

@@ -1,6 +1,7 @@
 """report.html of a drift monitor as text: one inert file, small whatever the history holds. tests/browser opens it."""
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -85,7 +86,21 @@ def test_runs_without_a_value_leave_a_gap():
     )
 
 
-@pytest.mark.parametrize("values", [[0.0] * 4, [5e-324] * 4, [1e308, 1e308, 2.0, 0.0], [-3.0, 2.0, 1.0], [1.0] * 300])
+LARGEST = sys.float_info.max
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.0] * 4,
+        [5e-324] * 4,
+        [1e308, 1e308, 2.0, 0.0],
+        [LARGEST, 0.0, 0.0],
+        [-LARGEST, LARGEST],
+        [-3.0, 2.0, 1.0],
+        [1.0] * 300,
+    ],
+)
 def test_every_number_of_a_chart_lies_inside_it(values):
     chart = chart_of(values, values[0])
     for dot in chart.dots:
