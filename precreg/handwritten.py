@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFINITION = f"{HANDWRITTEN}1"
 """What the definitions begin with; the number is raised when their rule changes."""
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]|^[.+-]")
 
@@ -196,5 +197,4 @@ def measured(case: Case, actual: object, oracle: object, inputs: Mapping[str, An
 def _definition(check: Check, inputs: Mapping[str, Any]) -> str:
     shapes = {name: [array.dtype.name, list(array.shape)] for name, array in inputs.items()}
     content = {"case": check.id, "role": check.role, "inputs": shapes}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return f"{DEFINITION}:{sha256(text.encode()).hexdigest()[:32]}"
+    return f"{DEFINITION}:{sha256(_CANONICAL(content).encode()).hexdigest()[:32]}"

@@ -110,6 +110,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
+@cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype as a suite writes it: longdouble, where numpy counts the bits that one takes."""
     return "longdouble" if dtype.name in ("float96", "float128") else dtype.name

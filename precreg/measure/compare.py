@@ -45,12 +45,12 @@ def compare(
         pairs = promote(a, r, wide)
         finite = np.isfinite(pairs.actual) & np.isfinite(pairs.rounded)
         counts, mismatched = non_finite_counts(pairs, finite)
-        errors = errors_of(pairs if finite.all() else pairs.take(finite))
+        errors = errors_of(pairs if np.count_nonzero(finite) == a.size else pairs.take(finite))
         counts |= count_pairs(errors, wide.format) | {"n": a.size}
         matching = counts["nan_matched"] + counts["inf_matched"] + errors.count_within(rtol, atol)
         equal = int(np.count_nonzero(identical(pairs, wide)))
         figures = measure_errors(errors, wide.format) | _shares(a.size, matching, equal)
-        worst_at = np.flatnonzero(finite)[_largest(errors, worst)]
+        worst_at = finite.nonzero()[0][_largest(errors, worst)]
         return Comparison(
             *identity,
             metrics={name: figure for name in METRICS if isfinite(figure := float(figures.get(name, nan)))},
@@ -71,8 +71,8 @@ def _largest(errors: Errors, k: int) -> Array:
     if k <= 0 or errors.ordered.size == 0:
         return np.empty(0, np.intp)
     bound = errors.ordered[-k:][0]
-    places = np.flatnonzero((errors.absolute >= bound) & (errors.absolute > 0))
-    return places[np.argsort(-errors.absolute[places], kind="stable")[:k]]
+    places = ((errors.absolute >= bound) & (errors.absolute > 0)).nonzero()[0]
+    return places[(-errors.absolute[places]).argsort(kind="stable")[:k]]
 
 
 def _positions(index: Array, actual: Array, reference: Array) -> Positions | None:
@@ -87,7 +87,8 @@ def _scalars(values: Array) -> list[Scalar]:
         return [int(value) for value in values.tolist()]
     if values.dtype.kind == "c" or values.dtype.itemsize > 8:
         return [str(value) for value in values]
-    return [value if isfinite(value) else repr(value) for value in values.astype(np.float64).tolist()]
+    numbers: list[Scalar] = values.astype(np.float64).tolist()
+    return numbers if all(map(isfinite, numbers)) else [n if isfinite(n) else repr(n) for n in numbers]
 
 
 def _heat(absolute: Array, finite: Array, shape: tuple[int, ...]) -> list[float] | None:
@@ -100,6 +101,6 @@ def _heat(absolute: Array, finite: Array, shape: tuple[int, ...]) -> list[float]
     groups = min(length, HEAT_GROUPS)
     starts = np.arange(groups) * length // groups
     sums = np.add.reduceat(np.add.reduce(full.reshape(-1, length), axis=0), starts)
-    counts = np.add.reduceat(np.count_nonzero(finite.reshape(-1, length), axis=0), starts)
+    counts = np.add.reduceat(np.add.reduce(finite.reshape(-1, length), axis=0, dtype=np.intp), starts)
     heat: list[float] = (sums / np.maximum(counts, 1)).astype(np.float64).tolist()
     return heat if all(map(isfinite, heat)) else None

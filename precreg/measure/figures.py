@@ -103,7 +103,7 @@ def _relative(errors: Errors) -> Figures:
     """Return the figures of |a-r| / |r| over non-zero references, each group where it has elements."""
     absolute, reference = errors.absolute, errors.reference
     nonzero = reference != 0
-    if not nonzero.all():
+    if np.count_nonzero(nonzero) < nonzero.size:
         absolute, reference = absolute[nonzero], reference[nonzero]
     n = absolute.size
     if n == 0:

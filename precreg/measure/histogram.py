@@ -26,14 +26,14 @@ def count_errors(ordered: NDArray[Any]) -> Histogram:
     """
     import numpy as np
 
-    zeros = int(np.searchsorted(ordered, 0, side="right"))
+    zeros = int(ordered.searchsorted(0, side="right"))
     if zeros == ordered.size:
         return Histogram(zeros, [], [])
     errors = np.minimum(ordered[zeros:], sys.float_info.max).astype(np.float64)
     keys = errors.view(np.int64) >> BIN_SHIFT
     first = keys[0]
     counts = np.bincount(keys - first)
-    filled = np.flatnonzero(counts)
+    filled = counts.nonzero()[0]
     return Histogram(zeros, (filled + first).tolist(), counts[filled].tolist())
 
 

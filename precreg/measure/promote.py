@@ -144,7 +144,7 @@ def non_finite_counts(pairs: Pairs, finite: Array) -> tuple[dict[str, int], Arra
 
     A NaN matches a NaN; an infinity matches one of the same sign, in the same component of a complex number.
     """
-    places = np.flatnonzero(~finite)
+    places = (~finite).nonzero()[0]
     if places.size == 0:
         return dict.fromkeys(("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched"), 0), places
     actual, rounded = pairs.actual[places], pairs.rounded[places]

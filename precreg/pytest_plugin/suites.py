@@ -69,6 +69,8 @@ class SuiteFile(pytest.File):
                 projects.judge(self.project).baseline(cases[0])
         except UserError as mistake:
             raise self.CollectError(str(projects.shown(self.project, mistake))) from None
+        for tag in {tag for case in cases for tag in case.tags if _is_mark(tag)}:
+            self.config.addinivalue_line("markers", f"{tag}: a tag of suites")
         for case in cases:
             yield CaseItem.from_parent(self, name=case.name, case=case)
 
@@ -85,10 +87,8 @@ class CaseItem(pytest.Item):
         self.stash[PROJECTS] = self.config.stash[PROJECTS]
         self.extra_keyword_matches.update((case.suite, *case.tags))
         self.add_marker(case.tier)
-        for tag in case.tags:
-            if tag not in WITH_EFFECT and not tag.startswith("_"):
-                self.config.addinivalue_line("markers", f"{tag}: a tag of suites")
-                self.add_marker(tag)
+        for tag in filter(_is_mark, case.tags):
+            self.add_marker(tag)
 
     def runtest(self) -> None:
         """Run the case, and fail or skip as its verdict says."""
@@ -109,6 +109,10 @@ class CaseItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Say where the case is defined, so that editors find it."""
         return self.path, self.case.source.line - 1, self.case.id
+
+
+def _is_mark(tag: str) -> bool:
+    return tag not in WITH_EFFECT and not tag.startswith("_")
 
 
 def _identity(item: pytest.Item) -> object:
