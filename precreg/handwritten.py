@@ -27,7 +27,7 @@ DEFINITION = f"{HANDWRITTEN}1"
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]|^[.+-]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_/-]|^-")
 
 
 class Check(Struct, frozen=True):
@@ -50,8 +50,11 @@ class Check(Struct, frozen=True):
 
     @property
     def suite(self) -> str:
-        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax."""
-        return _UNSAFE.sub(lambda odd: f"+{ord(odd[0]):x}", self.module.replace("/", "."))
+        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax.
+
+        No two modules have one name: a point that stands for no slash is written as any other odd character, +2e.
+        """
+        return _UNSAFE.sub(lambda odd: f"+{ord(odd[0]):x}", self.module).replace("/", ".")
 
     @property
     def case(self) -> str:

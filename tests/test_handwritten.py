@@ -41,7 +41,9 @@ def test_a_check_is_called_after_its_test():
     [
         ("test_a", "test_a"),
         ("tests/my tests/t-1", "tests.my+20tests.t-1"),
-        ("../t", "+2e..t"),
+        ("../t", "+2e+2e.t"),
+        ("tests.my/t+2e", "tests+2emy.t+2b2e"),
+        ("-t", "+2dt"),
         (".hidden/t", "+2ehidden.t"),
     ],
 )
