@@ -60,7 +60,7 @@ class Chart(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which do not overflow."""
+    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which never overflow."""
 
     lowest: float
     highest: float
