@@ -87,5 +87,6 @@ PLANTS = (
         '"mixed": Formats(np.float32, np.float16)',
         '"mixed": Formats(np.float16, np.float16)',
         "mixed precision without master weights",
+        ("*/mixed",),
     ),
 )

@@ -9,6 +9,7 @@ PLANTS = (
         "LANES = 8",
         "LANES = 4",
         "half of the partial sums are gone",
+        ("*-eight_way-*",),
     ),
     Plant(
         "unit/sum",
@@ -16,6 +17,7 @@ PLANTS = (
         "    lost = (before - (after - taken)) + (added - taken)",
         "    lost = added - taken",
         "only one half of TwoSum is left, which is Kahan's loss without Neumaier's improvement",
+        ("*-compensated-*",),
     ),
     Plant(
         "unit/sum_narrow",
@@ -23,6 +25,7 @@ PLANTS = (
         'terms = x if accumulator == "own" else x.astype(accumulator)',
         "terms = x",
         "the wide accumulator is forgotten",
+        ("*-float32-*",),
     ),
     Plant(
         "unit/mean",
@@ -51,6 +54,7 @@ PLANTS = (
         "BLOCK = 64",
         "BLOCK = 512",
         "blocks become longer, and chains of additions with them",
+        ("*-blocked-*",),
     ),
     Plant(
         "unit/cumsum",
@@ -58,6 +62,7 @@ PLANTS = (
         "sequential(inside[..., :-1, -1])[..., None]",
         "sequential(inside[..., :-1, -1].astype(np.float16))[..., None]",
         "what one block hands to the next passes through float16",
+        ("*-blocked-*",),
     ),
     Plant(
         "unit/variance",
@@ -65,6 +70,7 @@ PLANTS = (
         "squares = squares + distance * (x[..., k] - mean)",
         "squares = squares + distance * distance",
         "both distances are taken from the old mean",
+        ("*-welford-*",),
     ),
     Plant(
         "unit/matmul",

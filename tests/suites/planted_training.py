@@ -58,5 +58,6 @@ PLANTS = (
         "state = optimizers.start([weight.astype(formats.weights) for",
         "state = optimizers.start([weight.astype(formats.values) for",
         "the weights that are trained are stored in the format of the values",
+        ("*/float16",),
     ),
 )

@@ -18,7 +18,7 @@ class Plant(NamedTuple):
     """A mistake in a text file: `before`, which stands there exactly once, becomes `after`.
 
     `suite` is the id of the suite that has to catch it, tier/name; `file` is relative to suites/; `what` says the
-    mistake in one line, as a commit message would.
+    mistake in one line, as a commit message would. `cases` are patterns for the cases that see it, where all take long.
     """
 
     suite: str
@@ -26,6 +26,7 @@ class Plant(NamedTuple):
     before: str
     after: str
     what: str
+    cases: tuple[str, ...] = ()
 
     def put(self, project: Path) -> None:
         """Make the mistake in a project."""
@@ -39,6 +40,7 @@ class RecordedPlant(NamedTuple):
     file: str
     alter: Callable[[npt.NDArray], npt.NDArray]
     what: str
+    cases: tuple[str, ...] = ()
 
     def put(self, project: Path) -> None:
         """Make the mistake in a project."""

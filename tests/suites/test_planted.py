@@ -1,46 +1,40 @@
 """Every shipped suite is green as it is, and red with its own planted mistake: by the real command, in a real project.
 
-A suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. Two
-processes a plant, half a second each, make this the slowest module of the tests: the command itself is what is shown.
+A suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. One
+process a plant, half a second each, and one of every case make this slow: the command itself is what is shown.
 """
 
 import json
-import shutil
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from precreg.suite.load import load
-from tests.e2e.command import ROOT, precreg, repository
+from tests.e2e.command import ROOT, copy_of, precreg
 
 TABLES = sorted(path.stem for path in Path(__file__).parent.glob("planted_*.py"))
 PLANTS = [plant for table in TABLES for plant in import_module(f"tests.suites.{table}").PLANTS]
 CAUGHT_AS = {"out_of_tolerance", "regressed", "non_finite_mismatch", "nondeterministic"}
 
 
-def project_of(suite, folder):
-    """Copy one suite, with every kernel and baseline, into a repository: other suites would only be read in vain."""
-    kept = {"tolerances.yaml", suite.partition("/")[2] + ".yaml"}
-
-    def ignored(_, names):
-        return [name for name in names if name == "__pycache__" or (name.endswith(".yaml") and name not in kept)]
-
-    for part in ("suites", "baselines"):
-        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
-    return repository(folder)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Copy every suite and baseline into a repository; each test leaves it as it was."""
+    return copy_of(ROOT, tmp_path_factory.mktemp("shipped"))
 
 
-def run(project, suite):
-    """Run one suite; return the exit code and the (status, reason) of each case.
+def run(project, *arguments):
+    """Run the command; return the exit code, and (status, reason) of each case by its id.
 
     No bytecode is kept: a plant that leaves the size of a module and the second of its change would not be seen.
     """
-    done = precreg(project, "run", "--suite", suite, "--jobs", "0", PYTHONDONTWRITEBYTECODE="1")
+    done = precreg(project, "run", *arguments, PYTHONDONTWRITEBYTECODE="1")
     assert done.returncode in (0, 1), done.stdout + done.stderr
     results = json.loads((project / "reports" / "record.json").read_text())["results"]
-    assert {f"{result['tier']}/{result['suite']}" for result in results} == {suite}
-    return done.returncode, {(result["verdict"]["status"], result["verdict"]["reason"]) for result in results}
+    return done.returncode, {
+        result["id"]: (result["verdict"]["status"], result["verdict"]["reason"]) for result in results
+    }
 
 
 def test_every_suite_has_a_plant():
@@ -49,13 +43,22 @@ def test_every_suite_has_a_plant():
     assert sorted(planted - shipped) == [], "planted into no suite"
 
 
+def test_every_suite_is_green_as_it_is(project):
+    code, verdicts = run(project, "--jobs", "2")
+    assert (code, {status for status, _ in verdicts.values()}) == (0, {"passed"})
+    assert {id.rpartition("/")[0] for id in verdicts} == {plant.suite for plant in PLANTS}
+
+
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.suite)
-def test_suite_catches_its_planted_mistake(plant, tmp_path):
-    project = project_of(plant.suite, tmp_path)
-    code, verdicts = run(project, plant.suite)
-    assert (code, {status for status, _ in verdicts}) == (0, {"passed"})
+def test_suite_catches_its_planted_mistake(plant, project):
+    file = project / "suites" / plant.file
+    before = file.read_bytes()
     plant.put(project)
-    code, verdicts = run(project, plant.suite)
+    try:
+        code, verdicts = run(project, "--suite", plant.suite, "--jobs", "0", *plant.cases)
+    finally:
+        file.write_bytes(before)
     assert code == 1
-    assert "error" not in {status for status, _ in verdicts}, "a mistake that crashes shows nothing"
-    assert {reason for status, reason in verdicts if status == "failed"} & CAUGHT_AS, plant.what
+    assert {id.rpartition("/")[0] for id in verdicts} == {plant.suite}
+    assert "error" not in {status for status, _ in verdicts.values()}, "a mistake that crashes shows nothing"
+    assert {reason for status, reason in verdicts.values() if status == "failed"} & CAUGHT_AS, plant.what
