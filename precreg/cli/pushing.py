@@ -45,13 +45,20 @@ def check(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
 
 
 def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, Changed]]:
-    """Yield the commits that bring a change to the project's files, with the changed files."""
-    untouched = True
+    """Yield the commits that bring a change to the project's files, with the changed files.
+
+    The next commit is asked for when the one before may be pushed. So what the remote knows nothing of is compared
+    with that one: the branches of a first push are not all run in full.
+    """
+    untouched, passed = True, ""
     for tip in _tips(root, pushes):
         changed = _changed(root, folder, tip, remote)
+        if changed is None and passed:
+            changed = vcs.brought(root, folder, tip.commit, passed, remote)
         if changed is None or any(map(can_matter, changed)):
             untouched = False
             yield tip, changed
+        passed = tip.commit
     if untouched:
         click.echo("precreg: no case depends on what is pushed", err=True)
 

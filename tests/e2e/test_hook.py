@@ -343,3 +343,19 @@ def test_what_cannot_be_read_as_it_was_committed_is_said_with_the_commit_and_sto
     )
     assert lines[1].startswith("suites/unit/third.yaml:2: error[missing-module]")
     assert lines[3] == f"precreg: the push is stopped ({named}); git push --no-verify goes around this"
+
+
+def test_of_several_branches_that_the_remote_knows_nothing_of_each_is_compared_with_the_one_before(project):
+    installed(project)
+    git(project, "branch", "alike")
+    git(project, "switch", "-q", "-c", "other")
+    (project / "README.md").write_text("Words.\n")
+    change(kernel(project), "x + x", "x + x + 0")
+    commit(project, "one kernel")
+    passed, said = push(project, "origin", "main", "alike", "other")
+    assert passed, said
+    assert [line.partition(" cases before")[0] for line in said.splitlines() if " cases before" in line] == [
+        "precreg: 2 of 2",
+        "precreg: 1 of 2",
+    ]
+    assert at_remote(project, "refs/heads/other") == git(project, "rev-parse", "HEAD")
