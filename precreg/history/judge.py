@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import isfinite
+from statistics import median
 from typing import NamedTuple
 
 from precreg.history import wording
@@ -28,6 +29,9 @@ SETTLED = 12
 FEWEST = 5
 """Noisy runs below which nothing is said."""
 
+NEAREST = 3
+"""Runs of other machines that the first run of a machine is compared with: one outlier does not count."""
+
 
 class Context(NamedTuple):
     """What judging one series needs to know of the history: runs by number, the anchor's runs, and the settings."""
@@ -37,18 +41,36 @@ class Context(NamedTuple):
     settings: Settings
 
 
+class Offset(NamedTuple):
+    """The size that a machine measured at its first run, and the one that others measured about then."""
+
+    own: float
+    others: float
+
+    def applied_to(self, size: float) -> float:
+        """Return a size of others as this machine would measure it; a machine that is better is given no credit."""
+        return size * max(self.own / self.others, 1.0) if self.others else max(size, self.own)
+
+
+class Single(NamedTuple):
+    """One value to hold runs against, if there is one, and the offset of the machine that did not measure it."""
+
+    value: float | None
+    offset: Offset | None
+
+
 class Row(NamedTuple):
     """The measured points that are judged, oldest first, with their sizes, and how.
 
-    `first` is the first point on the fingerprint of the last run, where machines take turns: what a machine was worse
-    by from its first run on is no drift.
+    `offset` is how many times larger the machine of the last run made sizes than others did, where machines take
+    turns: what it was worse by from its first run on is no drift.
     """
 
     metric: str
     points: Sequence[Point]
     sizes: Sequence[float]
     mode: Mode
-    first: Point | None = None
+    offset: Offset | None = None
 
 
 def judge_metric(series: Series, context: Context) -> MetricDrift | None:
@@ -82,10 +104,20 @@ def _row(metric: str, measured: Sequence[Point], context: Context) -> Row:
     alike = comparable(measured, context.runs)
     every = [size(metric, point.value) for point in alike if point.value is not None]
     points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
-    first = alike[0] if len(alike) < len(measured) else None
+    offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
     if repeats(points, context.runs):
-        return Row(metric, points, sizes, Mode.EXACT, first)
-    return Row(metric, points, sizes, Mode.STATISTICAL if len(points) >= LEAST_RUNS else Mode.FEW, first)
+        return Row(metric, points, sizes, Mode.EXACT, offset)
+    return Row(metric, points, sizes, Mode.STATISTICAL if len(points) >= LEAST_RUNS else Mode.FEW, offset)
+
+
+def _offset(metric: str, measured: Sequence[Point], context: Context) -> Offset:
+    """Compare the first run of the last run's machine with the nearest runs of others: what became worse is in both."""
+    sizes = [size(metric, point.value) for point in measured if point.value is not None]
+    prints = [context.runs[point.run].fingerprint for point in measured]
+    first = prints.index(prints[-1])
+    others = [at for at, fingerprint in enumerate(prints) if fingerprint != prints[-1]]
+    nearest = sorted(others, key=lambda at: abs(at - first))[:NEAREST]
+    return Offset(sizes[first], median(sizes[at] for at in nearest))
 
 
 def _state(row: Row, worsenings: Sequence[Worsening], since: int | None, settings: Settings) -> tuple[State, str]:
@@ -115,8 +147,8 @@ def _worsenings(row: Row, measured: Sequence[Point], context: Context) -> tuple[
     """Hold the row against its recent runs, the accepted baseline and the anchor; the latter two are told first."""
     recent = _against_recent(row, context)
     found = (
-        _against_value("baseline", row, row.points[-1].accepted, recent, context),
-        _against_value("anchor", row, _anchor_value(row, measured, context), recent, context),
+        _against_value("baseline", row, Single(row.points[-1].accepted, row.offset), recent, context),
+        _against_value("anchor", row, _at_anchor(row, measured, context), recent, context),
         recent,
     )
     return tuple(worsening for worsening in found if worsening is not None)
@@ -143,46 +175,39 @@ def _last_accepted_loss(row: Row) -> int:
     return start
 
 
-def _anchor_value(row: Row, measured: Sequence[Point], context: Context) -> float | None:
+def _at_anchor(row: Row, measured: Sequence[Point], context: Context) -> Single:
     """Return what the anchor's runs measured, on the last run's machine if they can: the middle, of two the worse."""
     machine = context.runs[row.points[-1].run].fingerprint
     of_anchor = [point for point in measured if point.run in context.anchors]
     alike = [point for point in of_anchor if context.runs[point.run].fingerprint == machine]
     values = [point.value for point in alike or of_anchor if point.value is not None]
-    return sorted(values, key=lambda found: size(row.metric, found))[len(values) // 2] if values else None
+    middle = sorted(values, key=lambda found: size(row.metric, found))[len(values) // 2] if values else None
+    return Single(middle, None if alike else row.offset)
 
 
 def _against_value(
-    against: Against, row: Row, single: float | None, recent: Worsening | None, context: Context
+    against: Against, row: Row, single: Single, recent: Worsening | None, context: Context
 ) -> Worsening | None:
     """Hold the latest runs against one value. Among noise, what is known of the recent runs says best since when."""
-    if single is None:
+    if single.value is None:
         return None
-    before = size(row.metric, single)
+    before = size(row.metric, single.value)
     held_for = _accepted_for(row) if against == "baseline" else len(row.sizes)
-    now = _worse_now(row, _with_offset(row, before), held_for, context.settings)
+    reachable = before if single.offset is None else single.offset.applied_to(before)
+    now = _worse_now(row, reachable, held_for, context.settings)
     if now is None:
         return None
     limit = before * least_ratio(row.metric, context.settings.materiality)
     exact = row.mode is Mode.EXACT
     at = _first_of_the_worse(row.sizes if exact else calmed(row.sizes), limit)
     change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
-    return _worsening(against, row, Found("level", at, before, now), single, change)
+    return _worsening(against, row, Found("level", at, before, now), single.value, change)
 
 
 def _accepted_for(row: Row) -> int:
     """Count the latest runs that were judged by the value accepted now."""
     accepted = [point.accepted for point in row.points]
     return next(len(list(same)) for _, same in groupby(reversed(accepted)))
-
-
-def _with_offset(row: Row, before: float) -> float:
-    """Return a size as the machine of the last run would have it, by what its first run was worse than accepted."""
-    if row.first is None or row.first.value is None:
-        return before
-    own = size(row.metric, row.first.value)
-    accepted = 0.0 if row.first.accepted is None else size(row.metric, row.first.accepted)
-    return before * max(own / accepted, 1.0) if accepted else max(before, own)
 
 
 def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:

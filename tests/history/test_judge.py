@@ -199,6 +199,25 @@ def test_a_machine_that_was_worse_from_its_first_run_on_hides_no_drift():
     assert drifts(offset, gained, among=among)
 
 
+@pytest.mark.parametrize("factor", [1, 1.2])
+def test_a_machine_that_came_after_a_loss_hides_it_not(factor):
+    among = runs(
+        30, fingerprint={number: f"f{number % 2}" for number in range(13, 31)} | dict.fromkeys(range(1, 13), "f0")
+    )
+    lost = [LEVEL] * 10 + [2 * LEVEL] * 20
+    values = [value * (factor if one.fingerprint == "f1" else 1) for value, one in zip(lost, among, strict=True)]
+    assert all(drifts(values[:count], LEVEL, among=among[:count]) for count in range(15, 31))
+
+
+def test_an_outlier_beside_the_first_run_of_a_machine_makes_no_drift():
+    among = runs(
+        30, fingerprint={number: f"f{number % 2}" for number in range(13, 31)} | dict.fromkeys(range(1, 13), "f0")
+    )
+    values = [LEVEL * (1.2 if one.fingerprint == "f1" else 1) for one in among]
+    values[11] *= 10
+    assert all(not drifts(values[:count], LEVEL, among=among[:count]) for count in range(15, 31))
+
+
 def test_the_anchor_of_a_machine_that_takes_turns_is_its_own():
     among = runs(40, fingerprint={number: f"f{number % 2}" for number in range(1, 41)})
     values = [LEVEL * (1.5 if number % 2 == 0 else 1) for number in range(1, 41)]
