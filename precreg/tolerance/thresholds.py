@@ -110,7 +110,8 @@ def _limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...])
 
 
 def _refuse(expected: str, path: tuple[str, ...], value: Any, more: str = "") -> NoReturn:
-    came = f"{shown('.'.join(path)) or VARIABLE}={_as_json(value)}"
+    name = json.dumps(".".join(path))[1:-1]  # a key may have any character, a line's end among them
+    came = f"{shown(name) or VARIABLE}={_as_json(value)}"
     raise UserError("bad-thresholds", f"expected {expected} but got {came}{more}", file=VARIABLE)
 
 

@@ -178,6 +178,7 @@ def test_what_replaces_a_bound_is_no_matter_for_a_warning():
         ('{"rtol": ' + "9" * 5000 + "}", None, "4300"),
         ('{"rtol": -1}', None, "rtol=-1"),
         ('{"rtol": "1e-3"}', None, 'rtol="1e-3"'),
+        (r'{"\u0000x\n": 1}', None, r"got \u0000x\n=1"),
         ('{"match_ratio": 1.5}', None, "expected a share from 0 to 1 but got match_ratio=1.5"),
         ('{"rtol": true}', None, "rtol=true"),
         ('{"rtol": null}', None, "rtol=null"),
