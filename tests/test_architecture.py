@@ -14,7 +14,7 @@ LEVELS = (
     ("errors",),
     ("types",),
     ("records",),
-    ("arith", "arrayfile", "kinds", "paths", "writing", "ci", "yaml_source"),
+    ("arith", "arrayfile", "garbage", "kinds", "paths", "writing", "ci", "yaml_source"),
     ("inputs", "prepush"),
     ("measure",),
     ("tolerance",),

@@ -11,6 +11,7 @@ import msgspec
 
 from precreg.baseline.text import parse
 from precreg.errors import UserError
+from precreg.garbage import without_search
 from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry, is_handwritten
 
 FOLDER = "baselines"
@@ -163,5 +164,6 @@ class Baselines:
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)
         if key not in self._suites:
-            self._suites[key] = read_suite(self._project, environment, suite)
+            with without_search():
+                self._suites[key] = read_suite(self._project, environment, suite)
         return self._suites[key]

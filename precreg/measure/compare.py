@@ -71,8 +71,9 @@ def _largest(errors: Errors, k: int) -> Array:
     if k <= 0 or errors.ordered.size == 0:
         return np.empty(0, np.intp)
     bound = errors.ordered[-k:][0]
-    places = ((errors.absolute >= bound) & (errors.absolute > 0)).nonzero()[0]
-    return places[(-errors.absolute[places]).argsort(kind="stable")[:k]]
+    places: Array = ((errors.absolute >= bound) & (errors.absolute > 0)).nonzero()[0]
+    largest: Array = places[(-errors.absolute[places]).argsort(kind="stable")[:k]]
+    return largest
 
 
 def _positions(index: Array, actual: Array, reference: Array) -> Positions | None:
@@ -87,8 +88,8 @@ def _scalars(values: Array) -> list[Scalar]:
         return [int(value) for value in values.tolist()]
     if values.dtype.kind == "c" or values.dtype.itemsize > 8:
         return [str(value) for value in values]
-    numbers: list[Scalar] = values.astype(np.float64).tolist()
-    return numbers if all(map(isfinite, numbers)) else [n if isfinite(n) else repr(n) for n in numbers]
+    numbers: list[float] = values.astype(np.float64).tolist()
+    return [*numbers] if all(map(isfinite, numbers)) else [n if isfinite(n) else repr(n) for n in numbers]
 
 
 def _heat(absolute: Array, finite: Array, shape: tuple[int, ...]) -> list[float] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precreg.errors import UserError
+from precreg.garbage import without_search
 
 if TYPE_CHECKING:
     from precreg.handwritten import Check
@@ -86,9 +87,10 @@ class Projects:
         from precreg.suite.expand import expand
         from precreg.suite.load import read_suite, require_own_name
 
-        suite = read_suite(path, project, self.foundation(project))
-        require_own_name(suite, self._first.setdefault(project, {}))
-        return expand(suite, project)
+        with without_search():
+            suite = read_suite(path, project, self.foundation(project))
+            require_own_name(suite, self._first.setdefault(project, {}))
+            return expand(suite, project)
 
     def _suites(self, project: Path) -> dict[str, str]:
         """Return where each suite of a project stands, by tier/suite; nothing while they cannot all be read."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from os.path import relpath
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precreg.errors import UserError
+from precreg.garbage import without_search
 from precreg.pytest_plugin.projects import Projects
 
 if TYPE_CHECKING:
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 DIED = "???"
 """The phase in which pytest-xdist reports the test that a worker process died of."""
-
-
-@contextmanager
-def _without_search_for_garbage() -> Iterator[None]:
-    """Make many objects that have no cycles, and are all gone afterwards, without a search through them."""
-    searching = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searching:
-            gc.enable()
 
 
 class Recorder:
@@ -68,7 +55,7 @@ class Recorder:
             found = self._suite_of(nodeid)
             if found is not None:
                 self._begin(str(found[0]))
-        with _without_search_for_garbage():
+        with without_search():
             for project in self._begun:
                 try:
                     self._finish(Path(project))
