@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.history.drift import Settings, State
-from precreg.history.judge import Context, judge_metric
+from precreg.drift.judge import Context, judge_metric
+from precreg.drift.record import Settings, State
 from precreg.history.series import Point, Run, Series
 
 RUNS = 60

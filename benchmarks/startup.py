@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
-from precreg.suite.remembered import INDEX
-from precreg.suite.remembering import SETTLED_NS
+from precreg.dependency.remembered import INDEX
+from precreg.dependency.remembering import SETTLED_NS
 from precreg.writing import make_scratch_folder
 
 ROOT = Path(__file__).parents[1]

@@ -7,11 +7,11 @@ import pytest
 
 from precreg.cli.drift import command
 from precreg.cli.history_place import DEFAULT
-from precreg.history import changes, detect, judge, recent, sizes
-from precreg.history.drift import Against, Settings, State, exit_code
-from precreg.history.monitor import BIAS_SHARE
+from precreg.drift import changes, detect, judge, recent, sizes
+from precreg.drift.monitor import BIAS_SHARE
+from precreg.drift.record import Against, Settings, State, exit_code
+from tests.drift.test_study import study
 from tests.e2e.command import change, git, precreg, repository, with_suite
-from tests.history.test_study import study
 from tests.test_docs import matches, names, sections, table
 
 PAGE = (Path(__file__).parent.parent / "docs" / "drift.md").read_text()

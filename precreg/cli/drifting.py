@@ -14,10 +14,10 @@ from precreg import __version__
 from precreg.cli.history_place import open_project_history
 from precreg.cli.options import DriftOptions
 from precreg.cli.selecting import reports_folder
+from precreg.drift.monitor import find_anchor, judge
+from precreg.drift.record import DRIFT_SCHEMA, Anchor, DriftRecord, Settings, exit_code
 from precreg.errors import UserError
 from precreg.execute.failure import encodable
-from precreg.history.drift import DRIFT_SCHEMA, Anchor, DriftRecord, Settings, exit_code
-from precreg.history.monitor import find_anchor, judge
 from precreg.report.drift import terminal
 from precreg.report.drift.files import write_drift_reports
 from precreg.report.files import make_folder

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg import vcs
+from precreg.dependency.relevant import can_matter
+from precreg.dependency.remembered import nothing_touched
 from precreg.errors import UserError
 from precreg.prepush.pushes import Push, Tip, tips
-from precreg.suite.relevant import can_matter
-from precreg.suite.remembered import nothing_touched
 
 if TYPE_CHECKING:
     from precreg.cli.options import RunOptions
@@ -133,8 +133,8 @@ def _some(files: list[str]) -> str:
 def _run(
     project: Path, changed: Changed, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
 ) -> int:
-    from precreg.suite.dependencies import touched
-    from precreg.suite.remembering import load_and_remember
+    from precreg.dependency.files import touched
+    from precreg.dependency.remembering import load_and_remember
 
     try:
         cases = load_and_remember(project)

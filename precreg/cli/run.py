@@ -13,7 +13,7 @@ import click
 from precreg.ci import in_ci
 from precreg.cli.options import Asked, RunOptions
 from precreg.cli.selecting import find_project, parse_shard, selected, selection_options
-from precreg.suite.remembered import nothing_touched
+from precreg.dependency.remembered import nothing_touched
 from precreg.vcs import changed_files
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _read(project: Path, asked: Asked, changed: Set[str]) -> list[Case] | None:
     """Return all cases of the project, or None where none that is asked for depends on what changed."""
     if not asked.suites and not asked.tags and nothing_touched(project, changed):  # the names may be misspelled
         return None
-    from precreg.suite.remembering import load_and_remember
+    from precreg.dependency.remembering import load_and_remember
 
     every = load_and_remember(project)
     return every if selected(project, every, asked, changed) else None

@@ -66,7 +66,7 @@ def selected(project: Path, every: list[Case], asked: Asked, changed: Set[str] |
 
     `changed` are the files that changed since the revision asked for; without them git is asked.
     """
-    from precreg.suite.dependencies import touched
+    from precreg.dependency.files import touched
     from precreg.suite.select import Selection, select
     from precreg.vcs import changed_files
 

@@ -1,1 +1,1 @@
-"""Runs over time: where they are kept, and whether a metric drifts."""
+"""Runs over time: where they are kept."""

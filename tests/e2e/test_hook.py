@@ -5,8 +5,8 @@ import signal
 import subprocess
 import time
 
-from precreg.suite.remembered import INDEX
-from precreg.suite.remembering import SETTLED_NS
+from precreg.dependency.remembered import INDEX
+from precreg.dependency.remembering import SETTLED_NS
 from tests.e2e.command import change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,

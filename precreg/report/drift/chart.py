@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import log10
 from typing import NamedTuple
 
-from precreg.history.drift import DriftRecord, MetricDrift
+from precreg.drift.record import DriftRecord, MetricDrift
 from precreg.history.series import Run
 from precreg.report.numbers import apart
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from precreg.history.drift import DriftRecord, MetricDrift, OutputDrift, State
+from precreg.drift.record import DriftRecord, MetricDrift, OutputDrift, State
 from precreg.report.numbers import apart, figure
 
 LABELS: dict[State, str] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from precreg.history.drift import DriftRecord
+from precreg.drift.record import DriftRecord
 from precreg.report.drift import html, junit, markdown
 from precreg.report.files import make_folder
 from precreg.report.junit import Dialect

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from precreg.history.drift import DriftRecord, OutputDrift, State
+from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import plain
 from precreg.report.drift import chart, describe
 from precreg.report.drift.chart import Chart

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from precreg.history.drift import DriftRecord, OutputDrift, State
+from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import plain
 from precreg.report.drift import describe
 from precreg.report.junit import Dialect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from precreg.history.drift import DriftRecord, OutputDrift, State
+from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import some
 from precreg.report.drift import describe
 from precreg.report.markdown import code, escaped

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click import style
 
-from precreg.history.drift import DriftRecord, OutputDrift, State
+from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import plain, some
 from precreg.report.drift import describe
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from precreg.report.drift import html
 from precreg.report.drift.chart import HEIGHT, WIDTH, draw
-from tests.history.drawn import FACTS, run, series
+from tests.drift.drawn import FACTS, run, series
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 from tests.report.test_html import HOSTILE
 

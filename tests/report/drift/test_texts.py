@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from precreg.history.drift import DriftRecord
+from precreg.drift.record import DriftRecord
 from precreg.report.drift import markdown, terminal
 from precreg.report.drift.files import write_drift_reports
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured

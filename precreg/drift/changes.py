@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 
-from precreg.history.drift import Change
+from precreg.drift.record import Change
 from precreg.history.series import Point, Run
 
 FLICKERS = 3

@@ -8,9 +8,9 @@ from math import copysign, expm1, inf
 from statistics import median
 from typing import NamedTuple
 
-from precreg.history import detect
-from precreg.history.drift import Kind, Settings
-from precreg.history.sizes import HIGHEST, Axis, axis_of
+from precreg.drift import detect
+from precreg.drift.record import Kind, Settings
+from precreg.drift.sizes import HIGHEST, Axis, axis_of
 
 LATEST = 5
 """Noisy runs of which the median is the present level; more where a change must last for more than half of them."""

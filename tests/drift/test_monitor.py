@@ -2,11 +2,11 @@
 
 import pytest
 
+from precreg.drift.monitor import MOST_STEADY_DRAWN, find_anchor, judge
+from precreg.drift.record import Anchor, Mode, Settings, State, exit_code
 from precreg.errors import UserError
-from precreg.history.drift import Anchor, Mode, Settings, State, exit_code
-from precreg.history.monitor import MOST_STEADY_DRAWN, find_anchor, judge
 from precreg.history.series import Point, Series
-from tests.history.drawn import run, runs, series
+from tests.drift.drawn import run, runs, series
 
 
 def found(*histories, count=20, anchor=None, **settings):

@@ -1,6 +1,6 @@
 import pytest
 
-from precreg.suite.relevant import can_matter
+from precreg.dependency.relevant import can_matter
 
 
 @pytest.mark.parametrize("path", ["README.md", "suites/unit/NOTES.RST", "a/b.adoc", ".gitlab-ci.yml", ".ci/run.py"])

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from precreg.drift import wording
+from precreg.drift.judge import Context, judge_metric
+from precreg.drift.record import Anchor, MetricDrift, OutputDrift, Settings, State
+from precreg.drift.sizes import JUDGED, size
 from precreg.errors import UserError
-from precreg.history import wording
-from precreg.history.drift import Anchor, MetricDrift, OutputDrift, Settings, State
-from precreg.history.judge import Context, judge_metric
 from precreg.history.series import Run, Series
-from precreg.history.sizes import JUDGED, size
 
 BIAS_SHARE = 0.1
 """A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""

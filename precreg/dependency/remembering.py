@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from time import time_ns
 
-from precreg.suite.dependencies import dependencies, packages, paths, paths_in
+from precreg.dependency.files import dependencies, packages, paths, paths_in
+from precreg.dependency.packages import origin
+from precreg.dependency.remembered import INDEX, Signature, conditions, identity, signature
 from precreg.suite.expand import expand
 from precreg.suite.load import Suite, load
-from precreg.suite.packages import origin
 from precreg.suite.recorded import folders_searched
-from precreg.suite.remembered import INDEX, Signature, conditions, identity, signature
 from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case
 from precreg.writing import make_scratch_folder, replace_file

@@ -3,7 +3,7 @@ import sys
 import numpy
 import pytest
 
-from precreg.suite.packages import installed_from, origin
+from precreg.dependency.packages import installed_from, origin
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from math import isfinite
 from statistics import median
 from typing import NamedTuple
 
-from precreg.history import wording
-from precreg.history.changes import change_at, comparable, repeats
-from precreg.history.detect import LEAST_RUNS, calmed
-from precreg.history.drift import Against, Change, MetricDrift, Mode, Settings, State, Worsening
-from precreg.history.recent import Found, latest_runs, level, noise_beyond, worse_than_before
+from precreg.drift import wording
+from precreg.drift.changes import change_at, comparable, repeats
+from precreg.drift.detect import LEAST_RUNS, calmed
+from precreg.drift.recent import Found, latest_runs, level, noise_beyond, worse_than_before
+from precreg.drift.record import Against, Change, MetricDrift, Mode, Settings, State, Worsening
+from precreg.drift.sizes import least_ratio, ratio, size, value
 from precreg.history.series import Point, Run, Series
-from precreg.history.sizes import least_ratio, ratio, size, value
 
 FEW_FACTOR = 2.0
 """Held against one value, the last noisy runs must all be so many times larger where their median does not count."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history import detect
+from precreg.drift import detect
 
 NUMBERS = st.lists(st.integers(-50, 50).map(float), min_size=3, max_size=14)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg import __version__
-from precreg.suite.packages import Origin, origin
+from precreg.dependency.packages import Origin, origin
 from precreg.suite.project import yaml_files
 from precreg.writing import WORKING_FOLDER
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history.sizes import GUARD_FACTOR, JUDGED, axis_of, least_ratio, ratio, size, value
+from precreg.drift.sizes import GUARD_FACTOR, JUDGED, axis_of, least_ratio, ratio, size, value
 from precreg.measure.metrics import KEPT
 
 

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.suite.dependencies import dependencies, touched
+from precreg.dependency.files import dependencies, touched
 from precreg.suite.expand import load_cases
 from precreg.types import Computation
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from precreg.suite.relevant import can_matter
+from precreg.dependency.relevant import can_matter
 
 LONGEST_NAME = 255
 

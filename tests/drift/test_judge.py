@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history.drift import Mode, State
+from precreg.drift.record import Mode, State
 from precreg.measure.metrics import METRICS
-from tests.history.drawn import FACTS, drifts, first_alarm, judged, run, runs
+from tests.drift.drawn import FACTS, drifts, first_alarm, judged, run, runs
 
 LEVEL = 0.01
 
@@ -264,7 +264,7 @@ def test_maxima_and_bias_are_guards(metric):
 
 
 def test_every_metric_that_is_judged_is_measured():
-    from precreg.history.sizes import JUDGED
+    from precreg.drift.sizes import JUDGED
 
     assert set(JUDGED) <= set(METRICS)
 

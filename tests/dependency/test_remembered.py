@@ -11,13 +11,13 @@ import time
 
 import pytest
 
+from precreg.dependency import files, imports, packages
+from precreg.dependency.files import touched
+from precreg.dependency.remembered import INDEX, THRESHOLDS, nothing_touched
+from precreg.dependency.remembering import SETTLED_NS, load_and_remember, remember
 from precreg.errors import UserError
-from precreg.suite import dependencies, imports, packages
-from precreg.suite.dependencies import touched
 from precreg.suite.expand import expand, load_cases
 from precreg.suite.load import load
-from precreg.suite.remembered import INDEX, THRESHOLDS, nothing_touched
-from precreg.suite.remembering import SETTLED_NS, load_and_remember, remember
 from precreg.tolerance.thresholds import VARIABLE
 from tests.e2e.command import ROOT, git, repository
 
@@ -98,7 +98,7 @@ def _a_path_of_its_own(monkeypatch):
 
 def forget():
     """Begin as a new process would."""
-    for cached in (dependencies._modules, dependencies._names, imports.needs, packages._looked_up):
+    for cached in (files._modules, files._names, imports.needs, packages._looked_up):
         cached.cache_clear()
     importlib.invalidate_caches()
 
@@ -385,6 +385,7 @@ def test_links_in_a_circle_end(project):
 
 
 def test_asking_it_imports_nothing_that_reads_suites():
-    code = "import sys, precreg.suite.remembered\nprint({'yaml', 'msgspec', 'numpy', 'git', 'ast'} & set(sys.modules))"
+    heavy = {"yaml", "msgspec", "numpy", "git", "ast"}
+    code = f"import sys, precreg.dependency.remembered\nprint({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"

@@ -1,7 +1,7 @@
 """Histories of one metric, drawn for the tests of the drift monitor."""
 
-from precreg.history.drift import Settings, State
-from precreg.history.judge import Context, judge_metric
+from precreg.drift.judge import Context, judge_metric
+from precreg.drift.record import Settings, State
 from precreg.history.series import Point, Run, Series
 
 FACTS = {"python": "3.11.9", "numpy": "2.4.5", "cpu": "Xeon"}

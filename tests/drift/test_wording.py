@@ -2,9 +2,9 @@
 
 import pytest
 
-from precreg.history import wording
-from precreg.history.drift import Change, Worsening
-from precreg.history.recent import Found
+from precreg.drift import wording
+from precreg.drift.recent import Found
+from precreg.drift.record import Change, Worsening
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf
 
-from precreg.history.drift import Against, Change, Worsening
-from precreg.history.recent import Found
-from precreg.history.sizes import ratio
+from precreg.drift.recent import Found
+from precreg.drift.record import Against, Change, Worsening
+from precreg.drift.sizes import ratio
 from precreg.measure.metrics import METRICS
 
 _THAN: dict[Against, str] = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from precreg.history.changes import change_at, comparable, repeats
-from precreg.history.drift import Change
-from tests.history.drawn import FACTS, run, runs, series
+from precreg.drift.changes import change_at, comparable, repeats
+from precreg.drift.record import Change
+from tests.drift.drawn import FACTS, run, runs, series
 
 
 def of(prints):

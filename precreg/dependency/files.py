@@ -15,9 +15,9 @@ from os.path import isfile, normpath, realpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from precreg.suite.imports import Imported, needs
+from precreg.dependency.imports import Imported, needs
+from precreg.dependency.packages import installed_from
 from precreg.suite.modules import possible_files, search_path
-from precreg.suite.packages import installed_from
 from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case
 

@@ -1,0 +1,1 @@
+"""Whether a metric drifts: series of figures judged exactly or by statistics."""
