@@ -17,7 +17,7 @@ types: .venv/.installed-dev
 	$(BIN)/mypy
 
 unit: .venv/.installed-dev
-	$(BIN)/pytest tests --ignore=tests/browser --ignore=tests/pipeline --ignore=tests/postgresql
+	$(BIN)/pytest -n 2 tests --ignore=tests/browser --ignore=tests/pipeline --ignore=tests/postgresql
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
 browser: .venv/.installed-dev
