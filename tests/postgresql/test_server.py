@@ -122,6 +122,37 @@ def test_the_commands_take_a_server(tmp_path, new_place):
     assert shown.stdout.endswith("1 run\n")
 
 
+def test_drift_is_told_from_a_server_as_from_a_file(tmp_path, new_place):
+    project = repository(with_suite(tmp_path, DRIFTING, KERNEL))
+    at = {"PRECREG_HISTORY": new_place()}
+    for factor in ("1.0001", "1.0001", "1.001", "1.001"):
+        (project / "suites/unit/k.py").write_text(KERNEL.replace("1.0001", factor))
+        precreg(project, "run", "--jobs", "0")
+        assert precreg(project, "history", "add", "--create", "reports", **at).returncode == 0
+    assert precreg(project, "drift").returncode == 2, "there is no file"
+    told = precreg(project, "drift", "--anchor", "1", **at)
+    assert told.returncode == 1, told.stdout + told.stderr
+    assert "DRIFT      unit/s/default" in told.stdout
+    assert precreg(project, "history", "export", "h.jsonl", **at).returncode == 0
+    assert precreg(project, "history", "import", "--create", "h.jsonl").returncode == 0
+    assert precreg(project, "drift", "--anchor", "1").stdout == told.stdout
+
+
+KERNEL = """\
+def scaled(x):
+    return x * x.dtype.type(1.0001)
+
+
+def same(x):
+    return x
+"""
+DRIFTING = """\
+suite: s
+subject: k:scaled
+reference: k:same
+inputs: {x: {shape: [64], dtype: float32, normal: {mean: 0, std: 1}}}
+tolerance: {rtol: 1}
+"""
 SUITE = """\
 suite: s
 subject: k:same
