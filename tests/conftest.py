@@ -2,10 +2,17 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure():
+    """Let interrupts interrupt: a shell that starts this in the background has them ignored, and children inherit it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

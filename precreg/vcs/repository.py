@@ -84,6 +84,6 @@ def _repository(project: Path) -> Repo | None:
     except ImportError:  # GitPython raises this where the command git is not installed
         return None
     try:
-        return Repo(project, search_parent_directories=True)
+        return Repo(project, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError):
         return None

@@ -38,6 +38,14 @@ def test_state_sees_a_dirty_tree_and_a_detached_head(repository):
     assert (state.branch, state.dirty) == ("", True)
 
 
+def test_a_folders_name_is_no_variable(repository, monkeypatch, recwarn):
+    monkeypatch.setenv("HERE", "elsewhere")
+    folder = repository / "cost in $HERE"
+    (folder / "suites").mkdir(parents=True)
+    assert vcs.state(folder).commit == git(repository, "rev-parse", "HEAD")
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 def test_no_repository_and_no_commit_give_no_state(tmp_path):
     assert vcs.state(tmp_path) is None
     assert vcs.author(tmp_path) == ""
