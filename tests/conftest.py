@@ -10,7 +10,7 @@ import pytest
 
 
 def pytest_configure():
-    """Let interrupts interrupt: a shell that starts this in the background has them ignored, and children inherit it."""
+    """Let interrupts interrupt: where a shell starts this in the background, it and its children ignore them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
