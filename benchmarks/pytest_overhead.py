@@ -79,8 +79,8 @@ def project(folder: Path, kind: str, cases: int) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a shell that is not CI."""
-    return {name: value for name, value in os.environ.items() if name != "CI"}
+    """Return the environment of a shell that is not CI, and keeps bytecode: to compile modules anew is all noise."""
+    return {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONDONTWRITEBYTECODE")}
 
 
 def pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
