@@ -17,7 +17,6 @@ from precreg.cli.selecting import reports_folder
 from precreg.drift.monitor import find_anchor, judge
 from precreg.drift.record import DRIFT_SCHEMA, Anchor, DriftRecord, Settings, exit_code
 from precreg.errors import UserError
-from precreg.execute.failure import encodable
 from precreg.report.drift import terminal
 from precreg.report.drift.files import write_drift_reports
 from precreg.report.files import make_folder
@@ -59,7 +58,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
     return DriftRecord(
         schema=DRIFT_SCHEMA,
         precreg=__version__,
-        project=encodable(project.name),
+        project=history.project,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment,
         settings=settings,

@@ -31,12 +31,10 @@ def command() -> None:
 @click.pass_obj
 def add(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
     """Keep a run. RUN is a record.json or a folder that has one; several are the shards of one run."""
-    from precreg.report.record import merge, read, require_every_shard
+    from precreg.report.record import read_run
 
     project = find_project(given)
-    records = [read(run / "record.json" if run.is_dir() else run) for run in runs]
-    require_every_shard(records)
-    record = merge(records)
+    record = read_run(runs)
     with open_project_history(project, place, create=create) as history:
         number = history.add(record)
     click.echo("nothing added: the history has this run already" if number is None else f"added as run {number}")
@@ -58,6 +56,8 @@ def list_(given: Path | None, /, environment: str | None, place: str | None) -> 
 
 
 def _listed(runs: Iterable[Run]) -> Iterator[str]:
+    from precreg.history.series import changed_facts
+
     before: dict[str, Run] = {}
     for run in runs:
         commit = f"{run.commit[:8] or 'no commit'}{' and changes' if run.dirty else ''}"
@@ -65,14 +65,9 @@ def _listed(runs: Iterable[Run]) -> Iterator[str]:
         yield f"{run.number:>5}  {run.started}  {run.environment}  {place}, exit code {run.exit_code}"
         last = before.get(run.environment)
         if last is not None and last.fingerprint != run.fingerprint:
-            yield f"{'':7}another environment than run {last.number}: {'; '.join(_changed(last.facts, run.facts))}"
+            changed = (f"{name} {was} -> {now}" for name, was, now in sorted(changed_facts(last, run)))
+            yield f"{'':7}another environment than run {last.number}: {'; '.join(changed)}"
         before[run.environment] = run
-
-
-def _changed(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name):
-            yield f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
 
 
 @command.command("export")

@@ -12,7 +12,7 @@ from precreg.errors import UserError
 from precreg.report import terminal
 from precreg.report.files import write_reports
 from precreg.report.junit import Dialect
-from precreg.report.record import merge, read, require_every_shard
+from precreg.report.record import read_run
 
 
 @click.command("report")
@@ -28,9 +28,7 @@ def command(
 
     The exit code is that of the merged run.
     """
-    records = [read(run / "record.json" if run.is_dir() else run) for run in runs]
-    require_every_shard(records)
-    record = merge(records)
+    record = read_run(runs)
     written = write_reports(record, output or _folder(given), junit_dialect)
     click.echo(terminal.render(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
     sys.exit(record.exit_code)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 
 from precreg.drift.record import Change
-from precreg.history.series import Point, Run
+from precreg.history.series import Point, Run, changed_facts
 
 FLICKERS = 3
 """So often a value that was left must have come back for a series to count as unsteady, not as changed and reverted."""
@@ -71,6 +71,4 @@ def _facts_changed(good: Run, bad: Run) -> tuple[str, ...]:
     """List the facts of the environment that differ, where its fingerprint does."""
     if good.fingerprint == bad.fingerprint:
         return ()
-    names = [*good.facts, *(name for name in bad.facts if name not in good.facts)]
-    changed = [name for name in names if good.facts.get(name) != bad.facts.get(name)]
-    return tuple(f"{name} {good.facts.get(name, 'none')} -> {bad.facts.get(name, 'none')}" for name in changed)
+    return tuple(f"{name} {was} -> {now}" for name, was, now in changed_facts(good, bad))

@@ -25,6 +25,13 @@ class Run(Struct, frozen=True):
     exit_code: int
 
 
+def changed_facts(before: Run, after: Run) -> list[tuple[str, str, str]]:
+    """List the facts of the environment that differ between two runs: name, before, after; `none` for one without."""
+    names = dict.fromkeys([*before.facts, *after.facts])
+    facts = [(name, before.facts.get(name, "none"), after.facts.get(name, "none")) for name in names]
+    return [fact for fact in facts if fact[1] != fact[2]]
+
+
 class Point(Struct, frozen=True):
     """A metric at one run, as mean over the seeds; None where the case gave none: it failed, or it is undefined.
 

@@ -76,7 +76,7 @@ class History:
     """The runs of one project. Environments are never mixed: a run is compared with those of its own label alone."""
 
     def __init__(self, opened: Database, project: str) -> None:
-        self._database, self._project = opened, project
+        self._database, self.project = opened, project
         self._held: Connection | None = None
 
     def __enter__(self) -> History:
@@ -91,8 +91,8 @@ class History:
         Raises:
             UserError: other-project, unreadable-record (a start that is no time), locked, not-writable.
         """
-        if record.project != self._project:
-            message = f"expected a run of {self._project} but got project={record.project}"
+        if record.project != self.project:
+            message = f"expected a run of {self.project} but got project={record.project}"
             raise UserError("other-project", message, file=self._database.shown)
         kept = states(record)
         run = new_run(record, kept)
@@ -135,7 +135,7 @@ class History:
     def export(self) -> Iterator[bytes]:
         """Yield the history as lines of JSON, read from one state of it; iterate to the end, or close."""
         with self._reading() as connection:
-            yield from exported(connection, self._project)
+            yield from exported(connection, self.project)
 
     def import_lines(self, lines: Iterable[bytes], shown: str) -> int:
         """Add the runs of an export that are not here yet, all or none, and return how many.
@@ -146,8 +146,8 @@ class History:
             UserError: unreadable-history, future-schema, other-project, locked, not-writable.
         """
         export = Export(lines, shown)
-        if export.header.project != self._project:
-            message = f"expected an export of {self._project} but got project={export.header.project}"
+        if export.header.project != self.project:
+            message = f"expected an export of {self.project} but got project={export.header.project}"
             raise UserError("other-project", message, file=shown)
         with self._database.writing() as connection:
             return unite(connection, export)

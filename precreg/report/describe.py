@@ -131,7 +131,12 @@ def table(rows: Sequence[FindingRow], most: int = 12) -> list[str]:
     if not rows:
         return []
     names = [name for name in FindingRow._fields if any(getattr(row, name) for row in rows)]
-    cells = [names, *([getattr(row, name) for name in names] for row in rows[:most])]
+    return in_columns(names, [[getattr(row, name) for name in names] for row in rows], most)
+
+
+def in_columns(names: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Set rows of cells in columns under their names; rows beyond the most are counted."""
+    cells = [names, *rows[:most]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
     return lines if len(rows) <= most else [*lines, f"and {len(rows) - most} more"]
@@ -158,11 +163,11 @@ def exit_sentence(record: RunRecord) -> str:
     failed = _with_status(record, Status.FAILED)
     unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
     if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
-        return f"{_cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than what was accepted"
+        return f"{cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than what was accepted"
     if failed:
-        return f"{_cases(len(failed))} failed: {_reasons(failed)}"
+        return f"{cases(len(failed))} failed: {_reasons(failed)}"
     if unjudged:
-        return f"{_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}"
+        return f"{cases(len(unjudged))} could not be judged: {_reasons(unjudged)}"
     return _harmless(record)
 
 
@@ -170,8 +175,8 @@ def _harmless(record: RunRecord) -> str:
     """Say what exit code 0 rests on: it is no praise where nothing was judged."""
     skipped = len(_with_status(record, Status.SKIPPED))
     if skipped == len(record.results):
-        return f"nothing was judged: {_cases(skipped)} skipped" if skipped else "there was no case to judge"
-    also = f"; {_cases(skipped)} skipped" if skipped else ""
+        return f"nothing was judged: {cases(skipped)} skipped" if skipped else "there was no case to judge"
+    also = f"; {cases(skipped)} skipped" if skipped else ""
     return f"nothing is worse than what was accepted{also}"
 
 
@@ -179,7 +184,8 @@ def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:
     return [result for result in record.results if result.verdict.status in statuses]
 
 
-def _cases(number: int) -> str:
+def cases(number: int) -> str:
+    """Count cases."""
     return f"{number} case" if number == 1 else f"{number} cases"
 
 

@@ -30,13 +30,25 @@ def render(record: RunRecord, dialect: Dialect) -> str:
         for tier in TIERS
         if any(case.tier == tier for case in cases)
     ]
-    root = ElementTree.Element("testsuites")
-    for total in _TOTALS:
-        root.set(total, str(sum(int(suite.get(total, 0)) for suite in suites)))
-    root.set("time", _seconds(cases))
+    return document(suites, time=_seconds(cases))
+
+
+def document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
+    """Write suites as one document, whose root sums up their counts and has the attributes that are given."""
+    totals = {total: str(sum(int(suite.get(total, 0)) for suite in suites)) for total in _TOTALS}
+    root = ElementTree.Element("testsuites", totals | attributes)
     root.extend(suites)
     ElementTree.indent(root, "\t")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def suite_element(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
+    """Make the element of one suite, as both dialects take it."""
+    from junit_xml import TestSuite
+
+    element: ElementTree.Element = TestSuite(name, tests).build_xml_doc()
+    del element.attrib["disabled"]  # not in Jenkins' schema
+    return element
 
 
 def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
@@ -49,11 +61,7 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
 
 
 def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: Dialect) -> ElementTree.Element:
-    from junit_xml import TestSuite
-
-    tests = [_test(case, record, dialect) for case in cases]
-    element: ElementTree.Element = TestSuite(f"precreg.{tier}", tests).build_xml_doc()
-    del element.attrib["disabled"]  # not in Jenkins' schema
+    element = suite_element(f"precreg.{tier}", [_test(case, record, dialect) for case in cases])
     element.set("time", _seconds(cases))
     return element
 

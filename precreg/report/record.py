@@ -85,6 +85,17 @@ def _decoded(data: bytes, kind: type[_T], path: Path) -> _T:
         raise UserError("unreadable-record", f"expected a run record but got: {problem}", file=str(path)) from problem
 
 
+def read_run(paths: Sequence[Path]) -> RunRecord:
+    """Read one run: a record.json, a folder that has one, or the shards of it, every one.
+
+    Raises:
+        UserError: as `read`, `require_every_shard` and `merge`.
+    """
+    records = [read(path / "record.json" if path.is_dir() else path) for path in paths]
+    require_every_shard(records)
+    return merge(records)
+
+
 def require_every_shard(records: Sequence[RunRecord]) -> None:
     """Refuse to take some shards for the whole of what was selected: what is not there was not judged.
 

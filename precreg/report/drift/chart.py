@@ -12,7 +12,7 @@ from math import log10
 from typing import NamedTuple
 
 from precreg.drift.record import DriftRecord, MetricDrift
-from precreg.history.series import Run
+from precreg.history.series import Run, changed_facts
 from precreg.report.numbers import apart
 
 WIDTH, HEIGHT = 720, 220
@@ -146,8 +146,7 @@ def _marks(xs: Sequence[float], runs: Sequence[Run], metric: MetricDrift) -> lis
     marks = []
     for (left, right), (before, after) in zip(pairwise(xs), pairwise(runs), strict=True):
         if before.fingerprint != after.fingerprint:
-            names = sorted(name for name in after.facts if before.facts.get(name) != after.facts[name])
-            facts = ", ".join(f"{name} {before.facts.get(name, 'none')} to {after.facts[name]}" for name in names)
+            facts = ", ".join(f"{name} {was} to {now}" for name, was, now in sorted(changed_facts(before, after)))
             marks.append(
                 Mark("environment", (left + right) / 2, f"environment changed before run {after.number}: {facts}")
             )

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from precreg.drift.record import DriftRecord, MetricDrift, OutputDrift, State
+from precreg.report.describe import cases, in_columns
 from precreg.report.numbers import apart, figure
 
 LABELS: dict[State, str] = {
@@ -56,12 +57,7 @@ def _rows(metric: MetricDrift) -> list[Evidence]:
 
 def table(rows: Sequence[Evidence], most: int = 12) -> list[str]:
     """Set rows in columns under their names; rows beyond the most are counted."""
-    if not rows:
-        return []
-    cells = [Evidence._fields, *rows[:most]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-    return lines if len(rows) <= most else [*lines, f"and {len(rows) - most} more"]
+    return in_columns(Evidence._fields, rows, most) if rows else []
 
 
 def by_case(record: DriftRecord) -> dict[str, list[OutputDrift]]:
@@ -101,15 +97,11 @@ def exit_sentence(record: DriftRecord) -> str:
     states = [found.state for found in record.results]
     drifting = len({found.case for found in record.results if found.state is State.DRIFT})
     if drifting:
-        return f"{_cases(drifting)} {'drifts' if drifting == 1 else 'drift'}"
+        return f"{cases(drifting)} {'drifts' if drifting == 1 else 'drift'}"
     unmeasured = len({found.case for found in record.results if found.state is State.UNMEASURED})
     if unmeasured:
-        return f"{_cases(unmeasured)} could not be judged: no longer measured"
+        return f"{cases(unmeasured)} could not be judged: no longer measured"
     if not {State.STEADY, State.IMPROVED} & set(states):
         return f"nothing could be judged: {counts(record)} in {scope(record)}"
     ways = ", ".join(f"{number} {mode}" for mode, number in record.modes.items())
     return f"nothing drifts; metrics judged: {ways}"
-
-
-def _cases(number: int) -> str:
-    return f"{number} case" if number == 1 else f"{number} cases"

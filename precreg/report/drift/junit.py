@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import plain
 from precreg.report.drift import describe
-from precreg.report.junit import Dialect
+from precreg.report.junit import Dialect, document, suite_element
 from precreg.types import TIERS
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
-
-_TOTALS = ("errors", "failures", "tests")
 
 
 def render(record: DriftRecord, dialect: Dialect) -> str:
@@ -26,16 +23,13 @@ def render(record: DriftRecord, dialect: Dialect) -> str:
     del dialect  # a history knows no file of a case, and nothing else sets the dialects apart
     cases = _without_twins(describe.by_case(record))
     suites = [
-        _suite(tier, {id: outputs for id, outputs in cases.items() if _parts(id)[0] == tier})
+        suite_element(
+            f"precreg.drift.{tier}", [_test(id, outputs) for id, outputs in cases.items() if _parts(id)[0] == tier]
+        )
         for tier in dict.fromkeys([*TIERS, *(_parts(id)[0] for id in cases)])
         if any(_parts(id)[0] == tier for id in cases)
     ]
-    root = ElementTree.Element("testsuites")
-    for total in _TOTALS:
-        root.set(total, str(sum(int(suite.get(total, 0)) for suite in suites)))
-    root.extend(suites)
-    ElementTree.indent(root, "\t")
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return document(suites)
 
 
 def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[OutputDrift]]:
@@ -52,15 +46,6 @@ def _parts(id: str) -> tuple[str, str, str]:
     tier, _, rest = id.partition("/")
     suite, _, name = rest.partition("/")
     return tier, suite, name
-
-
-def _suite(tier: str, cases: dict[str, list[OutputDrift]]) -> ElementTree.Element:
-    from junit_xml import TestSuite
-
-    tests = [_test(id, outputs) for id, outputs in cases.items()]
-    element: ElementTree.Element = TestSuite(f"precreg.drift.{tier}", tests).build_xml_doc()
-    del element.attrib["disabled"]  # not in Jenkins' schema
-    return element
 
 
 def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
