@@ -36,7 +36,13 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
 @click.option("--confirm", type=click.IntRange(1), default=2, show_default=True, help="Runs that a change must last.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Default: that of the newest run.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/drift.")
-@click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option(
+    "--junit-dialect",
+    type=click.Choice(["gitlab", "strict"]),
+    default="gitlab",
+    expose_value=False,
+    help="As of precreg run; here both are the same.",
+)
 @click.pass_obj
 def command(given: Path | None, /, **options: object) -> None:
     """Tell whether metrics drift: against what was accepted, an anchor, and the recent runs of the history.

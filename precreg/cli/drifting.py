@@ -36,7 +36,7 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
     make_folder(folder)
     with open_project_history(project, options.place) as history, history.one_state():
         record = _record(project, history, options)
-    written = write_drift_reports(record, folder, options.junit_dialect)
+    written = write_drift_reports(record, folder)
     click.echo(terminal.render(record, colour=sys.stdout.isatty(), reports=written), nl=False)
     return record.exit_code
 

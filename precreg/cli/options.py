@@ -46,4 +46,3 @@ class DriftOptions(NamedTuple):
     confirm: int
     environment: str | None
     output: Path | None
-    junit_dialect: Literal["gitlab", "strict"]

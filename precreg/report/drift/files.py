@@ -9,11 +9,10 @@ import msgspec
 from precreg.drift.record import DriftRecord
 from precreg.report.drift import html, junit, markdown
 from precreg.report.files import make_folder
-from precreg.report.junit import Dialect
 from precreg.writing import replace_file, writing
 
 
-def write_drift_reports(record: DriftRecord, folder: Path, dialect: Dialect) -> list[Path]:
+def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
     """Write drift.json, junit.xml, report.html and summary.md, each in one step; return their paths.
 
     Raises:
@@ -21,7 +20,7 @@ def write_drift_reports(record: DriftRecord, folder: Path, dialect: Dialect) -> 
     """
     contents = {
         "drift.json": msgspec.json.encode(record) + b"\n",
-        "junit.xml": junit.render(record, dialect).encode(),
+        "junit.xml": junit.render(record).encode(),
         "report.html": html.render(record).encode(),
         "summary.md": markdown.render(record).encode(),
     }

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from precreg.drift.record import DriftRecord, OutputDrift, State
 from precreg.report.describe import plain
 from precreg.report.drift import describe
-from precreg.report.junit import Dialect, document, suite_element
+from precreg.report.junit import document, suite_element
 from precreg.types import TIERS
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
 
 
-def render(record: DriftRecord, dialect: Dialect) -> str:
-    """Write one test suite per tier, its cases sorted by name. The dialects differ in nothing that is known here."""
-    del dialect  # a history knows no file of a case, and nothing else sets the dialects apart
+def render(record: DriftRecord) -> str:
+    """Write one test suite per tier, its cases sorted by name. Both dialects are the same: a history knows no files."""
     cases = _without_twins(describe.by_case(record))
     suites = [
         suite_element(

@@ -13,13 +13,12 @@ from tests.report.test_junit import as_gitlab_reads, valid
 
 
 @pytest.mark.parametrize("record", [everything(), recorded()], ids=["everything", "nothing"])
-@pytest.mark.parametrize("dialect", ["strict", "gitlab"])
-def test_both_dialects_keep_jenkins_schema(record, dialect):
-    assert valid(render(record, dialect))
+def test_it_keeps_jenkins_schema(record):
+    assert valid(render(record))
 
 
 def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
-    seen = {name: rest for name, *rest in as_gitlab_reads(render(everything(), "gitlab"))}
+    seen = {name: rest for name, *rest in as_gitlab_reads(render(everything()))}
     assert {name: status for name, (status, *_) in seen.items()} == {
         "step": "failed",
         "lost": "error",
@@ -35,7 +34,7 @@ def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
 
 
 def test_names_hold_nothing_that_changes_from_day_to_day_and_are_apart_from_those_of_runs():
-    root = ElementTree.fromstring(render(everything(), "strict"))
+    root = ElementTree.fromstring(render(everything()))
     assert [suite.get("name") for suite in root] == [
         "precreg.drift.unit",
         "precreg.drift.integration",
@@ -46,12 +45,12 @@ def test_names_hold_nothing_that_changes_from_day_to_day_and_are_apart_from_thos
 
 
 def test_totals_are_those_of_the_cases():
-    root = ElementTree.fromstring(render(everything(), "strict"))
+    root = ElementTree.fromstring(render(everything()))
     assert [root.get(name) for name in ("tests", "failures", "errors")] == ["5", "1", "1"]
 
 
 def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
-    seen = as_gitlab_reads(render(recorded(steady("a"), stepped("a\x01")), "gitlab"))
+    seen = as_gitlab_reads(render(recorded(steady("a"), stepped("a\x01"))))
     assert [(name, status) for name, status, *_ in seen] == [("a", "failed")]
 
 
@@ -59,4 +58,4 @@ def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
 def test_any_text_gives_xml_that_a_parser_reads(text):
     record = recorded(stepped(text))
     found = replace(record.results[0], output=text, message=text)
-    assert valid(render(replace(record, results=(found,)), "strict"))
+    assert valid(render(replace(record, results=(found,))))

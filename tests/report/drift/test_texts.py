@@ -68,7 +68,7 @@ def test_the_summary_is_a_table_and_text_of_a_record_is_no_markup():
 
 def test_the_files_and_the_record_reads_back(tmp_path):
     record = everything()
-    written = write_drift_reports(record, tmp_path / "drift", "gitlab")
+    written = write_drift_reports(record, tmp_path / "drift")
     assert [path.name for path in written] == ["drift.json", "junit.xml", "report.html", "summary.md"]
     assert msgspec.json.decode(written[0].read_bytes(), type=DriftRecord) == record
     assert (tmp_path / "drift" / ".gitignore").read_text() == "*\n"
