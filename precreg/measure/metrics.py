@@ -15,7 +15,7 @@ Direction = Literal["lower", "higher"]
 class Metric(NamedTuple):
     """One figure of a Comparison: a is the actual value, r the reference.
 
-    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", or "1" (a ratio).
+    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", "dB", "bit", or "1" (a ratio).
     """
 
     name: str
@@ -25,6 +25,14 @@ class Metric(NamedTuple):
     source: str
 
 
+def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
+    """Return P50, P90, P95, P99 and P99.9 of something that is counted by size."""
+    return tuple(
+        Metric(f"p{percent}_{name}", unit, f"{percent}th percentile of {of}, rounded up", "lower", COMMON)
+        for percent in ("50", "90", "95", "99", "99.9")
+    )
+
+
 HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
 ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
 MSPROBE = "Ascend msprobe"
@@ -32,36 +40,54 @@ OPBASE = "cann/opbase experimental_standard.md"
 COMMON = "common statistics"
 OURS = "precreg"
 
+MLU = "Cambricon mlu-ops"
+POLYGRAPHY = "Polygraphy"
+
 _TABLE = (
-    Metric("max_abs_error", "value", "max |a-r|", "lower", HIGHAM),
-    Metric("mean_abs_error", "value", "mean |a-r|", "lower", COMMON),
-    Metric("rms_error", "value", "sqrt(mean (a-r)^2)", "lower", COMMON),
-    Metric("mse", "value^2", "mean (a-r)^2", "lower", COMMON),
-    Metric("bias", "value", "mean (a-r), signed; a bound holds its size", "lower", COMMON),
-    Metric("p50_abs_error", "value", "50th percentile of |a-r|", "lower", COMMON),
-    Metric("p90_abs_error", "value", "90th percentile of |a-r|", "lower", COMMON),
-    Metric("p99_abs_error", "value", "99th percentile of |a-r|", "lower", COMMON),
-    Metric("p99.9_abs_error", "value", "99.9th percentile of |a-r|", "lower", COMMON),
+    Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", HIGHAM),
+    Metric("mean_abs_error", "value", "mean |d|; MAE", "lower", COMMON),
+    Metric("rms_error", "value", "sqrt(mean d^2); RMSE", "lower", COMMON),
+    Metric("mse", "value^2", "mean d^2", "lower", COMMON),
+    Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", COMMON),
+    *_percentiles("abs_error", "value", "|d|"),
     Metric("max_rel_error", "1", "max RE over r != 0", "lower", HIGHAM),
     Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", COMMON),
-    Metric("p50_rel_error", "1", "50th percentile of RE over |r| > 1e-12", "lower", COMMON),
-    Metric("p90_rel_error", "1", "90th percentile of RE over |r| > 1e-12", "lower", COMMON),
-    Metric("p95_rel_error", "1", "95th percentile of RE over |r| > 1e-12", "lower", COMMON),
-    Metric("p99_rel_error", "1", "99th percentile of RE over |r| > 1e-12", "lower", COMMON),
+    *_percentiles("rel_error", "1", "RE over |r| > 1e-12"),
     Metric("share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower", MSPROBE + ", double thousandth"),
     Metric("share_rel_above_1e-4", "1", "share of RE > 1e-4 over r != 0", "lower", MSPROBE + ", double ten-thousandth"),
-    Metric("mere", "1", "mean |a-r| / (|r| + 1e-7)", "lower", OPBASE),
-    Metric("mare", "1", "max |a-r| / (|r| + 1e-7)", "lower", OPBASE),
+    Metric("mere", "1", "mean |d| / (|r| + 1e-7)", "lower", OPBASE),
+    Metric("mare", "1", "max |d| / (|r| + 1e-7)", "lower", OPBASE),
     Metric("max_ulp", "ULP", "max U", "lower", ULP),
     Metric("mean_ulp", "ULP", "mean U", "lower", MSPROBE + ", ULP standard"),
-    Metric("mean_log2_ulp", "log2 ULP", "mean log2(U + 1/4); -2 where every element is exact", "lower", OURS),
+    Metric("mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", OURS),
+    *_percentiles("ulp", "ULP", "U"),
+    Metric("share_above_0.5_ulp", "1", "share of U > 1/2: not correctly rounded", "lower", ULP),
     Metric("share_above_1_ulp", "1", "share of U > 1", "lower", MSPROBE + ", ULP standard"),
+    Metric("share_above_2_ulp", "1", "share of U > 2", "lower", COMMON),
     Metric("share_above_32_ulp", "1", "share of U > 32", "lower", MSPROBE + ", ULP standard"),
     Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", OURS),
     Metric("mean_magnitude", "value", "mean |r|", "lower", COMMON),
+    Metric("max_magnitude", "value", "max |r|", "lower", COMMON),
     Metric("match_ratio", "1", "share of all n that match", "higher", "torch.testing.assert_close, numpy.isclose"),
     Metric("equal_share", "1", "share of all n that are bit-identical", "higher", MSPROBE + ", binary consistency"),
     Metric("differing_bits_share", "1", "1 - equal_share", "lower", MSPROBE + ", binary consistency"),
+    Metric("non_finite_mismatch_share", "1", "share of all n whose NaN or infinity is mismatched", "lower", MSPROBE),
+    Metric("small_value_error_share", "1", "share of all n: errors among small values (Regions)", "lower", OPBASE),
+    Metric("cancellation_error_share", "1", "share of all n: errors in the cancellation region", "lower", OPBASE),
+    Metric("relative_violation_share", "1", "share of all n: violations where |r| is not small", "lower", MSPROBE),
+    Metric("absolute_violation_share", "1", "share of all n: violations where |r| is small", "lower", MSPROBE),
+    Metric("diff1", "1", "sum |d| / (sum |r| + 1e-9)", "lower", MLU),
+    Metric("diff2", "1", "sqrt(sum d^2 / (sum r^2 + 1e-9))", "lower", MLU),
+    Metric("diff3", "1", "max of |d| where |r| < EPS, else of |d| / (|r| + 1e-9)", "lower", MLU),
+    Metric("diff4", "1", "share of a < r among a != r", "lower", MLU),
+    Metric("one_sidedness", "1", "|2 diff4 - 1|: 1 where all errors have one sign; 0 below 100 of them", "lower", MLU),
+    Metric("error_balance", "1", "|above - below| / n; EB", "lower", MSPROBE),
+    Metric("cosine", "1", "sum a r / sqrt(sum a^2 sum r^2)", "higher", POLYGRAPHY),
+    Metric("cosine_distance", "1", "1 - cosine, without its cancellation", "lower", OURS),
+    Metric("snr", "dB", "10 log10(sum r^2 / sum d^2); 9999 where d = 0", "higher", POLYGRAPHY),
+    Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", POLYGRAPHY),
+    Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", OURS),
+    Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", COMMON),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
