@@ -38,7 +38,7 @@ ADVICE: dict[str, str] = {
     "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",
     "unreadable-proposals": "remove the file, and run its cases again: precreg run writes proposals anew",
     "future-schema": "upgrade precreg: the file was written by a newer version",
-    "unreadable-record": "make the record again with precreg run",
+    "unreadable-record": "make the record again with the command that wrote it",
     "unreadable-journal": "start the run again without --resume",
     "nothing-to-resume": "start the run without --resume",
     "code-changed": "start the run again without --resume: code, suites, data or environment changed since",

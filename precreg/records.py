@@ -1,4 +1,4 @@
-"""What is stored: an accepted baseline, and the record of a run, from which alone every report is made."""
+"""What is stored: an accepted baseline, and the record of a run or of a comparison, all that reports are made from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from precreg.types import Histogram, Location, Outcome, Role, Tier, Tolerance, Verdict
+from precreg.types import Comparison, Finding, Histogram, Location, Outcome, Role, Tier, Tolerance, Verdict
 
 RECORD_SCHEMA = "precreg-record/1"
+COMPARISON_SCHEMA = "precreg-comparison/1"
 BASELINE_SCHEMA = "precreg-baseline/1"
 
 HANDWRITTEN = "pytest-"
@@ -110,3 +111,60 @@ class RunRecord(Struct, frozen=True):
     exit_code: int = 0
     folder: str = ""
     """Where the project is in its repository: a path from the repository's root, empty if it is the root itself."""
+
+
+class ComparisonSettings(Struct, frozen=True):
+    """What a comparison of stored arrays was asked for: paths as they were given, and what chose and limits them.
+
+    `actual`, `reference` and `benchmark` are files or folders; `mapping` is the file that pairs names. `limits` are
+    rtol, atol, standard and bounds of the command line; `worst` is how many positions were kept of each pair.
+    """
+
+    actual: str
+    reference: str
+    role: Role = "reference"
+    benchmark: str | None = None
+    mapping: str | None = None
+    select: tuple[str, ...] = ()
+    project: str | None = None
+    limits: dict[str, float | str] = field(default_factory=dict)
+    raw: dict[str, str] = field(default_factory=dict)
+    """dtype, shape and byte_order of raw files, where they were said."""
+    worst: int = 100
+
+
+class ComparedPair(Struct, frozen=True):
+    """One array held against another: what was measured, what it was allowed, and the verdict.
+
+    `actual` and `reference` are paths as shown to the user, with `:NAME` for an array of an archive; None for the
+    side that is missing. `comparison` and `tolerance` are None where nothing could be measured: a side is missing or
+    cannot be read. `benchmark` is another implementation's output, measured against the same reference, where one was
+    given and could be measured.
+    """
+
+    name: str
+    actual: str | None
+    reference: str | None
+    verdict: Verdict
+    comparison: Comparison | None = None
+    tolerance: Tolerance | None = None
+    benchmark: Comparison | None = None
+    benchmark_path: str | None = None
+
+
+class ComparisonRecord(Struct, frozen=True):
+    """Two arrays, archives or folders, compared: every pair by name, and findings on the whole.
+
+    `findings` say why nothing was compared where there is no pair: no name is on both sides, or none was selected.
+    """
+
+    schema: str
+    precreg: str
+    started: str
+    duration_s: float
+    settings: ComparisonSettings
+    pairs: tuple[ComparedPair, ...]
+    findings: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What to look at: tolerances that hold nothing or cannot hold, and a benchmark that could not be measured."""
+    exit_code: int = 0

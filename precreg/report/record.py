@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,13 +14,11 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
 from precreg.report.selection import key, said, united, without_shard
+from precreg.report.stored import read_stored, write_stored
 from precreg.verdict.exit_code import exit_code
-from precreg.writing import replace_file, writing
 
-_FAMILY, _, _VERSION = RECORD_SCHEMA.partition("/")
 _SEPARATOR = " | "
 _MOST_MISSING = 5
-_T = TypeVar("_T")
 
 
 def write(record: RunRecord, path: Path) -> None:
@@ -31,8 +29,7 @@ def write(record: RunRecord, path: Path) -> None:
     Raises:
         UserError: not-writable.
     """
-    with writing(str(path)):
-        replace_file(path, msgspec.json.encode(record) + b"\n")
+    write_stored(record, path)
 
 
 def read(path: Path) -> RunRecord:
@@ -41,16 +38,7 @@ def read(path: Path) -> RunRecord:
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    data = _bytes(path)
-    schema = _decoded(data, _Header, path).schema
-    family, _, version = schema.partition("/")
-    if family != _FAMILY or not version.isdecimal():
-        message = f"expected a run record of schema {RECORD_SCHEMA} but got schema={schema!r}"
-        raise UserError("unreadable-record", message, file=str(path))
-    if int(version) > int(_VERSION):
-        message = f"expected schema {RECORD_SCHEMA} or older but got schema={schema}"
-        raise UserError("future-schema", message, file=str(path))
-    record = _decoded(data, RunRecord, path)
+    record = read_stored(path, RunRecord, RECORD_SCHEMA, "a run record")
     if "shard" in record.selection and _shard(record) is None:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
@@ -62,27 +50,6 @@ def _shard(record: RunRecord) -> tuple[int, int] | None:
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", str(record.selection.get("shard")))
     shard = (int(found[1]), int(found[2])) if found else (0, 0)
     return shard if 1 <= shard[0] <= shard[1] else None
-
-
-class _Header(msgspec.Struct):
-    schema: str
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as problem:
-        raise UserError("missing-file", "expected a run record, but there is no such file", file=str(path)) from problem
-    except OSError as problem:
-        message = f"expected a run record but got: {problem.strerror or problem}"
-        raise UserError("unreadable-record", message, file=str(path)) from problem
-
-
-def _decoded(data: bytes, kind: type[_T], path: Path) -> _T:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (ValueError, RecursionError) as problem:
-        raise UserError("unreadable-record", f"expected a run record but got: {problem}", file=str(path)) from problem
 
 
 def read_run(paths: Sequence[Path]) -> RunRecord:
