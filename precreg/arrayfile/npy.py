@@ -1,0 +1,97 @@
+"""Reading .npy files. The layout is that of numpy.lib.format; versions 1 and 2, which hold every plain array.
+
+Pickled objects are refused. numpy stores an array of an ml_dtypes dtype as raw bytes. Such a file says its dtype at
+the end of its name, y.bfloat16.npy, and so does such an array in a .npz file: y.bfloat16, whose name is then y.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from precreg.arrayfile.stored import Array, Stored, can_be_held, is_of_ml_dtypes, native, open_file
+from precreg.errors import UserError
+
+
+class Header(NamedTuple):
+    """What the start of a .npy file says of the rest."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how long the data must be."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def read_array(path: Path, shown: str) -> Array:
+    """Return the array of a .npy file, read-only, in native byte order; large files are mapped, not read.
+
+    `shown` is how messages name the file. Raises UserError as `find_array` does.
+    """
+    return native(find_array(path, shown).load())
+
+
+def find_array(path: Path, shown: str) -> Stored:
+    """Return where the array of a .npy file lies.
+
+    Raises UserError: missing-file where there is no such file, bad-array-file where it is no .npy file of numbers, is
+    cut short, or goes on after the array.
+    """
+    with open_file(path, shown) as stream:
+        header = read_header(stream, shown)
+        start = stream.tell()
+    check_size(header, path.stat().st_size - start, shown)
+    return Stored(path, shown, header.dtype, header.shape, header.order, start)
+
+
+def bad(shown: str, expectation: str) -> UserError:
+    """Make the error of a .npy or .npz file that is not as it should be."""
+    return UserError("bad-array-file", f"expected {expectation}", file=shown)
+
+
+def read_header(stream: IO[bytes], shown: str) -> Header:
+    """Read the start of a .npy file, up to its data. Raises UserError (bad-array-file)."""
+    try:
+        version = npy.read_magic(stream)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+        shape, fortran_order, dtype = read(stream)
+    except Exception as error:  # numpy promises nothing about what a damaged header raises
+        raise bad(shown, "a .npy file, version 1 or 2, but its header cannot be read") from error
+    if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
+        dtype = _declared(dtype, shown)
+    header = Header(dtype, shape, "F" if fortran_order else "C")
+    _check_header(header, shown)
+    return header
+
+
+def check_size(header: Header, available: int, shown: str) -> None:
+    """Raise UserError (bad-array-file) unless the data are as long as the header says."""
+    if header.size_bytes != available:
+        what = f"{header.dtype} of shape {header.shape}"
+        raise bad(shown, f"{header.size_bytes} bytes of data ({what}) but the file has {available}")
+
+
+def _declared(raw: np.dtype[Any], shown: str) -> np.dtype[Any]:
+    """Return the dtype of ml_dtypes that the end of a name says, which must be as long as the raw bytes are."""
+    import ml_dtypes
+
+    name = shown.removesuffix(".npy").rpartition(".")[2]
+    scalar = getattr(ml_dtypes, name, None)
+    if is_of_ml_dtypes(scalar) and np.dtype(scalar).itemsize == raw.itemsize:
+        return np.dtype(scalar)
+    advice = "a dtype of ml_dtypes stands in the name, y.bfloat16.npy (in a .npz file: y.bfloat16)"
+    raise bad(shown, f"an array of numbers but got raw bytes (dtype={raw}); {advice}")
+
+
+def _check_header(header: Header, shown: str) -> None:
+    if header.dtype.kind not in "biufc" and not is_of_ml_dtypes(header.dtype.type):
+        raise bad(shown, f"an array of numbers but got dtype={header.dtype}")
+    if not can_be_held(header.shape, header.dtype):
+        raise bad(shown, f"a shape that memory can hold but got shape={header.shape}")
