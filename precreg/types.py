@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from precreg.metric import Metric, learn
+
 Tier = Literal["unit", "integration", "model"]
 TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
 Role = Literal["reference", "golden"]
@@ -218,6 +220,13 @@ class Comparison(Struct, frozen=True):
     histogram: Histogram | None = None
     heat: list[float] | None = None
     """Mean absolute error along the last axis, over all leading axes, in at most 64 equal groups."""
+    described: tuple[Metric, ...] = ()
+    """The metrics that analyzers are asked for, described, so that no reader needs the package that measured them."""
+
+    def __post_init__(self) -> None:
+        """Make these metrics known to the process, wherever the comparison was measured or kept."""
+        if self.described:
+            learn(self.described)
 
 
 class Outcome(Struct, frozen=True):

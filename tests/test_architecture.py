@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 
 LEVELS = (
     ("errors",),
+    ("metric",),
     ("types",),
     ("records",),
     ("arith", "arrayfile", "garbage", "kinds", "paths", "writing", "ci", "yaml_source"),

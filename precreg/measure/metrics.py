@@ -5,24 +5,10 @@ Remake the page with `python -m precreg.measure.metrics > docs/metrics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp2, isfinite
-from typing import Literal, NamedTuple
 
-Direction = Literal["lower", "higher"]
-
-
-class Metric(NamedTuple):
-    """One figure of a Comparison: a is the actual value, r the reference.
-
-    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", "dB", "bit", or "1" (a ratio).
-    """
-
-    name: str
-    unit: str
-    formula: str
-    better: Direction
-    source: str
+from precreg.metric import Metric, brought
 
 
 def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
@@ -93,6 +79,12 @@ _TABLE = (
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 """Every metric a bound may name, in the order of the page."""
 
+
+def described(name: str) -> Metric:
+    """Return the description of any metric by its name: ours, or what an analyzer, ANALYZER.METRIC, said of it."""
+    return METRICS.get(name) or brought(name)
+
+
 KEPT = (
     "max_abs_error",
     "mean_abs_error",
@@ -107,7 +99,13 @@ KEPT = (
     "equal_share",
     "ulp_scale",
 )
-"""The metrics that a baseline keeps, in the order of its file: growth of others cannot be judged."""
+"""Our metrics that a baseline keeps, in the order of its file: growth of others of ours cannot be judged."""
+
+
+def kept(of_analyzers: Iterable[Metric]) -> tuple[str, ...]:
+    """Return the names of all metrics that are kept of an output: ours, and those that its analyzers measure."""
+    return (*KEPT, *(metric.name for metric in of_analyzers))
+
 
 COUNTS: dict[str, str] = {
     "n": "elements",
@@ -133,7 +131,7 @@ def ratio(metric: str, current: float | None, baseline: float | None) -> float |
     """
     if current is None or baseline is None:
         return None
-    if METRICS[metric].unit == "log2 ULP":
+    if described(metric).unit == "log2 ULP":
         return exp2(current - baseline) if current - baseline < 1024 else None
     times = abs(current) / abs(baseline) if baseline else None
     return times if times is not None and isfinite(times) else None
