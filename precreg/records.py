@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from precreg.metric import Metric
 from precreg.types import Comparison, Finding, Histogram, Location, Outcome, Role, Tier, Tolerance, Verdict
 
 RECORD_SCHEMA = "precreg-record/1"
@@ -43,6 +44,8 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     duration_s: float
     outputs: dict[str, BaselineOutput]
     sketch: dict[str, Histogram] = field(default_factory=dict)
+    described: list[Metric] = field(default_factory=list)
+    """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
 
 
 class Baseline(Struct, frozen=True):

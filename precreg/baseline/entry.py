@@ -10,7 +10,7 @@ from math import isfinite
 import msgspec
 
 from precreg.measure.histogram import merge
-from precreg.measure.metrics import KEPT
+from precreg.measure.metrics import kept
 from precreg.records import BaselineEntry, BaselineOutput
 from precreg.types import Comparison, Histogram, Outcome
 
@@ -36,6 +36,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         duration_s=outcome.execution.duration_s,
         outputs={name: _output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
         sketch=sketch(outputs),
+        described=list(dict.fromkeys(metric for comparison in ordered for metric in comparison.described)),
     )
 
 
@@ -58,7 +59,9 @@ def sketch(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, Histogram]:
 
 
 def _output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:
-    metrics = {metric: [_number(comparison.metrics.get(metric)) for comparison in seeds] for metric in KEPT}
+    metrics = {
+        metric: [_number(comparison.metrics.get(metric)) for comparison in seeds] for metric in kept(seeds[0].described)
+    }
     return BaselineOutput(seeds[0].dtype, seeds[0].shape, list(digests), metrics)
 
 

@@ -19,7 +19,8 @@ from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
 from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
+from precreg.measure.metrics import METRICS, described, mean_over_seeds, ratio
+from precreg.metric import learn
 from precreg.records import BaselineEntry, BaselineOutput, is_handwritten
 from precreg.types import Reason
 
@@ -47,7 +48,7 @@ class MetricChange(NamedTuple):
         old, new = (abs(self.old), abs(self.new)) if self.metric == "bias" else (self.old, self.new)
         if old == new:
             return "same"
-        return "better" if (new < old) == (METRICS[self.metric].better == "lower") else "worse"
+        return "better" if (new < old) == (described(self.metric).better == "lower") else "worse"
 
 
 class Change(NamedTuple):
@@ -182,15 +183,18 @@ def _change(baselines: Baselines, id: str, proposal: Proposal) -> Change:
     levels = (proposal.environment, proposal.judged_against or proposal.environment)
     found = baselines.lookup(id, levels)
     old = None if found is None else found.entry
+    for entry in filter(None, (old, proposal.entry)):
+        learn(entry.described)
     metrics = tuple(_metric_changes(old, proposal.entry))
     return Change(Place(proposal.environment, id), proposal.verdict, old, proposal.entry, metrics)
 
 
 def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[MetricChange]:
     before = {} if old is None else old.outputs
+    of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
     for name in {**before, **new.outputs}:
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
-        for metric in METRICS:
+        for metric in (*METRICS, *of_analyzers):
             change = MetricChange(
                 name, metric, _mean(before.get(name), metric, seeds), _mean(new.outputs.get(name), metric, seeds)
             )

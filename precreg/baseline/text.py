@@ -18,6 +18,9 @@ from precreg.types import Histogram
 
 T = TypeVar("T")
 
+_RARE = {"described"}
+"""Fields that are left out where they are empty, as files from before them have it."""
+
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
@@ -43,7 +46,8 @@ def parse(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[
 
 def _text(value: Any, newline: str) -> str:
     if isinstance(value, msgspec.Struct):
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
+        members = {name: getattr(value, name) for name in value.__struct_fields__}
+        value = {name: member for name, member in members.items() if member or name not in _RARE}
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     if all(isinstance(member, Histogram) for member in value.values()):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from precreg.drift import wording
 from precreg.drift.judge import Context, judge_metric
 from precreg.drift.record import Anchor, MetricDrift, OutputDrift, Settings, State
-from precreg.drift.sizes import JUDGED, size
+from precreg.drift.sizes import is_judged, place, size
 from precreg.errors import UserError
 from precreg.history.series import Run, Series
 
@@ -87,12 +87,12 @@ def _absent(found: OutputDrift, last: int) -> OutputDrift:
 
 
 def _judged(series: Iterable[Series]) -> Iterator[Series]:
-    return (one for one in series if one.metric in JUDGED and one.points)
+    return (one for one in series if is_judged(one.metric) and one.points)
 
 
 def _output(case: str, output: str, group: Sequence[Series], context: Context) -> OutputDrift | None:
     found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
-    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], JUDGED.index(one.metric)))
+    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], place(one.metric)))
     if not metrics:
         return None
     return OutputDrift(case, output, metrics[0].state, _message(metrics), tuple(metrics))

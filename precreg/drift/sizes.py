@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import exp, exp2, inf, log, log2
 from typing import NamedTuple
 
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, described
 
 MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "match_ratio", "equal_share")
 """Means over all elements: what drift is found in."""
@@ -27,11 +27,23 @@ HIGHEST = log(sys.float_info.max)
 """Of a place on the logarithmic axis."""
 
 
+def is_judged(metric: str) -> bool:
+    """Tell whether drift is looked for in a metric: in an analyzer's where the best value is known, 0 or all of 1."""
+    if metric in METRICS:
+        return metric in JUDGED
+    return described(metric).better == "lower" or described(metric).unit == "1"
+
+
+def place(metric: str) -> tuple[int, str]:
+    """Return where a metric stands among several that say the same: those of analyzers come last."""
+    return (JUDGED.index(metric) if metric in JUDGED else len(JUDGED)), metric
+
+
 def size(metric: str, value: float) -> float:
     """Return how bad a value is: 1 - value where more is better, |value| of a bias, 2^value of a logarithm."""
-    if METRICS[metric].better == "higher":
+    if described(metric).better == "higher":
         return max(1 - value, 0.0)
-    if METRICS[metric].unit == "log2 ULP":
+    if described(metric).unit == "log2 ULP":
         return exp2(min(max(value, -MOST_LOG2), MOST_LOG2))
     return abs(value)
 
@@ -44,15 +56,15 @@ def ratio(now: float, before: float) -> float:
 
 
 def least_ratio(metric: str, materiality: float) -> float:
-    """Return the ratio beyond which a change of a metric matters."""
-    return max(materiality, GUARD_FACTOR) if metric in GUARDS else materiality
+    """Return the ratio beyond which a change of a metric matters; what an analyzer measures may be a maximum."""
+    return materiality if metric in MEANS else max(materiality, GUARD_FACTOR)
 
 
 def value(metric: str, of_size: float) -> float:
     """Return the value that has a size: the inverse of `size`, without the sign of a bias."""
-    if METRICS[metric].better == "higher":
+    if described(metric).better == "higher":
         return 1 - of_size
-    return log2(max(of_size, exp2(-MOST_LOG2))) if METRICS[metric].unit == "log2 ULP" else of_size
+    return log2(max(of_size, exp2(-MOST_LOG2))) if described(metric).unit == "log2 ULP" else of_size
 
 
 class Axis(NamedTuple):

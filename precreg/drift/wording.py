@@ -8,7 +8,7 @@ from math import isinf
 from precreg.drift.recent import Found
 from precreg.drift.record import Against, Change, Worsening
 from precreg.drift.sizes import ratio
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import described
 
 _THAN: dict[Against, str] = {
     "baseline": "than accepted",
@@ -64,7 +64,7 @@ def percent(growth: float) -> str:
 
 def _changed(metric: str, found: Found) -> str:
     """Say the change in the direction of the metric itself: a match ratio falls where its loss grows."""
-    if METRICS[metric].better == "higher":
+    if described(metric).better == "higher":
         return "fell"
     times = ratio(found.now, found.before)
     if isinf(times):

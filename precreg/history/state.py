@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from precreg.history.coding import DamagedError
-from precreg.measure.metrics import KEPT, mean_over_seeds
+from precreg.measure.metrics import kept as kept_metrics
+from precreg.measure.metrics import mean_over_seeds
+from precreg.metric import Metric, learn
 from precreg.records import BaselineEntry, BaselineOutput, CaseResult, RunRecord
 from precreg.types import Comparison, Reason, Status
 
@@ -18,12 +20,16 @@ Figures = dict[str, tuple[float | None, float | None]]
 """By metric: the mean over the seeds now, and that of the accepted baseline over the same seeds."""
 
 
-class Kept(Struct, frozen=True):
-    """One case at one run. A case that failed has no outputs, and its reason says why."""
+class Kept(Struct, frozen=True, omit_defaults=True):
+    """One case at one run. A case that failed has no outputs, and its reason says why.
+
+    `described` are the metrics that analyzers measured.
+    """
 
     definition: str
     reason: str
     outputs: dict[str, Figures]
+    described: tuple[Metric, ...] = ()
 
 
 class State(NamedTuple):
@@ -47,9 +53,11 @@ def digest_of(text: str) -> bytes:
 def decoded(text: str) -> Kept:
     """Read a state back. Raises DamagedError."""
     try:
-        return msgspec.json.decode(text, type=Kept)
+        found = msgspec.json.decode(text, type=Kept)
     except msgspec.MsgspecError as problem:
         raise DamagedError(f"a case's figures cannot be read: {problem}") from None
+    learn(found.described)
+    return found
 
 
 def states(record: RunRecord) -> dict[str, State]:
@@ -68,7 +76,8 @@ def kept(result: CaseResult) -> Kept:
         output: _figures(comparisons, None if entry is None else entry.outputs.get(output))
         for output, comparisons in sorted(by_output.items())
     }
-    return Kept(result.definition, result.verdict.reason, figures)
+    described = dict.fromkeys(metric for comparison in result.outcome.comparisons for metric in comparison.described)
+    return Kept(result.definition, result.verdict.reason, figures, tuple(described))
 
 
 def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
@@ -87,7 +96,7 @@ def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None)
     seeds = len(comparisons) if accepted is None else min(len(comparisons), len(accepted.digests))
     then = {} if accepted is None else accepted.metrics
     found = {}
-    for metric in KEPT:
+    for metric in kept_metrics(comparisons[0].described):
         value = mean_over_seeds([comparison.metrics.get(metric) for comparison in comparisons[:seeds]])
         mean = mean_over_seeds(then.get(metric, [])[:seeds])
         if value is not None or mean is not None:

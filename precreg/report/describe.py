@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import described
 from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
 from precreg.report.numbers import apart, figure
 from precreg.report.selection import said
@@ -111,7 +111,7 @@ def _row(finding: Finding) -> FindingRow:
 
 
 def _higher_is_better(metric: str) -> bool:
-    return metric in METRICS and METRICS[metric].better == "higher"
+    return described(metric).better == "higher"
 
 
 def notes(verdict: Verdict) -> list[str]:

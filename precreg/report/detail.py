@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from precreg.measure.histogram import merge
-from precreg.measure.metrics import METRICS, ratio
+from precreg.measure.metrics import METRICS, described, ratio
 from precreg.records import Baseline, CaseResult
 from precreg.report import describe
 from precreg.report.numbers import apart, duration, figure
@@ -42,21 +42,22 @@ def _output(name: str, result: CaseResult) -> dict[str, Any]:
     sketch = result.baseline.entry.sketch.get(name) if result.baseline else None
     return {
         "name": name,
-        "about": _about(first, len(comparisons)),
+        "about": about(first, len(comparisons)),
         "metrics": list(_metrics(name, comparisons, result)),
-        "counts": _counts(comparisons),
-        "tolerance": list(_tolerance(result.tolerances[name])) if name in result.tolerances else [],
+        "counts": count_rows(comparisons),
+        "tolerance": list(tolerance_rows(result.tolerances[name])) if name in result.tolerances else [],
         "standard": result.tolerances[name].standard if name in result.tolerances else None,
         "errors": _histogram(merge(c.histogram for c in comparisons if c.histogram is not None)),
         "accepted": _histogram(sketch) if sketch else None,
         "heat": _heat(comparisons),
         "length": first.shape[-1] if first.shape else 1,
         "worst": _worst(comparisons),
-        "nonFinite": [row[:-1] for c in comparisons for row in _positions(c, c.non_finite)][:MOST_POSITIONS],
+        "nonFinite": [row[:-1] for c in comparisons for row in position_rows(c, c.non_finite)][:MOST_POSITIONS],
     }
 
 
-def _about(comparison: Comparison, seeds: int) -> str:
+def about(comparison: Comparison, seeds: int) -> str:
+    """Name dtypes and shape of an output, and how many seeds it was measured at."""
     shape = "×".join(map(str, comparison.shape)) or "scalar"
     dtypes = f"{comparison.dtype} against {comparison.reference_dtype}"
     return f"{dtypes}, shape {shape}, {seeds} seed" + ("s" if seeds > 1 else "")
@@ -66,13 +67,13 @@ def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -
     """Yield metric, unit, means over the seeds now and then, their ratio, and the reason where the verdict names it."""
     entry = result.baseline.entry.outputs.get(name) if result.baseline else None
     reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
-    for metric in METRICS:
+    for metric in (*METRICS, *(metric.name for metric in comparisons[0].described)):
         known = [c.metrics[metric] for c in comparisons if metric in c.metrics]
         if known:
             current, baseline = means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
             current = fmean(known) if current is None else current
             figures = [*apart([current, baseline]), times(metric, current, baseline)]
-            yield [metric, METRICS[metric].unit.removeprefix("1"), *figures, reasons.get(metric, "")]
+            yield [metric, described(metric).unit.removeprefix("1"), *figures, reasons.get(metric, "")]
 
 
 def times(metric: str, current: float | None, baseline: float | None) -> str:
@@ -81,26 +82,27 @@ def times(metric: str, current: float | None, baseline: float | None) -> str:
     return "" if quotient is None else figure(quotient, 3)
 
 
-def _counts(comparisons: Sequence[Comparison]) -> list[list[str]]:
+def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """Return the counts above 0, added up over the seeds."""
     total = Counter[str]()
     for comparison in comparisons:
         total.update(comparison.counts)
     return [[name, str(number)] for name, number in total.items() if number]
 
 
-def _tolerance(tolerance: Tolerance) -> Iterator[list[str]]:
+def tolerance_rows(tolerance: Tolerance) -> Iterator[list[str]]:
     """Yield what is limited, the limit, and the layer and place that set it."""
     for bound in (tolerance.rtol, tolerance.atol):
         yield [bound.metric, figure(bound.limit), bound.layer, str(bound.source)]
     for bound in tolerance.bounds:
         yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
     for metric, growth in tolerance.regression.items():
-        sign = "≥" if METRICS[metric].better == "higher" else "≤"
+        sign = "≥" if described(metric).better == "higher" else "≤"
         yield [metric, f"{sign} {figure(allowed_ratio(metric, growth))} × baseline", "", ""]
 
 
 def _limit(bound: Bound) -> str:
-    higher = bound.metric in METRICS and METRICS[bound.metric].better == "higher"
+    higher = described(bound.metric).better == "higher"
     return f"{'≥' if higher else '≤'} {figure(bound.limit)}"
 
 
@@ -115,12 +117,12 @@ def _heat(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
     """Return the worst positions over all seeds: seed, index, actual, reference, |actual - reference|."""
-    rows = [row for comparison in comparisons for row in _positions(comparison, comparison.worst)]
+    rows = [row for comparison in comparisons for row in position_rows(comparison, comparison.worst)]
     rows.sort(key=lambda row: -float(row[-1] or 0))
     return rows[:MOST_POSITIONS]
 
 
-def _positions(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
+def position_rows(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
     """Yield the first positions, which are the worst of their seed."""
     if positions is None:
         return

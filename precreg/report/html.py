@@ -50,7 +50,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
 
     results = describe.worst_first(record.results)
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
-    data = {"rows": list(map(_row, results)), "glossary": _glossary()}
+    data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
     return {
         "record": record,
         "counts": describe.counts(record),
@@ -109,9 +109,11 @@ def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
     return {tier: {str(status): tally[tier, status] for status in Status} for tier in TIERS}
 
 
-def _glossary() -> dict[str, str]:
-    metrics = {name: f"{metric.formula} (unit: {metric.unit})" for name, metric in METRICS.items()}
-    return metrics | COUNTS
+def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
+    comparisons = (comparison for result in results for comparison in result.outcome.comparisons)
+    of_analyzers = dict.fromkeys(metric for comparison in comparisons for metric in comparison.described)
+    metrics = (*METRICS.values(), *of_analyzers)
+    return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNTS
 
 
 def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import described
 from precreg.types import Bound, Comparison, Finding, Reason, Tolerance
 
 
@@ -21,13 +21,13 @@ def holds(bound: Bound, value: float) -> bool:
 
     A bias is held by its size. NaN never keeps a bound.
     """
-    if METRICS[bound.metric].better == "higher":
+    if described(bound.metric).better == "higher":
         return value >= bound.limit
     return (abs(value) if bound.metric == "bias" else value) <= bound.limit
 
 
 def _finding(comparison: Comparison, tolerance: Tolerance, bound: Bound, current: float | None) -> Finding:
-    relation = "at least" if METRICS[bound.metric].better == "higher" else "at most"
+    relation = "at least" if described(bound.metric).better == "higher" else "at most"
     got = "is not defined on this data" if current is None else f"is {current:.7g}"
     message = f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g} ({bound.layer}, {bound.source})"
     message += _closeness(bound, tolerance)
@@ -52,6 +52,6 @@ def _closeness(bound: Bound, tolerance: Tolerance) -> str:
 
 
 def _severity(bound: Bound, current: float | None) -> float | None:
-    if current is None or METRICS[bound.metric].better == "higher" or bound.limit <= 0:
+    if current is None or described(bound.metric).better == "higher" or bound.limit <= 0:
         return None
     return current / bound.limit

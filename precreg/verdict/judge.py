@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import described
 from precreg.records import Baseline, BaselineEntry, Environment
 from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
@@ -81,11 +81,11 @@ def acceptable(
     """Tell whether the case as it is now could become its own baseline.
 
     It must be sound and accurate enough, as one without a baseline would be, and there must be something to accept:
-    other bits, or seeds that the baseline does not have.
+    other bits, or seeds or metrics that the baseline does not have.
     """
     if verdict.reason in (Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS):
         return False
-    if verdict.reason is Reason.IDENTICAL and baseline is not None and not _more_seeds(outcome, baseline.entry):
+    if verdict.reason is Reason.IDENTICAL and baseline is not None and not _more_to_keep(outcome, baseline.entry):
         return False
     return judge(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
 
@@ -193,6 +193,15 @@ def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:
     return len(outcome.execution.inputs) > len(entry.inputs)
 
 
+def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
+    """Tell whether a baseline made now would have seeds, or metrics of an analyzer, that the accepted one lacks."""
+    return _more_seeds(outcome, entry) or any(
+        not entry.outputs[comparison.output].metrics.keys() >= {metric.name for metric in comparison.described}
+        for comparison in outcome.comparisons
+        if comparison.output in entry.outputs
+    )
+
+
 def _same_bits(outcome: Outcome, entry: BaselineEntry) -> bool:
     return all(
         _common(digests, entry.outputs[name].digests)
@@ -226,7 +235,7 @@ def _verdict(findings: list[Finding], policy: Policy) -> Verdict:
 
 def _order(finding: Finding) -> tuple[int, bool, bool, float]:
     """Worst first: by reason, then lost matches, then those without a ratio (was exact), then by the largest ratio."""
-    matches = finding.metric in METRICS and METRICS[finding.metric].better == "higher"
+    matches = described(finding.metric).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 

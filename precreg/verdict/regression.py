@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from math import log2
 from statistics import fmean
 
-from precreg.measure.metrics import METRICS, mean_over_seeds, ratio
+from precreg.measure.metrics import described, mean_over_seeds, ratio
 from precreg.records import BaselineOutput
 from precreg.types import Comparison, Finding, Reason, Role, Tolerance
 
@@ -62,12 +62,12 @@ def worsening(metric: str, current: float, baseline: float) -> float:
     """
     if metric == "bias":
         return abs(current) - abs(baseline)
-    return baseline - current if METRICS[metric].better == "higher" else current - baseline
+    return baseline - current if described(metric).better == "higher" else current - baseline
 
 
 def _allowed(metric: str, baseline: float, threshold: float) -> float:
     """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
-    return log2(1 + threshold) if METRICS[metric].unit == "log2 ULP" else threshold * abs(baseline)
+    return log2(1 + threshold) if described(metric).unit == "log2 ULP" else threshold * abs(baseline)
 
 
 def improved(comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance) -> Finding | None:
@@ -99,7 +99,7 @@ def floor(comparisons: Sequence[Comparison], metric: str) -> float:
     ulps = FLOOR_MAX_ULP if metric in _MAXIMA else FLOOR_ULP
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-    unit = METRICS[metric].unit
+    unit = described(metric).unit
     sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
     if unit in sizes:
         return ulps * sizes[unit]
@@ -147,4 +147,4 @@ def _finding(output: str, metric: str, message: str, current: float, baseline: f
 
 def allowed_ratio(metric: str, threshold: float) -> float:
     """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
-    return 1 - threshold if METRICS[metric].better == "higher" else 1 + threshold
+    return 1 - threshold if described(metric).better == "higher" else 1 + threshold
