@@ -48,7 +48,12 @@ def worst_first(results: Iterable[CaseResult]) -> list[CaseResult]:
     A failure without a ratio (a NaN, a missing output, an error where none was) comes before all others, a case that
     fails for want of a baseline after them.
     """
-    return sorted(results, key=lambda result: (_RANK[result.verdict.status], -_badness(result.verdict), result.id))
+    return sorted(results, key=lambda result: (*rank(result.verdict), result.id))
+
+
+def rank(verdict: Verdict) -> tuple[int, float]:
+    """Return what sorts verdicts worst first: by status, then by the largest ratio."""
+    return _RANK[verdict.status], -_badness(verdict)
 
 
 def _badness(verdict: Verdict) -> float:

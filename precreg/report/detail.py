@@ -42,7 +42,7 @@ def _output(name: str, result: CaseResult) -> dict[str, Any]:
     sketch = result.baseline.entry.sketch.get(name) if result.baseline else None
     return {
         "name": name,
-        "about": about(first, len(comparisons)),
+        "about": _about(first, len(comparisons)),
         "metrics": list(_metrics(name, comparisons, result)),
         "counts": count_rows(comparisons),
         "tolerance": list(tolerance_rows(result.tolerances[name])) if name in result.tolerances else [],
@@ -56,8 +56,7 @@ def _output(name: str, result: CaseResult) -> dict[str, Any]:
     }
 
 
-def about(comparison: Comparison, seeds: int) -> str:
-    """Name dtypes and shape of an output, and how many seeds it was measured at."""
+def _about(comparison: Comparison, seeds: int) -> str:
     shape = "×".join(map(str, comparison.shape)) or "scalar"
     dtypes = f"{comparison.dtype} against {comparison.reference_dtype}"
     return f"{dtypes}, shape {shape}, {seeds} seed" + ("s" if seeds > 1 else "")

@@ -1,0 +1,103 @@
+"""Where two arrays differ, as a picture of at most 64 x 64 cells over their last two axes, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precreg.errors import UserError
+from precreg.measure.promote import non_finite_counts, promote, widening
+
+MOST_CELLS = 64
+"""Cells along each of the two axes."""
+
+CHUNK = 1 << 18
+"""Elements that are measured at a time, at most."""
+
+
+class HeatMap(NamedTuple):
+    """Mean |a - r| over all leading axes, in cells of the last two; a one-dimensional array has one row.
+
+    `shape` is that of the arrays. An axis of length L has G = min(L, 64) cells, of which the one numbered g begins at
+    index g*L//G. `mean` has a list for each row of cells: None where a cell has no finite pair, the largest float64
+    where a sum overflows. `mismatched` counts, cell by cell, the pairs with a NaN or an infinity that the other side
+    does not have.
+    """
+
+    shape: tuple[int, ...]
+    mean: list[list[float | None]]
+    mismatched: list[list[int]]
+
+
+def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
+    """Measure the mean absolute error in cells of the last two axes; finite pairs are those of compare().
+
+    Arrays as compare() takes them: of one shape, any memory layout, mapped files too, which are read chunk by chunk.
+    Raises UserError: bad-value where the shapes differ or there is no element, and as compare() does.
+    """
+    a, r = np.asarray(actual), np.asarray(reference)
+    if a.shape != r.shape or a.size == 0:
+        message = f"expected two arrays of one shape, with elements, but got shape={a.shape} and shape={r.shape}"
+        raise UserError("bad-value", message)
+    shape = a.shape
+    while a.ndim < 2:
+        a, r = a[np.newaxis], r[np.newaxis]
+    cells = _Cells(*a.shape[-2:])
+    with np.errstate(all="ignore"):
+        for box in _boxes(a.shape):
+            cells.add(a[box], r[box], box[-2], box[-1])
+    return HeatMap(shape, cells.means(), cells.mismatched.tolist())
+
+
+class _Cells:
+    """Sums and counts, cell by cell."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self._of_row, self._of_column = _groups(rows), _groups(columns)
+        size = (int(self._of_row[-1]) + 1, int(self._of_column[-1]) + 1)
+        self._sums, self._counts = np.zeros(size), np.zeros(size, np.int64)
+        self.mismatched = np.zeros(size, np.int64)
+
+    def add(self, actual: NDArray[Any], reference: NDArray[Any], rows: slice, columns: slice) -> None:
+        """Add what one box of the arrays has, which stands in these rows and columns."""
+        wide = widening(actual.dtype, reference.dtype)
+        pairs = promote(actual, reference, wide)
+        finite = np.isfinite(pairs.actual) & np.isfinite(pairs.rounded)
+        _, mismatched = non_finite_counts(pairs, finite)
+        errors = np.where(finite, np.abs(pairs.difference), 0.0).astype(np.float64)
+        wrong = np.zeros(finite.size, np.int64)
+        wrong[mismatched] = 1
+        place = (self._of_row[rows, np.newaxis] * self._sums.shape[1] + self._of_column[columns]).ravel()
+        for into, values in ((self._sums, errors), (self._counts, finite), (self.mismatched, wrong)):
+            over_leading = values.reshape(-1, place.size).sum(axis=0, dtype=into.dtype)
+            into += np.bincount(place, over_leading, into.size).reshape(into.shape).astype(into.dtype)
+
+    def means(self) -> list[list[float | None]]:
+        """Return the mean of each cell, None where nothing was added up."""
+        means = np.minimum(self._sums / np.maximum(self._counts, 1), np.finfo(np.float64).max)
+        return [
+            [mean if count else None for mean, count in zip(*row, strict=True)]
+            for row in zip(means.tolist(), self._counts.tolist(), strict=True)
+        ]
+
+
+def _groups(length: int) -> NDArray[np.int64]:
+    """Return the number of the group that each index belongs to."""
+    groups = min(length, MOST_CELLS)
+    starts = np.arange(groups) * length // groups
+    return np.repeat(np.arange(groups), np.diff(starts, append=length))
+
+
+def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Cut an array into boxes of at most CHUNK elements, the last axes whole as far as that goes."""
+    steps, left = [], CHUNK
+    for length in reversed(shape):
+        steps.append(max(1, min(length, left)))
+        left //= max(1, length)
+    along = [range(0, length, step) for length, step in zip(shape, reversed(steps), strict=True)]
+    for starts in product(*along):
+        yield tuple(slice(start, start + step) for start, step in zip(starts, reversed(steps), strict=True))
