@@ -1,0 +1,115 @@
+"""Medians of interleaved rounds on a machine that others use too: noisy samples are told and taken again."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import NamedTuple
+
+WINDOW = 0.2
+"""A sample repeats a call for so many seconds: the kernel's counters tick a hundred times a second."""
+QUIET = 0.2
+"""A sample is quiet while others use at most so many cores."""
+ENOUGH, LONG = 3, 20.0
+"""A call gets no further rounds once it has so many samples and has taken so many seconds."""
+
+
+class Measured(NamedTuple):
+    """The median of the quiet samples, in seconds a call; of all samples where none was quiet."""
+
+    seconds: float
+    quiet: int
+    samples: int
+
+
+class Sample(NamedTuple):
+    """Seconds a call took, and how many cores others used meanwhile."""
+
+    seconds: float
+    others: float
+
+
+def busy_cores() -> float | None:
+    """Return the seconds that all cores have worked since the start of the machine, those that a host took too."""
+    try:
+        fields = Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    except OSError:
+        return None
+    user, nice, system, _, _, interrupt, soft, steal = map(int, fields)
+    return (user + nice + system + interrupt + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_cores() -> float:
+    """Return the seconds that this process and its living children have worked."""
+    children = Path("/proc/self/task").glob("*/children")
+    pids = ["self", *(pid for file in children for pid in file.read_text().split())]
+    return sum(_worked(pid) for pid in pids) / os.sysconf("SC_CLK_TCK")
+
+
+def _worked(pid: str) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+def load_of_others(seconds: float = 1.0) -> float | None:
+    """Return how many cores others use while we sleep; None where the system does not say."""
+    before = busy_cores()
+    own = own_cores()
+    sleep(seconds)
+    after = busy_cores()
+    return None if before is None or after is None else max(0.0, after - before - own_cores() + own) / seconds
+
+
+def sample(call: Callable[[], object]) -> Sample:
+    """Call again and again for a while; a slow call is made once."""
+    gc.collect()
+    before, own, calls = busy_cores(), own_cores(), 0
+    begun = perf_counter()
+    while (taken := perf_counter() - begun) < WINDOW:
+        call()
+        calls += 1
+    after = busy_cores()
+    others = 0.0 if before is None or after is None else after - before - own_cores() + own
+    return Sample(taken / calls, others / taken)
+
+
+class Clock:
+    """Times calls in turn; waits for quiet moments, `patience` seconds in all."""
+
+    def __init__(self, rounds: int, patience: float) -> None:
+        self._rounds = rounds
+        self._patience = patience
+
+    def medians(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, Measured]:
+        """Time every call once a round, so that a slow moment of the machine meets each of them."""
+        taken: dict[str, list[Sample]] = {name: [] for name in calls}
+        for _ in range(self._rounds):
+            for name, call in calls.items():
+                if not _settled(taken[name]):
+                    taken[name].append(self._quiet_sample(call))
+        return {name: _measured(samples) for name, samples in taken.items()}
+
+    def _quiet_sample(self, call: Callable[[], object]) -> Sample:
+        best = sample(call)
+        while best.others > QUIET and self._patience > 0:
+            begun = perf_counter()
+            sleep(WINDOW)
+            best = min(best, sample(call), key=lambda one: one.others)
+            self._patience -= perf_counter() - begun
+        return best
+
+
+def _settled(samples: list[Sample]) -> bool:
+    return len(samples) >= ENOUGH and sum(one.seconds for one in samples) > LONG
+
+
+def _measured(samples: list[Sample]) -> Measured:
+    quiet = [one.seconds for one in samples if one.others <= QUIET]
+    return Measured(median(quiet or [one.seconds for one in samples]), len(quiet), len(samples))

@@ -1,0 +1,75 @@
+"""What we want to reach, each beside what was reached; ratios of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+OURS, LIMIT, NUMPY = "every metric, and digest", "read limit", "numpy form, every metric"
+FASTER = {
+    "np.allclose": 1.8,
+    "torch.testing.assert_close": 8.0,
+    "msprobe, six metrics": 40.0,
+    "Polygraphy, CompareFunc.simple": 60.0,
+    "naive numpy script": 80.0,
+}
+NUMPY_FASTER = {"msprobe, six metrics": 5.0, "naive numpy script": 10.0}
+SHARES = {"AVX-512": (0.15, 0.25), "AVX2": (0.10, 0.18)}
+IDENTICAL_SHARE = 0.5
+SUBNORMAL = 10.0
+MEMORY = 16e6
+FEW = 1000
+Times = Mapping[tuple[str, int], float]
+
+
+def instructions() -> str:
+    """Return the widest instructions of this processor that the goals know."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
+    except OSError:
+        return "unknown instructions"
+    return "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "neither AVX2 nor AVX-512"
+
+
+def speed_goals(times: Times) -> Iterator[str]:
+    """Yield a line for every goal of large arrays."""
+    for peer, goal in FASTER.items():
+        yield _at_least(goal, _ratio(times, (peer, 1), (OURS, 1)), f"times as fast as {peer}, one thread")
+    for peer, goal in NUMPY_FASTER.items():
+        yield _at_least(goal, _ratio(times, (peer, 1), (NUMPY, 1)), f"times as fast as {peer}: the numpy form")
+    for threads, goal in enumerate(SHARES.get(instructions(), ()), start=1):
+        share = _ratio(times, (LIMIT, 1), (OURS, threads))
+        yield _at_least(goal, share, f"of what one thread can read, {threads} thread(s)")
+    yield _at_least(IDENTICAL_SHARE, _ratio(times, (LIMIT, 1), ("bit-identical", 1)), "of the limit, bit-identical")
+    slow = _ratio(times, ("subnormal", 1), ("every metric", 1))
+    yield _at_most(SUBNORMAL, slow, "times the time of ordinary numbers, subnormal ones")
+    slow = _ratio(times, ("a tenth NaN or infinite", 1), ("every metric", 1))
+    yield _at_most(SUBNORMAL, slow, "times the time of ordinary numbers, a tenth NaN or infinite")
+
+
+def small_goals(n: int, times: Mapping[str, float]) -> Iterator[str]:
+    """Yield the goal of an array of so many elements."""
+    peer = "np.testing.assert_allclose" if n <= FEW else "np.allclose"
+    yield _at_most(1.0, times["ours"] / times[peer], f"of the time of {peer}, {n:,} elements")
+
+
+def memory_goals(peak: float) -> str:
+    """Return the goal of memory."""
+    return f"goal {MEMORY / 1e6:.0f} MB: {'reached' if peak <= MEMORY else 'NOT REACHED'}"
+
+
+def _ratio(times: Times, above: tuple[str, int], below: tuple[str, int]) -> float | None:
+    return times[above] / times[below] if above in times and below in times else None
+
+
+def _at_least(goal: float, value: float | None, what: str) -> str:
+    return _line(f"at least {goal:g}", value, what, value is not None and value >= goal)
+
+
+def _at_most(goal: float, value: float | None, what: str) -> str:
+    return _line(f"at most {goal:g}", value, what, value is not None and value <= goal)
+
+
+def _line(goal: str, value: float | None, what: str, reached: bool) -> str:
+    verdict = "not measured" if value is None else "reached" if reached else "NOT REACHED"
+    return f"   goal: {verdict:12} {'' if value is None else f'{value:.2f}':>7} {what} ({goal})"
