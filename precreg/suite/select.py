@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
@@ -30,8 +30,8 @@ def select(cases: Sequence[Case], selection: Selection) -> list[Case]:
     _require_known("tier", selection.tiers, TIERS)
     _require_known("suite", selection.suites, {name for case in cases for name in (case.suite, _suite_id(case))})
     _require_known("tag", selection.tags, {tag for case in cases for tag in case.tags})
-    patterns = [_sharpened(pattern, cases) for pattern in selection.patterns]
-    return [case for case in cases if _chosen(case, selection) and _named(case, patterns)]
+    meant = named({case.id for case in cases}, selection.patterns)
+    return [case for case in cases if _chosen(case, selection) and case.id in meant]
 
 
 def shard(cases: Sequence[Case], index: int, count: int) -> list[Case]:
@@ -67,11 +67,16 @@ def _chosen(case: Case, selection: Selection) -> bool:
     )
 
 
-def _sharpened(pattern: str, cases: Sequence[Case]) -> str:
-    """Make a wildcard pattern of a part of an id; a whole id stays, because it may be a part of others."""
-    whole = any(case.id == pattern for case in cases)
-    return pattern if whole or any(wildcard in pattern for wildcard in "*?[") else f"*{pattern}*"
+def named(names: Collection[str], patterns: Sequence[str]) -> set[str]:
+    """Return the names that any pattern means: a whole name, a part of one, or wildcards * ? []. No pattern means all.
+
+    A pattern that is a whole name means that alone, because it may be a part of others.
+    """
+    if not patterns:
+        return set(names)
+    sharpened = [pattern if pattern in names or _is_wild(pattern) else f"*{pattern}*" for pattern in patterns]
+    return {name for name in names for pattern in sharpened if name == pattern or fnmatchcase(name, pattern)}
 
 
-def _named(case: Case, patterns: list[str]) -> bool:
-    return not patterns or any(case.id == pattern or fnmatchcase(case.id, pattern) for pattern in patterns)
+def _is_wild(pattern: str) -> bool:
+    return any(wildcard in pattern for wildcard in "*?[")

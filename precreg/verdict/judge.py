@@ -39,6 +39,7 @@ STATUS: dict[Reason, Status] = {
     Reason.TIMED_OUT: Status.ERROR,
     Reason.SUBJECT_ERROR: Status.ERROR,
     Reason.REFERENCE_ERROR: Status.ERROR,
+    Reason.ANALYZER_ERROR: Status.ERROR,
     Reason.UNAVAILABLE: Status.SKIPPED,
 }
 """Every other reason has failed."""
@@ -66,7 +67,7 @@ def judge(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    plain = _verdict(_findings(case, outcome, tolerances, baseline, environment), policy)
+    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment), policy)
     return plain if case.expect_failure is None else inverted(plain, case.expect_failure)
 
 
@@ -222,7 +223,8 @@ def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
     return grouped
 
 
-def _verdict(findings: list[Finding], policy: Policy) -> Verdict:
+def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
+    """Return the verdict that the worst of the findings, of which there is at least one, decides."""
     worst_first = tuple(sorted(findings, key=_order))
     first = worst_first[0]
     status = STATUS.get(first.reason, Status.FAILED)

@@ -15,12 +15,13 @@ def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | Non
     if not outcome.comparisons and not outcome.missing:
         yield Finding(Reason.MISSING_OUTPUT, "nothing was compared: neither side gave an output")
     for comparison in outcome.comparisons:
-        yield from _of_one(comparison, role)
+        yield from unmeasurable(comparison, role)
     if entry is not None:
         yield from _against_baseline(outcome, entry)
 
 
-def _of_one(comparison: Comparison, role: Role) -> Iterator[Finding]:
+def unmeasurable(comparison: Comparison, role: Role) -> Iterator[Finding]:
+    """Yield what makes the measurements of one pair meaningless: shape, dtype, NaN and infinities, nothing at all."""
     name, seed, counts = comparison.output, comparison.seed, comparison.counts
     if comparison.shape != comparison.reference_shape:
         message = f"expected shape {_shape(comparison.reference_shape)} but got shape={_shape(comparison.shape)}"
