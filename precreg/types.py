@@ -121,6 +121,7 @@ class Case(Struct, frozen=True):
     expect_failure: str | None = None
     """Why the case is known to be bad; None where it is expected to pass."""
 
+    analyzers: tuple[str, ...] = ()
 
 class Reason(StrEnum):
     """Why a verdict is what it is; docs/verdicts.md has the table."""
@@ -147,6 +148,7 @@ class Reason(StrEnum):
     UNAVAILABLE = "unavailable"
     UNEXPECTED_PASS = "unexpected_pass"
     EXPECTED_FAILURE = "expected_failure"
+    ANALYZER_ERROR = "analyzer_error"
 
 
 class Status(StrEnum):

@@ -15,9 +15,10 @@ LEVELS = (
     ("metric",),
     ("types",),
     ("records",),
-    ("arith", "arrayfile", "garbage", "kinds", "paths", "writing", "ci", "yaml_source"),
-    ("inputs", "prepush"),
+    ("arith", "arrayfile", "garbage", "plugins", "paths", "writing", "ci", "yaml_source"),
+    ("inputs", "prepush", "kinds"),
     ("measure",),
+    ("analyzers",),
     ("tolerance",),
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
@@ -32,7 +33,7 @@ LEVELS = (
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"arith", "arrayfile", "inputs", "measure", "subject", "execute"}
+ON_ARRAYS = {"analyzers", "arith", "arrayfile", "inputs", "measure", "subject", "execute"}
 
 ON_DATABASES = {"history"}
 """The commands that read a history import this room late, and nothing else does."""

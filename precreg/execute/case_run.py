@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.analyzers.measure import analyzed
 from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
 from precreg.execute.failure import CaseFailed, blamed_on
@@ -23,6 +24,7 @@ from precreg.measure.compare import compare
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs
 from precreg.subject.registry import kind
+from precreg.subject.surroundings import SurroundingsRestored
 from precreg.tolerance.pyramid import resolve
 from precreg.types import Case, Comparison, Computation, Execution, Failure, Outcome, Reason
 
@@ -144,7 +146,11 @@ def _compared(
     case: Case, seed: int, output: str, actual: NDArray[Any], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
     tolerance = resolve(case.layers, output, dtype_name(actual.dtype), chain)
-    return compare(actual, oracle, output=output, seed=seed, rtol=tolerance.rtol.limit, atol=tolerance.atol.limit)
+    measured = compare(actual, oracle, output=output, seed=seed, rtol=tolerance.rtol.limit, atol=tolerance.atol.limit)
+    if not case.analyzers:
+        return measured
+    with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():
+        return analyzed(measured, actual, oracle, case.analyzers)
 
 
 def _copies(inputs: Arrays) -> Arrays:

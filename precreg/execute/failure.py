@@ -32,10 +32,13 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
 
 @contextmanager
 def blamed_on(reason: Reason) -> Iterator[None]:
-    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason; a Ctrl-C is the user's."""
+    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason, unless it is one already.
+
+    A Ctrl-C is the user's.
+    """
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CaseFailed):
         raise
     except BaseException as error:
         raise CaseFailed(describe(error, reason)) from None
@@ -44,12 +47,19 @@ def blamed_on(reason: Reason) -> Iterator[None]:
 def describe(error: BaseException, reason: Reason) -> Failure:
     """Tell an exception in one line, and the part of its traceback that lies in the user's code."""
     if isinstance(error, UserError):
-        return Failure(reason, encodable(error.message), encodable(f"{error}\n"))
+        cause = error.__cause__ if reason is Reason.ANALYZER_ERROR else None
+        return Failure(reason, encodable(error.message), encodable(f"{error}\n{_traceback(cause)}"))
     if isinstance(error, SystemExit):
         return Failure(reason, encodable(f"exited with {error.code or 0}"))
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
-    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    return Failure(reason, encodable(message), encodable("".join(lines)[-DETAIL_LENGTH:]))
+    return Failure(reason, encodable(message), encodable(_traceback(error)))
+
+
+def _traceback(error: BaseException | None) -> str:
+    """Return the end of the traceback of an error that user code raised."""
+    if error is None:
+        return ""
+    return "".join(traceback.format_exception(type(error), error, _users_part(error.__traceback__)))[-DETAIL_LENGTH:]
 
 
 def encodable(text: str) -> str:
