@@ -153,6 +153,8 @@ class ComparedPair(Struct, frozen=True):
     tolerance: Tolerance | None = None
     benchmark: Comparison | None = None
     benchmark_path: str | None = None
+    benchmark_problem: str | None = None
+    """Why the benchmark could not be measured, where one was there."""
 
 
 class ComparisonRecord(Struct, frozen=True):

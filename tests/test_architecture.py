@@ -23,7 +23,7 @@ LEVELS = (
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
     ("drift",),
-    ("pipeline", "report", "handwritten"),
+    ("pipeline", "comparing", "report", "handwritten"),
     ("session",),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
@@ -33,7 +33,7 @@ LEVELS = (
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"analyzers", "arith", "arrayfile", "inputs", "measure", "subject", "execute"}
+ON_ARRAYS = {"analyzers", "arith", "arrayfile", "inputs", "measure", "subject", "execute", "comparing"}
 
 ON_DATABASES = {"history"}
 """The commands that read a history import this room late, and nothing else does."""

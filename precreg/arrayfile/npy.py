@@ -95,3 +95,13 @@ def _check_header(header: Header, shown: str) -> None:
         raise bad(shown, f"an array of numbers but got dtype={header.dtype}")
     if not can_be_held(header.shape, header.dtype):
         raise bad(shown, f"a shape that memory can hold but got shape={header.shape}")
+
+
+def bare_name(file: str) -> str:
+    """Return the name of a file without its suffix, and without the dtype that y.bfloat16.npy says in it."""
+    import ml_dtypes
+
+    name, _, suffix = file.rpartition(".")
+    rest, _, dtype = name.rpartition(".")
+    declared = suffix == "npy" and rest and is_of_ml_dtypes(getattr(ml_dtypes, dtype, None))
+    return rest if declared else name

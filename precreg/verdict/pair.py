@@ -1,4 +1,4 @@
-"""The verdict on one stored array held against another: accurate enough or not; there is no baseline to be worse than."""
+"""The verdict on one stored array held against another: is it accurate enough? There is no baseline to be worse than."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
     return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy())
 
 
-def without_counterpart(reason: Reason, message: str) -> Verdict:
+def unmeasured(reason: Reason, message: str) -> Verdict:
     """Return the verdict on what could not be measured: a side is missing, or cannot be read."""
     return verdict_of([Finding(reason, message)], Policy())
 

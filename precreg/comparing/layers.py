@@ -1,0 +1,40 @@
+"""The tolerance of stored arrays: the shipped defaults, a project's own where one is named, the options above both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from precreg.errors import UserError, nearest
+from precreg.measure.metrics import METRICS
+from precreg.suite.load import read_foundation
+from precreg.tolerance.pyramid import CLOSENESS, SHIPPED, no_limit
+from precreg.tolerance.standards import find_standard
+from precreg.types import Layer, Location
+
+OPTIONS = Location("command line")
+
+
+def layers(project: Path | None, limits: Mapping[str, float | str]) -> tuple[Layer, ...]:
+    """Return the pyramid: of a project's suites/tolerances.yaml what it says of everything and of environments.
+
+    `limits` are rtol, atol, standard and limits on metrics. Raises UserError: as reading that file does, and
+    unknown-metric, unknown-standard, bad-value for the options.
+    """
+    for metric, limit in limits.items():
+        _check(metric, limit)
+    own = (Layer("options", OPTIONS, dict(limits)),) if limits else ()
+    if project is None:
+        return (*SHIPPED, *own)
+    written = read_foundation(project, {})
+    return (*SHIPPED, *written.default, *written.environments, *own)
+
+
+def _check(metric: str, limit: float | str) -> None:
+    if metric == "standard":
+        find_standard(str(limit), OPTIONS)
+    elif metric not in METRICS and metric not in CLOSENESS:
+        message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, METRICS)}"
+        raise UserError("unknown-metric", message, file=OPTIONS.file)
+    elif expected := no_limit(metric, limit):
+        raise UserError("bad-value", f"expected {expected} but got {metric}={limit}", file=OPTIONS.file)
