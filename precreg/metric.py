@@ -11,8 +11,8 @@ Direction = Literal["lower", "higher"]
 class Metric(NamedTuple):
     """One figure of a Comparison: a is the actual value, r the reference.
 
-    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", "dB", "bit", or "1" (a ratio); an
-    analyzer may have others.
+    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", "dB", "bit", "1" (a
+    ratio), or "benchmark" (a multiple of a benchmark's); an analyzer may have others.
     """
 
     name: str

@@ -70,7 +70,8 @@ class Bound(Struct, frozen=True):
 class Tolerance(Struct, frozen=True):
     """The resolved pyramid for one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
 
-    `regression` maps a metric to its allowed growth against the baseline; metrics that are not named are not judged.
+    All of `bounds` must hold, and all bounds of at least one of the `alternatives`, where there are any. `regions` takes
+    the place of constants of measure/regions.py while the output is measured. `regression` maps a metric to its allowed growth against the baseline; metrics that are not named are not judged.
     """
 
     rtol: Bound
@@ -78,6 +79,8 @@ class Tolerance(Struct, frozen=True):
     bounds: tuple[Bound, ...]
     regression: dict[str, float]
     standard: str | None = None
+    alternatives: tuple[tuple[Bound, ...], ...] = ()
+    regions: dict[str, float] = field(default_factory=dict)
 
 
 class Budget(Struct, frozen=True):
@@ -118,10 +121,10 @@ class Case(Struct, frozen=True):
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     budget: Budget = Budget()
+    analyzers: tuple[str, ...] = ()
     expect_failure: str | None = None
     """Why the case is known to be bad; None where it is expected to pass."""
 
-    analyzers: tuple[str, ...] = ()
 
 class Reason(StrEnum):
     """Why a verdict is what it is; docs/verdicts.md has the table."""
@@ -145,10 +148,10 @@ class Reason(StrEnum):
     TIMED_OUT = "timed_out"
     SUBJECT_ERROR = "subject_error"
     REFERENCE_ERROR = "reference_error"
+    ANALYZER_ERROR = "analyzer_error"
     UNAVAILABLE = "unavailable"
     UNEXPECTED_PASS = "unexpected_pass"
     EXPECTED_FAILURE = "expected_failure"
-    ANALYZER_ERROR = "analyzer_error"
 
 
 class Status(StrEnum):

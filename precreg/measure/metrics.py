@@ -28,6 +28,7 @@ OURS = "precreg"
 
 MLU = "Cambricon mlu-ops"
 POLYGRAPHY = "Polygraphy"
+DYNAMO = "torch._dynamo.utils.same"
 
 _TABLE = (
     Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", HIGHAM),
@@ -74,10 +75,26 @@ _TABLE = (
     Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", POLYGRAPHY),
     Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", OURS),
     Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", COMMON),
+    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", MSPROBE),
+    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", MSPROBE),
+    Metric("rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower", MSPROBE),
+    Metric(
+        "small_value_error_ratio", "benchmark", "errors among small values / max(the benchmark's, 1)", "lower", OPBASE
+    ),
+    Metric(
+        "cancellation_error_ratio", "benchmark", "errors in cancellation / max(the benchmark's, 1)", "lower", OPBASE
+    ),
+    Metric("rms_excess", "value", "rms_error - m times the benchmark's, m = 2 or 3", "lower", DYNAMO),
+    Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", DYNAMO),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 """Every metric a bound may name, in the order of the page."""
+
+AGAINST_BENCHMARK = frozenset(
+    (*(name for name, metric in METRICS.items() if metric.unit == "benchmark"), "rms_excess", "rms_excess_3")
+)
+"""Metrics that are absent unless a benchmark, a second implementation, was held against the same reference."""
 
 
 def described(name: str) -> Metric:
@@ -166,6 +183,9 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
   component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|. A number with a
   NaN component is NaN, else one with an infinite component is infinite; infinities match if the same components
   are infinite with the same signs.
+- A benchmark is a second implementation's output, held against the same reference: ratios are absent without one. The
+  floor is 2^-11 for float16, 2^-8 for bfloat16, 2^-14 for all others. m is 2, and 3 for float16 and bfloat16, for
+  n < 1000, and for arrays of four axes of which the last two have length 1.
 """
 
 

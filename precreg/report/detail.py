@@ -95,6 +95,9 @@ def tolerance_rows(tolerance: Tolerance) -> Iterator[list[str]]:
         yield [bound.metric, figure(bound.limit), bound.layer, str(bound.source)]
     for bound in tolerance.bounds:
         yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
+    for number, alternative in enumerate(tolerance.alternatives, 1):
+        for bound in alternative:
+            yield [f"either {number}: {bound.metric}", _limit(bound), bound.layer, str(bound.source)]
     for metric, growth in tolerance.regression.items():
         sign = "≥" if described(metric).better == "higher" else "≤"
         yield [metric, f"{sign} {figure(allowed_ratio(metric, growth))} × baseline", "", ""]

@@ -6,6 +6,7 @@ say less than precreg does: references to unknown names, missing modules and emp
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -128,6 +129,27 @@ def _distributions() -> dict[str, Schema]:
     return definitions
 
 
+def _standard() -> Schema:
+    with_parameters = {name: standard.parameters for name, standard in STANDARDS.items() if standard.parameters}
+    options = [
+        {
+            "type": "object",
+            "properties": {
+                "name": {"const": name},
+                **{key: {"type": "number", "description": parameter.about} for key, parameter in parameters.items()},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        for name, parameters in with_parameters.items()
+    ]
+    spelled = {"type": "string", "pattern": f"^({'|'.join(map(re.escape, with_parameters))}):"}
+    return {
+        "description": "A published set of bounds, see docs/standards.md",
+        "anyOf": [{"enum": list(STANDARDS)}, *options, spelled],
+    }
+
+
 def _tolerance() -> Schema:
     limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
@@ -138,7 +160,7 @@ def _tolerance() -> Schema:
         "properties": {
             "rtol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
             "atol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
-            "standard": {"enum": list(STANDARDS), "description": "A published set of bounds, see docs/standards.md"},
+            "standard": _standard(),
             "regression": {"description": "Allowed growth against the baseline", "anyOf": [growths, {"const": "off"}]},
             "outputs": {"type": "object", "additionalProperties": _ref("Tolerance")},
             "environments": {"type": "object", "additionalProperties": _ref("Tolerance")},

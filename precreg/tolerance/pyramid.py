@@ -3,7 +3,9 @@
 Layers apply in order, and per metric the later one wins. `standard: NAME` takes the place of every bound before it,
 so that a standard means what its publisher wrote; single metrics of the same or a later layer change or add to it.
 A layer that names rtol or atol asks for every element to match (match_ratio 1), unless a match ratio is asked for
-already. Layers of an environment come last, the exact environment after its family, the family after generic.
+already. A standard may ask for one of several alternatives, and bring constants of regions; they go with it, and later
+bounds are asked for besides. Layers of an environment come last, the exact environment after its family, the family
+after generic.
 
 Overrides come after all of these. Among themselves the later wins; what is left takes hold always, or only where it is
 tighter than what holds. They ask for no elements to match: their rtol and atol say how near a match has to be, where
@@ -15,18 +17,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from sys import float_info
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import METRICS
-from precreg.tolerance.standards import STANDARDS
+from precreg.tolerance.standard import Limits
+from precreg.tolerance.standards import find_standard
 from precreg.types import Bound, Layer, Location, Tolerance
 
 GROWTH = "regression."
 """What stands before a metric where a setting is about its growth."""
+
+EITHER = "either."
+"""What stands before the number of an alternative and a metric: either.2.mean_ulp."""
+
+REGION = "regions."
+"""What stands before a constant of measure/regions.py."""
 
 SHIPPED_STANDARD = "torch-2.13"
 
@@ -60,7 +69,11 @@ SHIPPED = (
 
 
 class Setting(Struct, frozen=True):
-    """One setting of one layer, and whether it holds. The metric `regression.METRIC` stands for allowed growth."""
+    """One setting of one layer, and whether it holds.
+
+    The metric `regression.METRIC` stands for allowed growth, `either.N.METRIC` for a bound of the Nth alternative, all
+    of which must hold where no other alternative does, and `regions.CONSTANT` for a constant of measure/regions.py.
+    """
 
     layer: str
     source: Location
@@ -95,13 +108,16 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
     holding: dict[str, Setting] = {}
     _build(layers, dtype, holding)
     standard = next((layer.bounds["standard"] for layer in reversed(layers) if "standard" in layer.bounds), None)
-    bounds = {metric: _bound(setting) for metric, setting in holding.items() if not metric.startswith(GROWTH)}
+    own = {metric: setting for metric, setting in holding.items() if not metric.startswith((GROWTH, EITHER, REGION))}
+    bounds = {metric: _bound(setting, metric) for metric, setting in own.items()}
     return Tolerance(
         rtol=bounds.pop("rtol"),
         atol=bounds.pop("atol"),
         bounds=tuple(bounds.values()),
         regression=_judged(holding),
         standard=None if standard is None else str(standard),
+        alternatives=_alternatives(holding),
+        regions={key.removeprefix(REGION): _limit(s) for key, s in holding.items() if key.startswith(REGION)},
     )
 
 
@@ -133,17 +149,42 @@ def tighter(metric: str, value: float, than: float) -> bool:
 
 def no_limit(metric: str, value: Any) -> str | None:
     """Say what a limit on a metric (or rtol, atol) has to be, where a value cannot be one."""
-    least = -2.0 if metric == "mean_log2_ulp" else 0.0
-    greatest = 1.0 if _higher_is_better(metric) else float_info.max
-    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= greatest:
+    span = _span(metric)
+    if isinstance(value, int | float) and not isinstance(value, bool) and span.least <= value <= span.greatest:
         return None
-    if greatest == 1.0:
-        return "a share from 0 to 1"
-    return "a finite number that is at least -2" if least else "a finite number that is not negative"
+    return span.expected
+
+
+class _Span(NamedTuple):
+    """What a limit may be, and how that is said."""
+
+    least: float
+    greatest: float
+    expected: str
+
+
+_LARGEST = float_info.max
+_USUAL = _Span(0.0, _LARGEST, "a finite number that is not negative")
+_SHARE = _Span(0.0, 1.0, "a share from 0 to 1")
+_SPANS = {
+    "mean_log2_ulp": _Span(-2.0, _LARGEST, "a finite number that is at least -2"),
+    "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
+    "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
+}
+_SPANS_OF_UNITS = {
+    "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
+    "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),
+}
+
+
+def _span(metric: str) -> _Span:
+    if metric in _SPANS or metric not in METRICS:
+        return _SPANS.get(metric, _USUAL)
+    share = _SHARE if _higher_is_better(metric) else _USUAL
+    return _SPANS_OF_UNITS.get(METRICS[metric].unit, share)
 
 
 def _higher_is_better(metric: str) -> bool:
-    """All of these are shares."""
     return metric in METRICS and METRICS[metric].better == "higher"
 
 
@@ -157,7 +198,7 @@ def _override(layers: list[Layer], holding: dict[str, Setting]) -> list[Setting]
     """Let overrides take hold where they may, and return their settings."""
     given = [(layer.override, setting) for layer in layers for setting in _own_settings(layer)]
     last = {setting.metric: (override, setting) for override, setting in given}
-    matched = "match_ratio" in holding
+    matched = _matches(holding)
     for metric, (override, setting) in last.items():
         if metric in CLOSENESS and not (matched or "match_ratio" in last):
             continue
@@ -175,12 +216,12 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
     """Let a layer's settings take the place of those that hold, and return them."""
     settings = list(_standard_settings(layer, dtype))
     if settings:
-        for metric in [metric for metric in holding if metric in METRICS]:
-            del holding[metric]
+        for key in [key for key in holding if key in METRICS or key.startswith((EITHER, REGION))]:
+            del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
-    if "match_ratio" not in holding and ("rtol" in layer.bounds or "atol" in layer.bounds):
+    if not _matches(holding) and ("rtol" in layer.bounds or "atol" in layer.bounds):
         key = "rtol" if "rtol" in layer.bounds else "atol"
         own.append(Setting(layer.name, _place(layer, key), "match_ratio", 1.0))
         holding["match_ratio"] = own[-1]
@@ -191,8 +232,17 @@ def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:
     name = layer.bounds.get("standard")
     if name is not None:
         label = layer.name if layer == SHIPPED[0] else f"{layer.name}, standard {name}"
-        for metric, limit in (STANDARDS[str(name)].bounds(dtype) or {}).items():
-            yield Setting(label, _place(layer, "standard"), metric, limit)
+        limits = find_standard(str(name)).limits(dtype) or Limits()
+        for key, limit in _keyed(limits):
+            yield Setting(label, _place(layer, "standard"), key, limit)
+
+
+def _keyed(limits: Limits) -> Iterator[tuple[str, float]]:
+    """Yield a standard's limits by the keys that settings have."""
+    yield from limits.bounds.items()
+    for number, alternative in enumerate(limits.alternatives, 1):
+        yield from ((f"{EITHER}{number}.{metric}", limit) for metric, limit in alternative.items())
+    yield from ((REGION + constant, value) for constant, value in limits.regions.items())
 
 
 def _own_settings(layer: Layer) -> Iterator[Setting]:
@@ -208,9 +258,27 @@ def _place(layer: Layer, key: str) -> Location:
     return Location(layer.source.file, layer.lines.get(key, layer.source.line))
 
 
-def _bound(setting: Setting) -> Bound:
+def _matches(holding: dict[str, Setting]) -> bool:
+    """Tell whether a share of matching elements is asked for, be it in an alternative."""
+    return any(key == "match_ratio" or (key.startswith(EITHER) and key.endswith(".match_ratio")) for key in holding)
+
+
+def _alternatives(holding: dict[str, Setting]) -> tuple[tuple[Bound, ...], ...]:
+    branches: dict[str, list[Bound]] = {}
+    for key, setting in holding.items():
+        if key.startswith(EITHER):
+            number, metric = key.removeprefix(EITHER).split(".", 1)
+            branches.setdefault(number, []).append(_bound(setting, metric))
+    return tuple(map(tuple, branches.values()))
+
+
+def _bound(setting: Setting, metric: str) -> Bound:
+    return Bound(metric, _limit(setting), setting.layer, setting.source)
+
+
+def _limit(setting: Setting) -> float:
     assert setting.value is not None
-    return Bound(setting.metric, setting.value, setting.layer, setting.source)
+    return setting.value
 
 
 def _judged(holding: dict[str, Setting]) -> dict[str, float]:

@@ -50,10 +50,12 @@ def unmet(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) -> Iterator
     The texts name no case, so that a run says each of them once.
     """
     holding = {bound.metric: bound for bound in (tolerance.rtol, tolerance.atol, *tolerance.bounds)}
+    alternatives = (bound for alternative in tolerance.alternatives for bound in alternative)
+    matched = "match_ratio" in holding or any(bound.metric == "match_ratio" for bound in alternatives)
     given = [layer for layer in layers if layer.override is not None and layer.dtype in (None, dtype)]
     last = {metric: (float(limit), layer.name) for layer in given for metric, limit in layer.bounds.items()}
     for metric, (limit, name) in last.items():
-        if metric in CLOSENESS and "match_ratio" not in holding:
+        if metric in CLOSENESS and not matched:
             yield f"{VARIABLE}: {metric}={limit:g} ({name}) binds nothing in some cases, which ask for no match_ratio"
         elif holding[metric].source.file != VARIABLE and tighter(metric, holding[metric].limit, limit):
             yield f"{VARIABLE}: {metric}={limit:g} ({name}) is looser than some bounds, and does not hold there"

@@ -11,15 +11,17 @@ from precreg.arith.formats import DTYPE_NAMES, numpy_dtype
 from precreg.errors import UserError
 from precreg.measure.compare import compare
 from precreg.measure.metrics import METRICS
+from precreg.measure.regions import Regions
 from precreg.tolerance.standards import STANDARDS, find_standard, markdown
 from precreg.types import Location
 
 ROOT = Path(__file__).parent.parent.parent
+KNOWN = {"rtol", "atol", *METRICS}
 
 
 def accepts(name, actual, reference):
     """Judge as a verdict does: every bound of the standard against what was measured."""
-    bounds = dict(STANDARDS[name].bounds(actual.dtype.name))
+    bounds = dict(STANDARDS[name].limits(actual.dtype.name).bounds)
     rtol, atol = bounds.pop("rtol", 0.0), bounds.pop("atol", 0.0)
     metrics = compare(actual, reference, rtol=rtol, atol=atol).metrics
     higher = {metric for metric in bounds if METRICS[metric].better == "higher"}
@@ -116,7 +118,7 @@ def test_mere_and_mare(dtype, threshold):
 
 
 def test_the_last_float_below_a_limit_is_admitted_and_the_limit_is_not():
-    limit = STANDARDS["ascend-mere-mare-1"].bounds("float16")["mere"]
+    limit = STANDARDS["ascend-mere-mare-1"].limits("float16").bounds["mere"]
     assert limit < 2**-10 == nextafter(limit, 1.0)
 
 
@@ -149,8 +151,9 @@ def test_minus_zero_differs_in_bits_and_not_in_value():
 def test_standards_name_only_dtypes_and_metrics_that_exist():
     for standard in STANDARDS.values():
         assert set(standard.dtypes) <= set(DTYPE_NAMES)
-        for bounds in filter(None, [*standard.dtypes.values(), standard.otherwise]):
-            assert set(bounds) <= {"rtol", "atol", *METRICS}
+        for limits in filter(None, [*standard.dtypes.values(), standard.otherwise]):
+            assert {name for bounds in (limits.bounds, *limits.alternatives) for name in bounds} <= KNOWN
+            assert set(limits.regions) <= set(Regions.__struct_fields__)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

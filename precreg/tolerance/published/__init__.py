@@ -1,0 +1,1 @@
+"""Acceptance standards as their publishers wrote them, as data, a module for each family."""
