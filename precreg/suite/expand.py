@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from precreg.suite.files import CaseEntry
 from precreg.suite.load import Suite, load
 from precreg.suite.matrix import case_name, rows
 from precreg.suite.recorded import Point, accepted_point, recorded_points
+from precreg.tolerance.asked import require_asked
 from precreg.tolerance.layers import read_layers
 from precreg.types import Budget, Case, Layer, Role
 from precreg.yaml_source import expect_mapping, shown
@@ -80,6 +81,7 @@ def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params:
         category=file.category,
         requires=file.requires,
         tags=file.tags,
+        analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
     )
@@ -130,9 +132,11 @@ def _matching(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> 
     return names
 
 
-def _case_layers(suite: Suite, index: int) -> Iterator[Layer]:
+def _case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
-    return read_layers("case", suite.source, path, suite.file.cases[index].tolerance)
+    layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
+    require_asked(layers, suite.file.analyzers)
+    return layers
 
 
 def _overridden(case: Case, entry: CaseEntry) -> Case:

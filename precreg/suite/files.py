@@ -9,8 +9,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from precreg.analyzers.installed import NAME
+
 Text = Annotated[str, Meta(pattern=r"\S")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$(?!\n)")]
+AnalyzerName = Annotated[str, Meta(pattern=rf"^{NAME}$(?!\n)")]
 Count = Annotated[int, Meta(ge=1, le=10_000)]
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -69,6 +72,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     repeats: Annotated[Count, Meta(description="Runs per seed; any differing bit is nondeterministic")] = 1
     timeout: Annotated[Positive, Meta(description="Seconds per case")] = 300.0
     exact: Annotated[bool, Meta(description="Any bit that differs from the baseline is a regression")] = False
+    analyzers: Annotated[
+        tuple[AnalyzerName, ...], Meta(description="Installed analyzers that measure every output, too")
+    ] = ()
     tolerance: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
     cases: Annotated[tuple[CaseEntry, ...], Meta(description="What is different for some cases")] = ()
     expect: Annotated[Literal["fail"] | None, Meta(description="The suite is known to be bad")] = None

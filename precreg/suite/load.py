@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.analyzers.installed import entry_point
 from precreg.errors import UserError, nearest
 from precreg.paths import inside
 from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.project import yaml_files
 from precreg.suite.validate import convert
+from precreg.tolerance.asked import only_asked, require_asked
 from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
 from precreg.tolerance.pyramid import SHIPPED
 from precreg.tolerance.thresholds import VARIABLE, read_thresholds
@@ -48,9 +50,16 @@ class Foundation(Struct, frozen=True):
     looser_thresholds: bool = False
     thresholds: dict[Tier, tuple[Layer, ...]] = {}
 
-    def pyramid(self, tier: Tier, category: str | None, own: Iterable[Layer]) -> tuple[Layer, ...]:
-        """Return every layer of a suite, or of whatever else has layers of its own, from the shipped ones up."""
-        return (
+    def pyramid(
+        self, tier: Tier, category: str | None, own: Sequence[Layer], analyzers: Collection[str] = ()
+    ) -> tuple[Layer, ...]:
+        """Return every layer of a suite, or of whatever else has layers of its own, from the shipped ones up.
+
+        What layers of many suites say of analyzers that this one does not ask for is left out. Raises UserError
+        (unknown-analyzer) where its own speak of one.
+        """
+        require_asked(own, analyzers)
+        layers = (
             *SHIPPED,
             *self.default,
             *self.tiers.get(tier, ()),
@@ -59,6 +68,7 @@ class Foundation(Struct, frozen=True):
             *own,
             *self.thresholds.get(tier, ()),
         )
+        return tuple(only_asked(layers, analyzers))
 
 
 def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
@@ -101,8 +111,10 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     file = convert(source, SuiteFile)
     _check_roles(source, file)
     _check_requirements(source, file.requires)
-    own = read_layers("suite", source, ("tolerance",), file.tolerance)
-    return Suite(tier, shown.rpartition("/")[0], source, file, foundation.pyramid(tier, file.category, own))
+    _check_analyzers(source, file.analyzers)
+    own = tuple(read_layers("suite", source, ("tolerance",), file.tolerance))
+    layers = foundation.pyramid(tier, file.category, own, file.analyzers)
+    return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
 
 def _tier(shown: str) -> Tier:
@@ -159,6 +171,17 @@ def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
         if not _is_requirement(requirement):
             message = f"expected a requirement such as numpy>=2 or device:npu but got requirement={requirement}"
             raise source.error("bad-value", message, "requires", index)
+
+
+def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
+    for index, name in enumerate(analyzers):
+        if name in analyzers[:index]:
+            message = f"expected each analyzer once but got analyzer={name} again"
+            raise source.error("bad-value", message, "analyzers", index)
+        try:
+            entry_point(name)
+        except UserError as error:
+            raise source.error(error.slug, error.message, "analyzers", index) from None
 
 
 def _is_requirement(text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from precreg.analyzers.installed import NAME
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.inputs.spec import DISTRIBUTIONS, FROM, PICK
 from precreg.measure.metrics import KEPT, METRICS
@@ -32,6 +33,7 @@ _REASONED: Schema = {
     "else": {"properties": {"reason": False}},
 }
 """A known failure has a reason, and nothing else has one."""
+_OF_ANALYZER = rf"^{NAME}\.[A-Za-z_]"
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -153,7 +155,12 @@ def _standard() -> Schema:
 def _tolerance() -> Schema:
     limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
-    growths = {"type": "object", "properties": dict.fromkeys(KEPT, growth), "additionalProperties": False}
+    growths = {
+        "type": "object",
+        "properties": dict.fromkeys(KEPT, growth),
+        "patternProperties": {_OF_ANALYZER: growth},
+        "additionalProperties": False,
+    }
     return {
         "type": "object",
         "description": ABOUT_TOLERANCE,
@@ -167,5 +174,6 @@ def _tolerance() -> Schema:
             **limits,
             **dict.fromkeys(DTYPE_NAMES, _ref("Tolerance")),
         },
+        "patternProperties": {_OF_ANALYZER: {"type": "number", "description": "Bound on a metric of an analyzer"}},
         "additionalProperties": False,
     }

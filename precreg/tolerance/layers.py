@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
 from sys import float_info
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
-from precreg.analyzers.installed import analyzer_of, is_metric, metrics_like
+from precreg.analyzers.installed import is_metric, metrics_like
 from precreg.arith.formats import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import nearest
 from precreg.measure.metrics import KEPT, METRICS
 from precreg.tolerance.pyramid import GROWTH, no_limit
 from precreg.tolerance.standard import spelled
@@ -68,37 +66,6 @@ def environment_layers(name: str, source: Source, path: KeyPath, mapping: Any) -
         yield from read_layers(name, source, (*path, key), value, _Scope(environment=key))
 
 
-def require_asked(layers: Iterable[Layer], analyzers: Collection[str]) -> None:
-    """Require that the metrics that layers name are ours, or of the analyzers that are asked for.
-
-    Raises UserError (unknown-analyzer) with the line.
-    """
-    for layer in layers:
-        for metric, value in (*layer.bounds.items(), *layer.regression.items()):
-            if not _is_asked(metric, analyzers):
-                key = metric if metric in layer.bounds else GROWTH + metric
-                message = f"expected {analyzer_of(metric)} under analyzers but got {metric}={value} without it"
-                line = layer.lines.get(key, layer.source.line)
-                raise UserError("unknown-analyzer", message, file=layer.source.file, line=line)
-
-
-def only_asked(layers: Iterable[Layer], analyzers: Collection[str]) -> Iterator[Layer]:
-    """Leave out of layers what they say of metrics of analyzers that are not asked for: nobody measures those."""
-    for layer in layers:
-        if all(_is_asked(metric, analyzers) for metric in (*layer.bounds, *layer.regression)):
-            yield layer
-        else:
-            bounds = {metric: limit for metric, limit in layer.bounds.items() if _is_asked(metric, analyzers)}
-            growths = {metric: growth for metric, growth in layer.regression.items() if _is_asked(metric, analyzers)}
-            yield replace(layer, bounds=bounds, regression=growths)
-
-
-def _is_asked(metric: str, analyzers: Collection[str]) -> bool:
-    """Tell whether a setting is of ours, or of an analyzer that is asked for."""
-    analyzer = analyzer_of(metric)
-    return analyzer is None or analyzer in analyzers
-
-
 def _once(source: Source, already: str | None, key: str, *path: str | int) -> None:
     if already is not None:
         raise source.error("bad-value", f"expected settings but got {key} again inside {already}", *path)
@@ -150,9 +117,8 @@ def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | 
 def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
     if not is_metric(metric):
         near = nearest(metric, (*METRICS, *metrics_like(metric)))
-        raise source.error(
-            "unknown-metric", f"expected the name of a metric but got {metric}={shown(growth)}{near}", *path
-        )
+        message = f"expected the name of a metric but got {metric}={shown(growth)}{near}"
+        raise source.error("unknown-metric", message, *path)
     if metric in METRICS and metric not in KEPT:
         kept = ", ".join(get_close_matches(metric, KEPT, n=len(KEPT), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={shown(growth)}"

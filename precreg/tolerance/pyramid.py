@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.analyzers.installed import analyzer_of
 from precreg.arith.formats import FORMATS
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import KEPT, METRICS, described
 from precreg.tolerance.standard import Limits
 from precreg.tolerance.standards import find_standard
 from precreg.types import Bound, Layer, Location, Tolerance
@@ -171,6 +172,7 @@ _SPANS = {
     "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
     "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
 }
+_OF_ANALYZERS = _Span(-_LARGEST, _LARGEST, "a finite number")
 _SPANS_OF_UNITS = {
     "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
     "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),
@@ -178,6 +180,8 @@ _SPANS_OF_UNITS = {
 
 
 def _span(metric: str) -> _Span:
+    if analyzer_of(metric) is not None:
+        return _OF_ANALYZERS
     if metric in _SPANS or metric not in METRICS:
         return _SPANS.get(metric, _USUAL)
     share = _SHARE if _higher_is_better(metric) else _USUAL
@@ -185,7 +189,7 @@ def _span(metric: str) -> _Span:
 
 
 def _higher_is_better(metric: str) -> bool:
-    return metric in METRICS and METRICS[metric].better == "higher"
+    return described(metric).better == "higher"
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
@@ -216,9 +220,12 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
     """Let a layer's settings take the place of those that hold, and return them."""
     settings = list(_standard_settings(layer, dtype))
     if settings:
-        for key in [key for key in holding if key in METRICS or key.startswith((EITHER, REGION))]:
+        for key in [key for key in holding if key not in CLOSENESS and not key.startswith(GROWTH)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
+    if layer.regression.keys() >= set(KEPT) and not any(layer.regression.values()):
+        for key in [key for key in holding if key.startswith(GROWTH) and analyzer_of(key.removeprefix(GROWTH))]:
+            del holding[key]
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
     if not _matches(holding) and ("rtol" in layer.bounds or "atol" in layer.bounds):

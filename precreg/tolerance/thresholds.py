@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from precreg.analyzers.installed import is_metric, metrics_like
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS
@@ -104,8 +105,9 @@ def _layers(
 
 def _limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...]) -> float:
     known = (*_LIMITS, *groups)
-    if key not in known:
-        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
+    if key not in known and not is_metric(key):
+        near = nearest(key, (*known, *metrics_like(key)))
+        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, near)
     if expected := no_limit(key, value):
         _refuse(expected, path, value)
     return float(value)

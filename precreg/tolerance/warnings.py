@@ -8,7 +8,7 @@ from fractions import Fraction
 from precreg.arith.exact import exact_ulp
 from precreg.arith.formats import format_of
 from precreg.errors import nearest
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, described
 from precreg.tolerance.layers import TOLERANCES
 from precreg.tolerance.standards import find_standard
 from precreg.types import Bound, Layer, Role, Tolerance
@@ -98,15 +98,18 @@ _BLIND = frozenset(
 def _admits_wrong(bound: Bound, matching: bool, regions: Mapping[str, float]) -> bool:
     """Tell whether a bound admits 2r in place of r everywhere, `matching` or not.
 
-    Bounds in the output's own unit, and on multiples of a benchmark's errors, may well stop it.
+    Bounds in the output's own unit, on multiples of a benchmark's errors, and on what analyzers measure may well
+    stop it.
     """
-    metric = METRICS[bound.metric]
+    metric = described(bound.metric)
     if bound.metric == "match_ratio":
         return matching or bound.limit <= 0
     if bound.metric in _BLIND:
         return True
     if bound.metric == "relative_violation_share":
         return bound.limit >= 1 or regions.get("threshold_rtol", 0.0) >= 1
+    if bound.metric not in METRICS:
+        return False
     if metric.better == "higher":
         return bound.limit <= 0
     return bound.limit >= (1 if metric.unit == "1" else float("inf"))
