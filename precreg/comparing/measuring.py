@@ -11,6 +11,7 @@ from precreg.arrayfile.stored import Array
 from precreg.comparing.pairing import Pair
 from precreg.comparing.places import Place
 from precreg.errors import UserError
+from precreg.measure.benchmark import ratios
 from precreg.measure.compare import compare
 from precreg.records import ComparedPair
 from precreg.tolerance.pyramid import resolve
@@ -83,6 +84,8 @@ def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> Compar
     tolerance = resolve(terms.layers, pair.name, dtype_name(actual.dtype), terms.chain)
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
     benchmark, problem = _benchmark(pair, reference, tolerance, terms)
+    if benchmark is not None:
+        comparison = replace(comparison, metrics=comparison.metrics | ratios(comparison, benchmark))
     verdict = judge_pair(comparison, tolerance, terms.role)
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))

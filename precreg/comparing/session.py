@@ -108,7 +108,8 @@ def _on_tolerances(pairs: Sequence[ComparedPair], terms: Terms) -> list[str]:
     for pair in pairs:
         if pair.tolerance is None or pair.comparison is None:
             continue
-        key = (pair.comparison.dtype, pair.tolerance.rtol, pair.tolerance.atol, pair.tolerance.bounds)
+        limits = (pair.tolerance.rtol, pair.tolerance.atol, pair.tolerance.bounds, pair.tolerance.alternatives)
+        key = (pair.comparison.dtype, limits)
         if key not in seen:
             seen.add(key)
             magnitude = pair.comparison.metrics.get("mean_magnitude")
