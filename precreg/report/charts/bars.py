@@ -27,32 +27,32 @@ def draw(metrics: Mapping[str, float]) -> str:
 
     A figure of 0 has no bar; one that is not defined on the data says so.
     """
-    scale = _scale(metrics)
+    across = scale(metrics)
     parts = []
-    for tick in scale.ticks():
-        x = scale.at(tick.at)
+    for tick in across.ticks():
+        x = across.at(tick.at)
         parts += [line(x, BOX.top, x, BOX.south), text(tick.text, x, BOX.south + 16)]
     for place, name in enumerate(FIGURES):
-        parts += _row(place, name, metrics.get(name), scale)
+        parts += _row(place, name, metrics.get(name), across)
     words = "absolute: in the output's unit; relative: |actual − reference| / |reference|"
     parts += [line(BOX.left, BOX.top, BOX.left, BOX.south, "edge"), text(words, BOX.width / 2, BOX.height - 8)]
     return drawing(BOX, description(metrics), *parts)
 
 
-def _scale(metrics: Mapping[str, float]) -> LogScale:
-    """Return a scale that begins at a power of ten below every figure, so that each has a bar."""
+def scale(metrics: Mapping[str, float]) -> LogScale:
+    """Return a scale of all four figures that begins at a power of ten below every figure, so that each has a bar."""
     known = [log10(metrics[name]) for name in FIGURES if metrics.get(name, 0.0) > 0] or [0.0]
     return LogScale(floor(min(known)) - 1.0, max(known), BOX.left, BOX.east)
 
 
-def _row(place: int, name: str, value: float | None, scale: LogScale) -> list[str]:
+def _row(place: int, name: str, value: float | None, across: LogScale) -> list[str]:
     middle = BOX.top + (place + 0.5) * _STEP
     label = text(FIGURES[name], BOX.left - 8, middle + 4, "end")
     if value is None:
         return [label, text("not defined", BOX.left + 8, middle + 4, "start")]
     if value <= 0:
         return [label, text("0", BOX.left + 8, middle + 4, "start", "value")]
-    end = scale.at(log10(value))
+    end = across.at(log10(value))
     kind = "bar-then" if "rel" in name else "bar-now"
     bar = rectangle(BOX.left, middle - _THICKNESS / 2, end - BOX.left, _THICKNESS, kind, f"{name} {value!r}")
     return [label, bar, text(figure(value), end + 6, middle + 4, "start", "value")]

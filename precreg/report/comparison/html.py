@@ -10,12 +10,12 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
-from precreg.report.comparison.pair import shape, shown
+from precreg.report.charts.picture import TEMPLATES, shape, style
+from precreg.report.comparison.pair import shown
 from precreg.report.html import json_for_script
 from precreg.report.numbers import duration, figure
 from precreg.types import Status
@@ -26,27 +26,20 @@ MOST_DRAWN = 100
 COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
 """The metrics of the table."""
 
-_TEMPLATES = Path(__file__).parent.parent / "templates"
-
 
 def comparison_html(record: ComparisonRecord) -> str:
     """Lay out the whole report as one HTML document."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     return describe.plain(environment.get_template("comparison.html.j2").render(_page(record)))
-
-
-def style() -> str:
-    """Return the style of every page with charts of a comparison."""
-    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "comparison.css"))
 
 
 def _page(record: ComparisonRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
     pairs = worst_first(record.pairs)
-    script = (_TEMPLATES / "comparison.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "comparison.js").read_text(encoding="utf-8")
     data = {"metrics": COLUMNS, "rows": [_row(number, pair) for number, pair in enumerate(pairs)]}
     tally = Counter(pair.verdict.status for pair in pairs)
     return {

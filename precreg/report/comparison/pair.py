@@ -9,6 +9,7 @@ from precreg.measure.metrics import COUNTS, METRICS, described
 from precreg.records import ComparedPair
 from precreg.report import describe
 from precreg.report.charts.figures import figures
+from precreg.report.charts.picture import about
 from precreg.report.detail import count_rows, position_rows, tolerance_rows
 from precreg.report.numbers import figure
 from precreg.types import Comparison
@@ -42,22 +43,6 @@ def shown(pair: ComparedPair, number: int) -> dict[str, Any]:
         "worst": _positions(comparison, "worst") if comparison else [],
         "non_finite": _positions(comparison, "non_finite") if comparison else [],
     }
-
-
-def about(comparison: Comparison) -> str:
-    """Name the dtypes and shapes of both sides."""
-    sides = (
-        (comparison.dtype, comparison.shape),
-        (comparison.reference_dtype, comparison.reference_shape),
-    )
-    if comparison.shape == comparison.reference_shape:
-        return f"{comparison.dtype} against {comparison.reference_dtype}, shape {shape(comparison.shape)}"
-    return " against ".join(f"{dtype} of shape {shape(lengths)}" for dtype, lengths in sides)
-
-
-def shape(lengths: tuple[int, ...]) -> str:
-    """Write a shape as 8×128×768; that of a single number as a word."""
-    return "×".join(map(str, lengths)) or "scalar"
 
 
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:

@@ -1,0 +1,225 @@
+"""The same charts as a PNG, drawn by matplotlib, which is an extra: the same bytes for the same comparison."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from io import BytesIO
+from math import log10, nan
+from typing import TYPE_CHECKING, Any
+
+from precreg.errors import UserError
+from precreg.report.charts import bars as four
+from precreg.report.charts import cumulative
+from precreg.report.charts.errors import Bar, bars
+from precreg.report.charts.figures import strips_of
+from precreg.report.charts.heat import Strip
+from precreg.report.charts.picture import Picture, about, said
+from precreg.report.charts.scale import Colours, LogScale, colours
+from precreg.report.describe import plain
+from precreg.report.numbers import figure
+from precreg.types import Histogram
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from precreg.measure.heatmap import HeatMap
+
+SIZE_INCHES, DOTS_PER_INCH = (12.0, 8.5), 120
+NOW, THEN, EXACT, INK, GROUND = "#b3261e", "#3d6fb3", "#2c6e3f", "#1d1f21", "#f1f2f0"
+_OF_ZERO = -400.0
+UNIT = "|actual − reference|, in the output's unit"
+
+
+def render(picture: Picture) -> bytes:
+    """Draw one comparison. Raises UserError (missing-extra) where matplotlib is not installed."""
+    matplotlib = _matplotlib()
+    from matplotlib.figure import Figure
+
+    stream = BytesIO()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name in letters that the font lacks is drawn as boxes, and told of
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"axes.edgecolor": "#63676c", "axes.spines.top": False, "axes.spines.right": False})
+        drawn = Figure(SIZE_INCHES, DOTS_PER_INCH, layout="constrained")
+        _fill(drawn, picture)
+        drawn.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        message = (
+            "expected matplotlib, which draws PNG, but it is not installed; HTML needs no extra: --output NAME.html"
+        )
+        raise UserError("missing-extra", message) from error
+    return matplotlib
+
+
+def _fill(drawn: Figure, picture: Picture) -> None:
+    comparison = picture.comparison
+    title = f"{picture.name}: {picture.actual} against {picture.reference}, {about(comparison)}"
+    figures = [f"{name} {value}" for name, value in said(comparison)]
+    lines = [_short(title), "    ".join(figures[:5]), "    ".join(figures[5:])]
+    drawn.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+    panels = drawn.subplots(2, 2).flat
+    histogram, curve, where, largest = panels
+    if comparison.histogram is None:
+        _empty(histogram, "no finite pair")
+        _empty(curve, "no finite pair")
+    else:
+        _histogram(histogram, comparison.histogram)
+        _cumulative(curve, comparison.histogram, comparison.metrics)
+    _where(where, picture)
+    _largest(largest, comparison.metrics)
+
+
+def _short(title: str, most: int = 150) -> str:
+    words = plain(title)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _empty(axes: Axes, words: str) -> None:
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
+
+
+def _histogram(axes: Axes, histogram: Histogram) -> None:
+    found = bars(histogram)
+    low = _across(axes, found, histogram.zeros)
+    axes.bar(
+        [bar.low for bar in found],
+        [bar.elements for bar in found],
+        [bar.high - bar.low for bar in found],
+        align="edge",
+        color=NOW,
+        alpha=0.6,
+    )
+    if histogram.zeros:
+        axes.bar([low], [histogram.zeros], [(axes.get_xlim()[1] - low) * 0.05], color=EXACT, alpha=0.7)
+    axes.set_yscale("log")
+    axes.set_ylim(0.5, None)
+    axes.set(xlabel=UNIT, ylabel="elements", title="elements by size of their error")
+
+
+def _across(axes: Axes, found: Sequence[Bar], zeros: int) -> float:
+    """Set the axis of sizes, and return where zero stands on it: apart, on the left."""
+    start, end = (found[0].low, found[-1].high) if found else (-1.0, 0.0)
+    room = max(0.0, 1.0 - (end - start)) / 2
+    start, end = start - room, end + room
+    zero = start - 0.08 * (end - start)
+    ticks = LogScale(start, end, 0.0, 1.0).ticks()
+    axes.set_xlim(zero - 0.04 * (end - start) if zeros else start, end)
+    axes.set_xticks(
+        [*([zero] if zeros else []), *(tick.at for tick in ticks)],
+        [*(["0"] if zeros else []), *(tick.text for tick in ticks)],
+    )
+    return zero
+
+
+def _cumulative(axes: Axes, histogram: Histogram, metrics: dict[str, float]) -> None:
+    found, zeros = bars(histogram), histogram.zeros
+    zero = _across(axes, found, zeros)
+    left, right = axes.get_xlim()
+    corners = cumulative.curve(found, zeros)
+    axes.plot([x for x, _ in corners] + [right], [100 * share for _, share in corners] + [100], color=NOW)
+    if zeros:
+        exact = 100 * zeros / (zeros + sum(histogram.counts))
+        axes.plot([left, 2 * zero - left], [exact, exact], color=EXACT, linewidth=3)
+    for name, share in cumulative.MARKED.items():
+        if metrics.get(name, 0.0) > 0:
+            place = (log10(metrics[name]), 100 * share)
+            words = f"{name.partition('_')[0].upper()} {figure(metrics[name], 3)} "
+            axes.plot(*place, "o", color=NOW, markersize=5)
+            axes.annotate(
+                words,
+                place,
+                ha="right",
+                va="bottom" if share > 0.95 else "center",
+                xytext=(-4, 0),
+                textcoords="offset points",
+            )
+    axes.set(xlabel=UNIT, ylabel="% of the elements", title="elements with at most this error", ylim=(-2, 106))
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _where(axes: Axes, picture: Picture) -> None:
+    strips = strips_of(picture.comparison)
+    if picture.heat_map is not None:
+        _map(axes, picture.heat_map)
+    elif strips:
+        _strips(axes, strips)
+    else:
+        _empty(axes, "no finite pair")
+
+
+def _map(axes: Axes, heat: HeatMap) -> None:
+    scale = colours(mean for row in heat.mean for mean in row if mean is not None)
+    rows, columns = (heat.shape[-2] if len(heat.shape) > 1 else 1), (heat.shape[-1] if heat.shape else 1)
+    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
+    drawn = axes.imshow(_logarithms(heat.mean), extent=extent, **_coloured(scale))
+    high, wide = len(heat.mean), len(heat.mean[0])
+    wrong = [(x, y) for y, row in enumerate(heat.mismatched) for x, number in enumerate(row) if number]
+    if wrong:
+        across = [(x + 0.5) * columns / wide - 0.5 for x, _ in wrong]
+        axes.scatter(across, [(y + 0.5) * rows / high - 0.5 for _, y in wrong], marker="x", color=INK, s=28)
+    axis = max(len(heat.shape) - 1, 0)
+    axes.set(xlabel=f"axis {axis}", ylabel=f"axis {axis - 1}" if axis else "")
+    axes.set_title("mean |actual − reference|" + (", ×: NaN or infinity on one side" if wrong else ""))
+    axes.locator_params(integer=True, min_n_ticks=1)
+    if rows == 1:
+        axes.set_yticks([])
+    _legend(axes, drawn, scale)
+
+
+def _strips(axes: Axes, strips: Sequence[Strip]) -> None:
+    scale = colours(mean for strip in strips for mean in strip.means if mean is not None)
+    for place, strip in enumerate(strips):
+        extent = (0.0, 1.0, place + 0.8, float(place))
+        drawn = axes.imshow(_logarithms([strip.means]), extent=extent, **_coloured(scale))
+    axes.set(xlim=(0, 1), ylim=(len(strips), -0.2), xlabel="from the first index to the last")
+    axes.set_xticks([0, 1], ["first", "last"])
+    axes.set_yticks([place + 0.4 for place in range(len(strips))], [f"axis {strip.axis}" for strip in strips])
+    axes.set_title("mean |actual − reference| along each axis")
+    _legend(axes, drawn, scale)
+
+
+def _logarithms(means: Sequence[Sequence[float | None]]) -> Any:
+    """Return decimal logarithms: one below every other for 0, NaN where there is no mean."""
+    import numpy as np
+
+    return np.array([[nan if mean is None else log10(mean) if mean > 0 else _OF_ZERO for mean in row] for row in means])
+
+
+def _coloured(scale: Colours | None) -> dict[str, Any]:
+    """Return how an image is drawn: white to red, what is 0 in the colour of the ground, what is not there white."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    reds = LinearSegmentedColormap.from_list("reds", ["#f6dcd9", NOW]).with_extremes(under=GROUND, bad="white")
+    low, high = scale or Colours(0.0, 1.0)
+    return {"cmap": reds, "vmin": low, "vmax": high, "aspect": "auto", "interpolation": "nearest"}
+
+
+def _legend(axes: Axes, drawn: Any, scale: Colours | None) -> None:
+    if scale is None:
+        return
+    ticks = LogScale(scale.low, scale.high, 0.0, 1.0).ticks()
+    bar = axes.figure.colorbar(drawn, ax=axes)
+    bar.set_ticks([tick.at for tick in ticks], labels=[tick.text for tick in ticks])
+
+
+def _largest(axes: Axes, metrics: dict[str, float]) -> None:
+    scale = four.scale(metrics)
+    for place, name in enumerate(four.FIGURES):
+        value = metrics.get(name)
+        end = log10(value) if value else scale.low
+        axes.barh(place, end - scale.low, left=scale.low, color=THEN if "rel" in name else NOW, alpha=0.6, height=0.5)
+        axes.text(end, place, f" {'not defined' if value is None else figure(value)}", va="center")
+    axes.set_yticks(range(len(four.FIGURES)), list(four.FIGURES.values()))
+    ticks = scale.ticks()
+    axes.set_xticks([tick.at for tick in ticks], [tick.text for tick in ticks])
+    axes.set(xlim=(scale.low, scale.high + 0.18 * (scale.high - scale.low)), ylim=(len(four.FIGURES) - 0.4, -0.6))
+    axes.set(xlabel="absolute: in the output's unit; relative: a ratio", title="largest and mean error")
