@@ -39,6 +39,7 @@ class Settings(NamedTuple):
     elements: int
     rounds: int
     patience: float
+    window: float
     tables: str
 
 
@@ -48,6 +49,7 @@ def settings() -> Settings:
     parser.add_argument("--elements", type=int, default=50_000_000, help="of tables A and C (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="samples of each call (default: %(default)s)")
     parser.add_argument("--patience", type=float, default=300, help="seconds for quiet moments (default: %(default)s)")
+    parser.add_argument("--window", type=float, default=0.2, help="seconds of a sample (default: %(default)s)")
     parser.add_argument("--tables", default="abc", help="which to print (default: %(default)s)")
     return Settings(**vars(parser.parse_args()))
 
@@ -188,7 +190,7 @@ def memory_tasks(n: int) -> Iterator[tuple[str, Task]]:
 
 def main(asked: Settings) -> None:
     """Print the tables asked for."""
-    clock = Clock(asked.rounds, asked.patience)
+    clock = Clock(asked.rounds, asked.patience, asked.window)
     print(f"{versions()}\n{machine()}; ~ marks what was never measured in a quiet moment")
     if "a" in asked.tables:
         for dtype in DTYPES:

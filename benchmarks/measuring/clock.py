@@ -10,8 +10,8 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import NamedTuple
 
-WINDOW = 0.2
-"""A sample repeats a call for so many seconds: the kernel's counters tick a hundred times a second."""
+PAUSE = 0.2
+"""Seconds until a noisy sample is taken again."""
 QUIET = 0.2
 """A sample is quiet while others use at most so many cores."""
 ENOUGH, LONG = 3, 20.0
@@ -67,12 +67,12 @@ def load_of_others(seconds: float = 1.0) -> float | None:
     return None if before is None or after is None else max(0.0, after - before - own_cores() + own) / seconds
 
 
-def sample(call: Callable[[], object]) -> Sample:
-    """Call again and again for a while; a slow call is made once."""
+def sample(call: Callable[[], object], window: float) -> Sample:
+    """Call again and again for so many seconds; a slow call is made once."""
     gc.collect()
     before, own, calls = busy_cores(), own_cores(), 0
     begun = perf_counter()
-    while (taken := perf_counter() - begun) < WINDOW:
+    while (taken := perf_counter() - begun) < window or calls == 0:
         call()
         calls += 1
     after = busy_cores()
@@ -81,11 +81,16 @@ def sample(call: Callable[[], object]) -> Sample:
 
 
 class Clock:
-    """Times calls in turn; waits for quiet moments, `patience` seconds in all."""
+    """Times calls in turn; waits for quiet moments, `patience` seconds in all.
 
-    def __init__(self, rounds: int, patience: float) -> None:
+    A sample takes `window` seconds or one call: much less than 0.2 is little, for the system's counters tick a hundred
+    times a second.
+    """
+
+    def __init__(self, rounds: int, patience: float, window: float) -> None:
         self._rounds = rounds
         self._patience = patience
+        self._window = window
 
     def medians(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, Measured]:
         """Time every call once a round, so that a slow moment of the machine meets each of them."""
@@ -97,11 +102,11 @@ class Clock:
         return {name: _measured(samples) for name, samples in taken.items()}
 
     def _quiet_sample(self, call: Callable[[], object]) -> Sample:
-        best = sample(call)
+        best = sample(call, self._window)
         while best.others > QUIET and self._patience > 0:
             begun = perf_counter()
-            sleep(WINDOW)
-            best = min(best, sample(call), key=lambda one: one.others)
+            sleep(PAUSE)
+            best = min(best, sample(call, self._window), key=lambda one: one.others)
             self._patience -= perf_counter() - begun
         return best
 

@@ -32,7 +32,7 @@ uint64_t read_both(const uint64_t *a, size_t a_words, const uint64_t *b, size_t 
 }
 """
 FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=512", "-shared", "-fPIC")
-BLOCK_BYTES = 1 << 15
+BLOCK_BYTES = 1 << 11
 Read = Callable[[Array, Array], object]
 
 

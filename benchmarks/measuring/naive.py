@@ -38,9 +38,9 @@ def naive(pair: Pair) -> dict[str, float]:
 
 def percentiles(values: Array, name: str) -> dict[str, float]:
     """Return five percentiles, each an element."""
-    wanted = (50, 90, 95, 99, 99.9)
-    found = np.percentile(values, wanted, method="inverted_cdf")
-    return {f"p{percent}_{name}": value for percent, value in zip(wanted, found, strict=True)}
+    wanted = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+    found = np.quantile(values, list(wanted.values()), method="inverted_cdf")
+    return {f"{percent}_{name}": value for percent, value in zip(wanted, found, strict=True)}
 
 
 def sizes(a: Array, r: Array) -> dict[str, float]:

@@ -1,0 +1,177 @@
+"""Two large .npy files, compared within how much memory, and how fast: beside a plain read of the same files.
+
+The files are float32 and made of random numbers, block by block; they are deleted afterwards. What is read is dropped
+from the page cache before each way of reading, so that all begin at the disk. RssAnon is the memory of the process
+itself, goal at most 256 MB at any size; RssFile are pages of files that it has mapped, which the system takes back
+when others need memory. Usage: python benchmarks/large_files.py FOLDER [--gigabytes N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from time import perf_counter, sleep
+from typing import NamedTuple
+
+import numpy as np
+
+GOAL = 256e6
+INTERVAL = 0.02
+BLOCK = 1 << 22
+NOISE = 1e-6
+RTOL, ATOL = "1e-5", "1e-8"
+PLAIN = "plain read, two threads"
+COMPARE = [sys.executable, "-m", "precreg", "compare"]
+CALL = """\
+import sys
+import numpy as np
+from precreg.measure.compare import compare
+actual, reference = (np.load(path, mmap_mode="r") for path in sys.argv[1:3])
+found = compare(actual, reference, rtol=1e-5, atol=1e-8)
+assert found.counts["n"] == actual.size and found.metrics["match_ratio"] == 1, found.metrics
+"""
+READ = """\
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def read(path):
+    buffer, size = bytearray(1 << 20), 0
+    with open(path, "rb", buffering=0) as file:
+        while read := file.readinto(buffer):
+            size += read
+    return size
+
+with ThreadPoolExecutor(2) as pool:
+    assert list(pool.map(read, sys.argv[1:3])) == [os.path.getsize(path) for path in sys.argv[1:3]]
+"""
+
+
+class Run(NamedTuple):
+    """What a process took: seconds, and peaks of its memory in bytes; what it printed where it failed."""
+
+    seconds: float
+    anonymous: int
+    mapped: int
+    failure: str
+
+
+def make(paths: tuple[Path, Path], elements: int) -> None:
+    """Write random numbers and neighbours of them."""
+    random = np.random.default_rng(elements)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (elements,)}
+    with paths[0].open("wb") as actual, paths[1].open("wb") as reference:
+        for file in (actual, reference):
+            np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, elements, BLOCK):
+            n = min(BLOCK, elements - start)
+            values = random.standard_normal(n, dtype=np.float32)
+            values.tofile(reference)
+            (values * (1 + random.uniform(-NOISE, NOISE, n))).astype(np.float32).tofile(actual)
+        for file in (actual, reference):
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def drop_from_cache(paths: tuple[Path, Path]) -> None:
+    """Let the next read begin at the disk."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def memory(pid: int) -> dict[str, int]:
+    """Return RssAnon and RssFile of a process and all that it started, in bytes; nothing once it is gone."""
+    total = {"RssAnon": 0, "RssFile": 0}
+    with suppress(OSError):
+        children = [
+            child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+        ]
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        own = {
+            name: int(rest.split()[0]) * 1024
+            for name, _, rest in (line.partition(":") for line in lines)
+            if name in total
+        }
+        parts = [own, *(memory(int(child)) for child in children)]
+        return {name: sum(part.get(name, 0) for part in parts) for name in total}
+    return total
+
+
+def watch(command: list[str]) -> Run:
+    """Run a command and look at its memory again and again."""
+    peaks = memory(0)
+    begun = perf_counter()
+    with tempfile.TemporaryFile() as shown:
+        process = subprocess.Popen(command, stdout=shown, stderr=subprocess.STDOUT)
+        watcher = Thread(target=_keep_peaks, args=(process, peaks))
+        watcher.start()
+        code = process.wait()
+        taken = perf_counter() - begun
+        watcher.join()
+        shown.seek(0)
+        failure = shown.read().decode(errors="replace")[-2000:] if code else ""
+    return Run(taken, peaks["RssAnon"], peaks["RssFile"], failure)
+
+
+def _keep_peaks(process: subprocess.Popen[bytes], peaks: dict[str, int]) -> None:
+    while process.poll() is None:
+        now = memory(process.pid)
+        peaks.update({name: max(peak, now[name]) for name, peak in peaks.items()})
+        sleep(INTERVAL)
+
+
+def ways(paths: tuple[Path, Path]) -> dict[str, list[str]]:
+    """Return the commands, the plain read among them."""
+    files = [str(path) for path in paths]
+    return {
+        PLAIN: [sys.executable, "-c", READ, *files],
+        "compare() of memory maps": [sys.executable, "-c", CALL, *files],
+        "precreg compare": [*COMPARE, *files, "--rtol", RTOL, "--atol", ATOL],
+    }
+
+
+def report(paths: tuple[Path, Path]) -> None:
+    """Run all of them and print a line each."""
+    size = sum(path.stat().st_size for path in paths)
+    print(f"two files of {size / 2e9:.2f} GB\n{'':26} {'s':>8} {'GB/s':>6} {'RssAnon, MB':>12} {'RssFile, MB':>12}")
+    for name, command in ways(paths).items():
+        drop_from_cache(paths)
+        run = watch(command)
+        figures = (
+            f"{run.seconds:8.2f} {size / run.seconds / 1e9:6.2f} {run.anonymous / 1e6:12.1f} {run.mapped / 1e6:12.1f}"
+        )
+        print(f"{name:26} {figures}  {verdict(name, run)}".rstrip(), flush=True)
+        if run.failure:
+            raise SystemExit(f"expected exit 0 of: {' '.join(command)}\n{run.failure}")
+
+
+def verdict(name: str, run: Run) -> str:
+    """Return whether the goal is reached, for what has one."""
+    if run.failure or name == PLAIN:
+        return "failed" if run.failure else ""
+    return f"goal {GOAL / 1e6:.0f} MB: {'reached' if run.anonymous <= GOAL else 'NOT REACHED'}"
+
+
+def main(folder: Path, gigabytes: float) -> None:
+    """Make the files, compare them, delete them."""
+    needed, free = 2.1e9 * gigabytes, shutil.disk_usage(folder).free
+    if free < needed:
+        raise SystemExit(f"expected {needed / 1e9:.1f} GB free in {folder}, found {free / 1e9:.1f}")
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        paths = Path(name, "actual.npy"), Path(name, "reference.npy")
+        make(paths, int(gigabytes * 1e9) // 4)
+        report(paths)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--gigabytes", type=float, default=10.0, help="size of each file (default: %(default)s)")
+    main(**vars(parser.parse_args()))

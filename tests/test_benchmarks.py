@@ -1,0 +1,153 @@
+"""The benchmarks of comparing arrays in small: they run, agree, and say what they should. Speed is no matter here."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from precreg.measure.metrics import METRICS
+from tests.e2e.command import ROOT, environ
+
+MEBIBYTE = 1 << 20
+NUMBER = r"~?[\d.,]+%?"
+OURS = (
+    "every metric, and digest",
+    "every metric",
+    "bit-identical, and digest",
+    "bit-identical",
+    "subnormal",
+    "a tenth NaN or infinite",
+    "two dimensions",
+    "four dimensions",
+    "numpy form, every metric",
+)
+PEERS = {
+    "np.allclose": "numpy",
+    "np.testing.assert_allclose": "numpy",
+    "torch.testing.assert_close": "torch",
+    "msprobe, six metrics": "mindstudio-probe",
+    "Polygraphy, CompareFunc.simple": "polygraphy",
+    "pytest-regressions, ndarrays": "pytest-regressions",
+    "naive numpy script": "numpy",
+}
+
+
+def run(script, *arguments):
+    """Run a script of benchmarks/ and return what it prints; it must succeed."""
+    command = [sys.executable, ROOT / "benchmarks" / script, *map(str, arguments)]
+    done = subprocess.run(
+        command, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Let the modules of benchmarks/ be imported."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """What measure.py prints: a dozen processes of their own, which is why this takes seconds."""
+    return run("measure.py", "--elements", 3000, "--rounds", 1, "--patience", 0, "--window", 0.001)
+
+
+def rows(shown, title, label):
+    """Return what follows a label at the start of a line in the tables with a title."""
+    tables = [table for table in re.split(r"\n\n(?=[A-C]\. )", shown) if table.startswith(title)]
+    assert tables, shown
+    return [line[len(label) :] for table in tables for line in table.splitlines() if line.startswith(f"{label} ")]
+
+
+@pytest.mark.parametrize("label", ["read limit", *OURS])
+def test_speed_of_ours_in_both_dtypes_and_with_one_thread_and_two(shown, label):
+    cell = rf" +{NUMBER} +{NUMBER} +{NUMBER}"
+    found = [row for row in rows(shown, "A.", label) if "|" in row]
+    assert len(found) == 2
+    assert all(re.fullmatch(rf" +\|{cell} +\|{cell}", row) for row in found), found
+
+
+@pytest.mark.parametrize("label", PEERS)
+def test_a_peer_is_measured_or_told_to_be_missing(shown, label):
+    for title, count in (("A.", 2), ("C.", 1)):
+        found = rows(shown, title, label)
+        assert len(found) == count
+        for row in found:
+            assert re.search(rf" {NUMBER}", row) or f"not installed: {PEERS[label]}" in row
+    assert PEERS[label] != "numpy" or "not" not in "".join(found)
+
+
+def test_small_arrays_and_memory(shown):
+    for n in ("100", "1,000"):
+        assert re.search(rf"^ +{n} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER}$", shown, re.MULTILINE)
+    for dtype in ("float32", "float64"):
+        for label in (*(f"every metric, and digest, {dtype}, {n} thr." for n in (1, 2)), f"numpy form, {dtype}"):
+            (row,) = rows(shown, "C.", label)
+            assert re.fullmatch(rf" +{NUMBER} +{NUMBER}  goal 16 MB: (NOT REACHED|reached)", row)
+
+
+def test_goals_are_printed_beside_the_figures(shown):
+    goals = re.findall(
+        r"^   goal: (reached|NOT REACHED|not measured) +(\S+)? (.*) \(at (?:least|most) ", shown, re.MULTILINE
+    )
+    told = {what for _, _, what in goals}
+    for peer in ("np.allclose", "torch.testing.assert_close", "msprobe, six metrics", "naive numpy script"):
+        assert f"times as fast as {peer}, one thread" in told
+    assert {state for state, value, what in goals if "np.allclose" in what} <= {"reached", "NOT REACHED"}
+    assert "figures of peers agree with ours" in shown
+
+
+def test_all_metrics_are_checked_against_a_script_that_one_would_write_first(parts):
+    from measuring.agreement import disagreements
+    from measuring.data import draw
+    from measuring.naive import naive
+    from measuring.peers import ours
+
+    pair = draw("failing", 5000, "float64")
+    found, theirs = ours(pair)(), naive(pair)
+    assert set(METRICS) - set(theirs) == {"one_sidedness"}
+    assert disagreements("naive", theirs, found) == []
+    wrong = disagreements("naive", {**theirs, "mean_abs_error": theirs["mean_abs_error"] * 1.01}, found)
+    assert len(wrong) == 1
+    assert "mean_abs_error" in wrong[0]
+
+
+def test_what_a_check_prints_is_understood(parts):
+    from measuring.data import Pair
+    from measuring.peers import assert_allclose
+
+    pair = Pair(np.array([1, 2.5, 3], np.float32), np.array([1, 2, 3], np.float32))
+    assert assert_allclose(pair)() == {"within": False, "beyond": 1, "max_abs_error": 0.5, "max_rel_error": 0.25}
+
+
+def take(pair):
+    """Return a call that touches 40 MiB."""
+    return lambda: np.ones(40 * MEBIBYTE, np.uint8).sum()
+
+
+def test_peak_memory_is_that_of_the_call_alone(parts):
+    from measuring.child import Task, peak_over_inputs
+
+    peak = peak_over_inputs(Task(take, "ordinary", 10_000_000, "float32"))
+    assert 36 * MEBIBYTE < peak < 56 * MEBIBYTE
+
+
+def test_large_files(tmp_path):
+    shown = run("large_files.py", tmp_path, "--gigabytes", 0.004)
+    assert "two files of 0.00 GB" in shown
+    for name in ("compare\\(\\) of memory maps", "precreg compare"):
+        assert re.search(
+            rf"^{name} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER}  goal 256 MB: reached$", shown, re.MULTILINE
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_files_need_room(tmp_path):
+    command = [sys.executable, ROOT / "benchmarks" / "large_files.py", tmp_path, "--gigabytes", "1e9"]
+    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "GB free in" in done.stderr
