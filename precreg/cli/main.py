@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "explain": "Show where every setting of one case comes from.",
     "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
     "hook": "Check what is pushed before it is: install, uninstall, run.",
+    "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
     "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",

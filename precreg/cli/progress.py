@@ -3,41 +3,64 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import click
 
-from precreg.records import CaseResult
+from precreg.records import CaseResult, ComparedPair
 from precreg.types import Status
 
 LINES_IN_A_LOG = 10
 
+FEWEST_PAIRS_IN_A_LOG = 64
+"""Pairs from which a log says how far it is: fewer are soon done."""
+
+_T = TypeVar("_T")
+
 
 def shown(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
     """Pass results through, and show how far the run is."""
-    return _with_bar(results, total) if sys.stderr.isatty() else _with_lines(results, total)
+    if sys.stderr.isatty():
+        return _with_bar(results, total, _line)
+    return _with_lines(results, total, "cases", _failure)
 
 
-def _with_bar(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
+def shown_pairs(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:
+    """Pass compared pairs through, and show how far the comparison is, unless it is soon done."""
+    if sys.stderr.isatty() and total > 1:
+        return _with_bar(pairs, total, lambda pair: pair.name)
+    if not sys.stderr.isatty() and total >= FEWEST_PAIRS_IN_A_LOG:
+        return _with_lines(pairs, total, "pairs", lambda pair: "")
+    return iter(pairs)
+
+
+def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Iterator[_T]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    text = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total)
-        for result in results:
-            progress.update(task, advance=1, description=_line(result))
-            yield result
+        for item in items:
+            progress.update(task, advance=1, description=line(item))
+            yield item
 
 
-def _with_lines(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
+def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_T], str]) -> Iterator[_T]:
+    """Say what failed as it comes, where `failure` gives a text, and how many are done a few times."""
     step = max(1, total // LINES_IN_A_LOG)
-    for done, result in enumerate(results, 1):
-        if result.verdict.status in (Status.FAILED, Status.ERROR):
-            click.echo(_line(result), err=True)
+    for done, item in enumerate(items, 1):
+        if text := failure(item):
+            click.echo(text, err=True)
         if done % step == 0 or done == total:
-            click.echo(f"{done} of {total} cases", err=True)
-        yield result
+            click.echo(f"{done} of {total} {noun}", err=True)
+        yield item
+
+
+def _failure(result: CaseResult) -> str:
+    return _line(result) if result.verdict.status in (Status.FAILED, Status.ERROR) else ""
 
 
 def _line(result: CaseResult) -> str:

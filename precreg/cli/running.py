@@ -18,7 +18,7 @@ from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
 from precreg.errors import UserError
 from precreg.execute import journal
-from precreg.execute.environment import limit_blas_threads
+from precreg.execute.environment import limit_blas_threads, processors
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results
@@ -96,7 +96,7 @@ def _results(cases: list[Case], plan: Plan, baselines: Baselines, options: RunOp
 
 def _plan(project: Path, environment: Environment, cases: int, options: RunOptions) -> Plan:
     """Plan for as many workers as there are processors, unless told otherwise, and open this shard's journal."""
-    jobs = min(cases, _processors() if options.jobs is None else options.jobs)
+    jobs = min(cases, processors() if options.jobs is None else options.jobs)
     name = "journal.jsonl" if options.shard is None else "journal-{}-of-{}.jsonl".format(*options.shard)
     path = Path(os.path.relpath(project / WORKING_FOLDER / name))
     header = journal.header(project, environment)
@@ -104,11 +104,6 @@ def _plan(project: Path, environment: Environment, cases: int, options: RunOptio
         kept, done = journal.resume(path, header)
         return Plan(project, environment, jobs, kept, done)
     return Plan(project, environment, jobs, _journal(path, header, options))
-
-
-def _processors() -> int:
-    """Count the processors that this process may use: in a container they are often fewer than the machine's."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _journal(path: Path, header: journal.Header, options: RunOptions) -> journal.Journal | None:

@@ -1,4 +1,4 @@
-"""The verdict on one stored array held against another: is it accurate enough? There is no baseline to be worse than."""
+"""The verdict on one stored array held against another: accurate enough or not, without a baseline."""
 
 from __future__ import annotations
 
