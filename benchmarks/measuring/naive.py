@@ -100,6 +100,7 @@ def whole(a: Array, r: Array) -> dict[str, float]:
         "diff2": np.sqrt(np.sum(error**2) / (np.sum(r**2) + 1e-9)),
         "diff3": np.where(magnitude < 1e-6, error, error / (magnitude + 1e-9)).max(),
         "diff4": below / max(above + below, 1),
+        "one_sidedness": abs(2 * below / (above + below) - 1) if above + below >= 100 else 0,
         "error_balance": abs(int(above) - int(below)) / a.size,
         "cosine": cosine,
         "cosine_distance": 1 - cosine,
