@@ -65,6 +65,7 @@ ADVICE: dict[str, str] = {
     "locked": "wait until the other process has ended",
     "not-writable": "make the folder writable, or choose another with the option named",
     "operating-system": "mend what the operating system names, such as a full disk or a missing permission",
+    "missing-extra": "install what the message names: python -m pip install 'precreg[plots]'",
     "bad-shard": "give --shard as i/n, or CI_NODE_INDEX and CI_NODE_TOTAL together, with 1 <= i <= n",
     "mixed-records": "name the records of one run, every shard once",
     "missing-history": "correct the place, or begin a history with precreg history add --create",

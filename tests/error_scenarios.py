@@ -4,9 +4,12 @@ import fcntl
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from errno import EMFILE
 from os import strerror
+
+import numpy as np
 
 SUITE = """\
 suite: mean
@@ -107,6 +110,23 @@ def with_no_outputs(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_analyzer(name, body):
+    """Return the scenario of an analyzer that an installed package brings."""
+
+    def scenario(project):
+        declared = f"@precreg.analyzer(precreg.Metric('share', '1', 'a share', 'lower', 'ours'))"
+        project.write(
+            f"site/of_{name}.py", f"import precreg\n\n\n{declared}\ndef {name}(actual, reference):\n    {body}\n"
+        )
+        project.write(f"site/{name}-1.dist-info/entry_points.txt", f"[precreg.analyzers]\n{name} = of_{name}:{name}\n")
+        project.write(f"site/{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        project.monkeypatch.syspath_prepend(str(project.root / "site"))
+        project.change(SUITE, f"{SUITE}analyzers: [{name}]\n")
+        return project.run("run", "--jobs", "0")
+
+    return scenario
+
+
 def changed_since_interrupted(project):
     project.run("run", "--jobs", "0")
     project.change("axis=0", "axis=1", "suites/unit/kernels.py")
@@ -143,6 +163,12 @@ def without_a_place_for_worktrees(project):
     project.write(".git/worktrees", "in the way")
     project.monkeypatch.setenv("PRE_COMMIT", "1")
     return project.run("hook", "run")
+
+
+def without_matplotlib(project):
+    np.save(project.root / "x.npy", np.zeros(3))
+    project.monkeypatch.setitem(sys.modules, "matplotlib", None)
+    return project.run("visualize", "x.npy", "x.npy", "--output", "x.png")
 
 
 def in_ci(project):
@@ -209,6 +235,9 @@ SCENARIOS = {
     "duplicate-case": changed("[float16, float32]", "[float16, float16]"),
     "duplicate-suite": written("suites/unit/more/mean.yaml", SUITE, "list"),
     "outside-project": changed("normal: {mean: 0, std: 1}", "file: {path: ../../../x.npy}"),
+    "unknown-analyzer": added("analyzers: [sings]"),
+    "bad-analyzer": with_analyzer("halves", "return {'share': '0.5'}"),
+    "analyzer-failed": with_analyzer("broken", "return {'share': 1 / 0}"),
     "taken-name": taken_name,
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
@@ -241,6 +270,7 @@ SCENARIOS = {
     "locked": beside_another_run,
     "not-writable": written("reports", "in the way", "run", "--jobs", "0"),
     "operating-system": command("--project", "x" * 300, "list"),
+    "missing-extra": without_matplotlib,
     "bad-shard": command("run", "--shard", "4/3"),
     "mixed-records": from_two_environments,
     "missing-history": command("history", "list"),

@@ -23,17 +23,17 @@ LEVELS = (
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
     ("drift",),
-    ("pipeline", "comparing", "report", "handwritten"),
+    ("pipeline", "comparing", "report", "handwritten", "api"),
     ("session",),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
 )
 """From the bottom up; a room imports from lower levels and from itself, never from a neighbour."""
 
-LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy"}
+LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy", "matplotlib"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"analyzers", "arith", "arrayfile", "inputs", "measure", "subject", "execute", "comparing"}
+ON_ARRAYS = {"analyzers", "api", "arith", "arrayfile", "inputs", "measure", "subject", "execute", "comparing"}
 
 ON_DATABASES = {"history"}
 """The commands that read a history import this room late, and nothing else does."""

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
     "hook": "Check what is pushed before it is: install, uninstall, run.",
     "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
+    "visualize": "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error.",
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
     "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",

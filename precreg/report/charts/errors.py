@@ -9,7 +9,7 @@ from math import log10
 from typing import NamedTuple
 
 from precreg.measure.histogram import BIN_SHIFT
-from precreg.report.charts.scale import LogScale
+from precreg.report.charts.scale import LogScale, around
 from precreg.report.charts.svg import Box, line, text
 from precreg.types import Histogram
 
@@ -56,10 +56,13 @@ def bars(histogram: Histogram) -> list[Bar]:
 
 def across(found: list[Bar], zeros: int) -> LogScale:
     """Return the scale of sizes, which leaves room for the zeros where there are any."""
-    low, high = (found[0].low, found[-1].high) if found else (-1.0, 0.0)
-    room = max(0.0, 1.0 - (high - low)) / 2
     start = BOX.left + (ZERO_WIDTH + ZERO_GAP if zeros else 0)
-    return LogScale(low - room, high + room, start, BOX.east)
+    return LogScale(*span(found), start, BOX.east)
+
+
+def span(found: list[Bar]) -> tuple[float, float]:
+    """Return the decimal logarithms between which the errors lie, a decade at least."""
+    return around([found[0].low, found[-1].high] if found else [-1.0, 0.0])
 
 
 def axis(scale: LogScale, zeros: int) -> list[str]:

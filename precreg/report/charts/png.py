@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from precreg.errors import UserError
 from precreg.report.charts import bars as four
 from precreg.report.charts import cumulative
-from precreg.report.charts.errors import Bar, bars
+from precreg.report.charts.errors import Bar, bars, span
 from precreg.report.charts.figures import strips_of
 from precreg.report.charts.heat import Strip
 from precreg.report.charts.picture import Picture, about, said
@@ -105,11 +105,9 @@ def _histogram(axes: Axes, histogram: Histogram) -> None:
     axes.set(xlabel=UNIT, ylabel="elements", title="elements by size of their error")
 
 
-def _across(axes: Axes, found: Sequence[Bar], zeros: int) -> float:
+def _across(axes: Axes, found: list[Bar], zeros: int) -> float:
     """Set the axis of sizes, and return where zero stands on it: apart, on the left."""
-    start, end = (found[0].low, found[-1].high) if found else (-1.0, 0.0)
-    room = max(0.0, 1.0 - (end - start)) / 2
-    start, end = start - room, end + room
+    start, end = span(found)
     zero = start - 0.08 * (end - start)
     ticks = LogScale(start, end, 0.0, 1.0).ticks()
     axes.set_xlim(zero - 0.04 * (end - start) if zeros else start, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -45,11 +45,10 @@ def _number(digit: int, decade: int) -> str:
     return f"{digit * 10.0**decade:g}" if -3 <= decade <= 3 else f"{digit}e{decade}"
 
 
-def around(logarithms: Iterable[float], least: float = 1.0) -> tuple[float, float]:
-    """Return a range that holds all of them, and that is so many decades wide at least."""
-    known = list(logarithms)
-    low, high = min(known), max(known)
-    missing = max(0.0, least - (high - low)) / 2
+def around(logarithms: Sequence[float]) -> tuple[float, float]:
+    """Return a range that holds all of them, and that is a decade wide at least."""
+    low, high = min(logarithms), max(logarithms)
+    missing = max(0.0, 1.0 - (high - low)) / 2
     return low - missing, high + missing
 
 

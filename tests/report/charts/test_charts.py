@@ -1,0 +1,174 @@
+"""The charts as SVG: what is measured stands in them, at its place, whatever its size."""
+
+import re
+import sys
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from precreg.measure.compare import compare
+from precreg.measure.heatmap import HeatMap, heat_map
+from precreg.report.charts import bars, cumulative, errors, heat, histogram
+from precreg.report.charts.figures import figures
+from precreg.report.charts.heat import Strip
+from precreg.types import Histogram
+
+
+def measured(actual, reference):
+    return compare(actual, reference, rtol=1e-3, atol=1e-5)
+
+
+def parsed(svg):
+    return ElementTree.fromstring(svg)
+
+
+def of_class(svg, name):
+    return [one for one in parsed(svg).iter() if one.get("class") == name]
+
+
+def number(one, attribute):
+    return float(one.get(attribute))
+
+
+def said(one):
+    return one.find("title").text
+
+
+EXTREME = st.sampled_from([0.0, -0.0, 5e-324, 1e-310, 1e-20, 1.0, 1.5, 3e5, 1e300, sys.float_info.max, np.nan, np.inf])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    arrays(np.float64, st.sampled_from([(), (1,), (7,), (3, 5), (2, 3, 4)]), elements=EXTREME | st.floats(width=64)),
+    st.integers(0, 2**32),
+)
+def test_whatever_is_measured_every_chart_is_whole_and_inside_its_box(reference, seed):
+    factors = np.random.default_rng(seed).choice([1.0, 0.999, 0.5, np.nan], reference.shape)
+    with np.errstate(all="ignore"):
+        actual = factors * reference
+    comparison = measured(actual, reference)
+    drawn = [*figures(comparison, heat_map(actual, reference)), *figures(comparison)]
+    assert drawn[0].name in ("histogram", "map")
+    for one in drawn:
+        tree = parsed(one.svg)
+        _, _, width, height = map(float, tree.get("viewBox").split())
+        assert tree.get("role") == "img"
+        assert tree.get("aria-label")
+        for part in tree.iter():
+            for name, limit in (
+                ("x", width),
+                ("x1", width),
+                ("x2", width),
+                ("y", height),
+                ("y1", height),
+                ("cx", width),
+            ):
+                if part.get(name) is not None:
+                    assert 0 <= number(part, name) <= limit, (one.name, part.attrib)
+            for name in ("width", "height"):
+                if part.get(name) is not None:
+                    assert number(part, name) >= 0
+
+
+def test_a_histogram_has_a_bar_for_each_bin_and_zeros_apart():
+    svg = histogram.draw(Histogram(50, [4092, 4096, 4099], [1000, 10, 1]))
+    counted = of_class(svg, "bar-now")
+    assert [said(one).partition(": ")[2] for one in counted] == [
+        "1,000 of 1,061 elements, 94.3 %",
+        "10 of 1,061 elements, 0.943 %",
+        "1 of 1,061 elements, 0.0943 %",
+    ]
+    heights = [number(one, "height") for one in counted]
+    assert heights[0] - heights[1] == pytest.approx(2 * (heights[1] - heights[2]), abs=0.1), "the axis is logarithmic"
+    assert heights[2] > 5, "one element is seen"
+    (zeros,) = of_class(svg, "bar-zero")
+    assert said(zeros).startswith("error 0: 50 of")
+    assert number(zeros, "x") + number(zeros, "width") < min(number(one, "x") for one in counted)
+
+
+def test_the_ends_of_a_bin_are_those_of_its_float64():
+    (bar,) = errors.bars(Histogram(0, [4092], [7]))
+    assert 10**bar.low == pytest.approx(1.0)
+    assert 10**bar.high == pytest.approx(1.25)
+    assert errors.size(errors.edge(8188)) == sys.float_info.max
+    assert errors.edge(0) == pytest.approx(np.log10(5e-324))
+
+
+def test_many_bins_become_fewer_bars_with_the_same_elements():
+    wide = Histogram(0, list(range(8188)), [2] * 8188)
+    found = errors.bars(wide)
+    assert len(found) <= errors.MOST_BARS
+    assert sum(bar.elements for bar in found) == 2 * 8188
+    assert all(left.high == right.low for left, right in pairwise(found))
+
+
+def test_the_curve_rises_from_the_share_of_zeros_to_all():
+    found = errors.bars(Histogram(0, [4092, 4100], [3, 5]))
+    corners = cumulative.curve(found, 2)
+    assert [share for _, share in corners] == [0.2, 0.5, 0.5, 1.0]
+    assert corners[1][0] == found[0].high
+    svg = cumulative.draw(Histogram(2, [4092, 4100], [3, 5]), {"p50_abs_error": 1.25, "p99_abs_error": 4.0})
+    assert len(of_class(svg, "dot")) == 2
+    assert len(of_class(svg, "line-zero")) == 1
+    texts = [one.text for one in parsed(svg).iter() if one.tag == "text"]
+    assert {"P50 1.25", "P99 4"} <= set(texts)
+
+
+def test_the_four_figures_are_bars_as_long_as_their_logarithms():
+    metrics = {"max_abs_error": 0.1, "mean_abs_error": 1e-3, "max_rel_error": 0.0}
+    svg = bars.draw(metrics)
+    longest, shorter = of_class(svg, "bar-now")
+    assert [said(longest), said(shorter)] == ["max_abs_error 0.1", "mean_abs_error 0.001"]
+    decade = number(shorter, "width")
+    assert number(longest, "width") == pytest.approx(3 * decade, rel=1e-3)
+    assert not of_class(svg, "bar-then")
+    texts = [one.text for one in parsed(svg).iter() if one.tag == "text"]
+    assert texts.count("0") == 1
+    assert "not defined" in texts
+
+
+def test_a_strip_for_each_axis_in_common_colours():
+    strips = [Strip(0, 2, [1e-3, 1e-5]), Strip(1, 96, [1e-4, 0.0, None])]
+    svg = heat.draw_strips(strips)
+    cells = [one for one in of_class(svg, "heat") if one.find("title") is not None]
+    assert [(said(one), number(one, "fill-opacity")) for one in cells] == [
+        ("axis 0, index 0: mean |actual − reference| 0.001", 1.0),
+        ("axis 0, index 1: mean |actual − reference| 1e-05", 0.1),
+        ("axis 1, index 0 to 31: mean |actual − reference| 0.0001", 0.55),
+    ]
+    zero = [one for one in of_class(svg, "heat-ground") if one.find("title") is not None]
+    assert [said(one) for one in zero] == ["axis 1, index 32 to 63: mean |actual − reference| 0"]
+    assert said(of_class(svg, "heat-none")[0]) == "axis 1, index 64 to 95: no finite pair"
+    assert (
+        parsed(svg).get("aria-label").startswith("mean absolute error along each axis: axis 0 has the largest, 0.001")
+    )
+
+
+def test_a_map_names_the_place_of_each_cell_and_crosses_out_mismatches():
+    shown = HeatMap((9, 4, 130), [[1e-3, 0.0], [None, 1e-4]], [[0, 0], [3, 0]])
+    svg = heat.draw_map(shown)
+    (cross,) = of_class(svg, "cross")
+    place = "row index 2 to 3, column index 0 to 64"
+    assert said(cross) == f"{place}: no finite pair; 3 NaN or infinity on one side"
+    assert parsed(svg).get("aria-label") == (
+        "heat map of the mean absolute error: the largest, 0.001, at row index 0 to 1, column index 0 to 64; "
+        "3 elements are NaN or infinite on one side"
+    )
+    assert {"axis 2", "axis 1", "129", "3"} <= {one.text for one in parsed(svg).iter() if one.tag == "text"}
+
+
+def test_charts_are_the_same_bytes_each_time():
+    reference = np.random.default_rng(3).standard_normal((20, 30))
+    comparison = measured(reference.astype(np.float32), reference)
+    assert figures(comparison) == figures(comparison)
+
+
+def test_no_chart_names_a_colour_that_dark_pages_could_not_change():
+    reference = np.random.default_rng(3).standard_normal((20, 30))
+    drawn = figures(measured(reference.astype(np.float16), reference), heat_map(reference, reference))
+    assert not [one.name for one in drawn if re.search(r"(fill|stroke|style)=", one.svg)]
