@@ -114,10 +114,9 @@ def with_analyzer(name, body):
     """Return the scenario of an analyzer that an installed package brings."""
 
     def scenario(project):
-        declared = f"@precreg.analyzer(precreg.Metric('share', '1', 'a share', 'lower', 'ours'))"
-        project.write(
-            f"site/of_{name}.py", f"import precreg\n\n\n{declared}\ndef {name}(actual, reference):\n    {body}\n"
-        )
+        declared = "@precreg.analyzer(precreg.Metric('share', '1', 'a share', 'lower', 'ours'))"
+        function = f"def {name}(actual, reference):\n    {body}\n"
+        project.write(f"site/of_{name}.py", f"import precreg\n\n\n{declared}\n{function}")
         project.write(f"site/{name}-1.dist-info/entry_points.txt", f"[precreg.analyzers]\n{name} = of_{name}:{name}\n")
         project.write(f"site/{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
         project.monkeypatch.syspath_prepend(str(project.root / "site"))

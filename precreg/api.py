@@ -1,0 +1,84 @@
+"""precreg.compare: two arrays held against each other from Python, without a project and without a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from precreg.arith.formats import dtype_name
+from precreg.errors import UserError
+from precreg.measure.compare import compare as measured
+from precreg.tolerance.pyramid import CLOSENESS, SHIPPED_STANDARD, no_limit
+from precreg.tolerance.standards import find_standard
+from precreg.types import Comparison
+
+
+def compare(
+    actual: ArrayLike,
+    reference: ArrayLike,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    standard: str | None = None,
+    analyzers: Sequence[str] = (),
+    threads: int | None = None,
+    worst: int = 100,
+) -> Comparison:
+    """Measure how far `actual` is from `reference`, which is the same in the same or in higher precision.
+
+    Args:
+        actual: the result under test: an array of numbers of any shape, dtype and layout, or what numpy makes one of.
+        reference: an array of the same shape; its dtype may be wider. Nothing is broadcast.
+        rtol: relative tolerance: an element matches if |a - r| <= atol + rtol * |r|.
+        atol: absolute tolerance, in the unit of the values. What is not given of the two is that of `standard` for
+            the actual's dtype, or of the shipped standard where that says nothing.
+        standard: the name of a published standard (docs/standards.md). Only its rtol and atol are used: bounds judge.
+        analyzers: names of installed analyzers (docs/analyzers.md) that measure the arrays, too.
+        threads: how many to measure large arrays with; it changes no bit. None leaves it to precreg.
+        worst: how many positions of the largest errors are named.
+
+    Returns:
+        Measurements without judgement: `metrics` and `counts` by name (docs/metrics.md has units and formulas), `worst`
+        and `non_finite` positions, and a histogram of errors. Where the shapes differ there are no metrics.
+
+    Raises:
+        UserError: bad-value, unknown-dtype for arrays of anything but numbers; unknown-standard; unknown-analyzer,
+            bad-analyzer, analyzer-failed.
+    """
+    a, r = np.asarray(actual), np.asarray(reference)
+    of_standard = _closeness(a.dtype, standard)
+    chosen = (
+        _limit(key, default, given) for key, default, given in zip(CLOSENESS, of_standard, (rtol, atol), strict=True)
+    )
+    rtol, atol = chosen
+    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst)
+    if not analyzers:
+        return comparison
+    from precreg.analyzers.measure import analyzed
+
+    return analyzed(comparison, a, r, analyzers, threads or 1)
+
+
+def _limit(key: str, default: float, given: float | None) -> float:
+    if given is None:
+        return default
+    if expected := no_limit(key, float(given)):
+        raise UserError("bad-value", f"expected {expected} but got {key}={given}")
+    return float(given)
+
+
+@lru_cache(maxsize=256)
+def _closeness(dtype: np.dtype[Any], standard: str | None) -> tuple[float, float]:
+    """Return rtol and atol of a standard for a dtype, of the shipped one where it says nothing."""
+    shipped = _limits(SHIPPED_STANDARD, dtype)
+    asked = shipped if standard is None else {**shipped, **_limits(standard, dtype)}
+    return asked["rtol"], asked["atol"]
+
+
+def _limits(standard: str, dtype: np.dtype[Any]) -> dict[str, float]:
+    found = find_standard(standard).limits(dtype_name(dtype))
+    return {} if found is None else found.bounds
