@@ -31,7 +31,7 @@ class Stored(NamedTuple):
         Raises UserError (bad-array-file) where the file went away or became shorter.
         """
         if prod(self.shape) == 0:
-            return np.zeros(self.shape, self.dtype)
+            return np.frombuffer(b"", self.dtype).reshape(self.shape)
         try:
             return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
         except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`precreg compare`: its options, understood; what they ask for is done in comparing.py, imported when all are right."""
+"""`precreg compare`: its options, understood; what they ask for is done in comparing.py, imported when it is sure."""
 
 from __future__ import annotations
 
