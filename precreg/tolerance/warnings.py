@@ -71,10 +71,12 @@ def _vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
 
     blind = next(filter(admits, tolerance.alternatives), None) if tolerance.alternatives else ()
     if admits(tolerance.bounds) and blind is not None:
-        widest = tolerance.atol if drowned else tolerance.rtol
-        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (widest, *tolerance.bounds, *blind))
-        where = f" where |r| is {magnitude:.3g} on average" if drowned else ""
-        yield f"a result that is wrong by 100 % passes: {limits} ({widest.source}){where}"
+        asked = (*tolerance.bounds, *blind)
+        matched = not asked or any(bound.metric == "match_ratio" for bound in asked)
+        widest = (tolerance.atol if drowned else tolerance.rtol,) if matched else ()
+        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (*widest, *asked))
+        where = f" where |r| is {magnitude:.3g} on average" if drowned and matched else ""
+        yield f"a result that is wrong by 100 % passes: {limits} ({(*widest, *asked)[0].source}){where}"
 
 
 _BLIND = frozenset(
