@@ -105,25 +105,10 @@ def analyzer_of(metric: str) -> str | None:
     return None if match is None else match["analyzer"]
 
 
-def is_metric(name: str) -> bool:
-    """Tell whether a metric is ours, or one that an installed analyzer declares, which is loaded.
-
-    Raises UserError as `load` does, unless the analyzer is unknown.
-    """
-    return name in METRICS or name in metrics_like(name)
-
-
 def metrics_like(name: str) -> tuple[str, ...]:
-    """Return every metric of the analyzer that a metric is called after; none where it is not installed.
+    """Return every metric of the analyzer that a metric is called after, which is loaded; none for our own.
 
-    Raises UserError as `load` does, unless the analyzer is unknown.
+    Raises UserError as `load` does.
     """
     analyzer = analyzer_of(name)
-    if analyzer is None:
-        return ()
-    try:
-        return tuple(load(analyzer).metrics)
-    except UserError as error:
-        if error.slug != ANALYZERS.slug:
-            raise
-        return ()
+    return () if analyzer is None else tuple(load(analyzer).metrics)

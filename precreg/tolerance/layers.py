@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from sys import float_info
 from typing import Any, NamedTuple
 
-from precreg.analyzers.installed import is_metric, metrics_like
+from precreg.analyzers.installed import metrics_like
 from precreg.arith.formats import DTYPE_NAMES
-from precreg.errors import nearest
+from precreg.errors import UserError, nearest
 from precreg.measure.metrics import KEPT, METRICS
 from precreg.tolerance.pyramid import GROWTH, no_limit
 from precreg.tolerance.standard import spelled
@@ -94,7 +94,7 @@ def _with_parameters(source: Source, path: KeyPath, given: dict[str, Any]) -> st
 def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
     if key == "standard":
         find_standard(str(value), source.where(*path))
-    elif key in ("rtol", "atol") or is_metric(key):
+    elif key in (known := ("rtol", "atol", *METRICS, *_of_analyzer(source, path, key))):
         if expected := no_limit(key, value):
             raise source.error("bad-value", f"expected {expected} but got {key}={shown(value)}", *path)
     elif isinstance(value, dict):
@@ -102,7 +102,15 @@ def _check(source: Source, path: KeyPath, key: str, value: Any) -> None:
         raise source.error("unknown-dtype", message, *path)
     else:
         message = f"expected the name of a metric, rtol, atol, standard or regression but got {key}={shown(value)}"
-        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *metrics_like(key))), *path)
+        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *known)), *path)
+
+
+def _of_analyzer(source: Source, path: KeyPath, metric: str) -> tuple[str, ...]:
+    """Return every metric of the analyzer that a metric is called after."""
+    try:
+        return metrics_like(metric)
+    except UserError as error:
+        raise source.error(error.slug, error.message, *path) from None
 
 
 def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
@@ -115,9 +123,9 @@ def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | 
 
 
 def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
-    if not is_metric(metric):
-        near = nearest(metric, (*METRICS, *metrics_like(metric)))
-        message = f"expected the name of a metric but got {metric}={shown(growth)}{near}"
+    known = (*METRICS, *_of_analyzer(source, path, metric))
+    if metric not in known:
+        message = f"expected the name of a metric but got {metric}={shown(growth)}{nearest(metric, known)}"
         raise source.error("unknown-metric", message, *path)
     if metric in METRICS and metric not in KEPT:
         kept = ", ".join(get_close_matches(metric, KEPT, n=len(KEPT), cutoff=0))

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from precreg.analyzers.installed import is_metric, metrics_like
+from precreg.analyzers.installed import metrics_like
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import METRICS
@@ -104,13 +104,20 @@ def _layers(
 
 
 def _limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...]) -> float:
-    known = (*_LIMITS, *groups)
-    if key not in known and not is_metric(key):
-        near = nearest(key, (*known, *metrics_like(key)))
-        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, near)
+    known = (*_LIMITS, *groups, *_of_analyzer(key))
+    if key not in known:
+        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
     if expected := no_limit(key, value):
         _refuse(expected, path, value)
     return float(value)
+
+
+def _of_analyzer(metric: str) -> tuple[str, ...]:
+    """Return every metric of the analyzer that a metric is called after."""
+    try:
+        return metrics_like(metric)
+    except UserError as error:
+        raise UserError(error.slug, error.message, file=VARIABLE) from None
 
 
 def _refuse(expected: str, path: tuple[str, ...], value: Any, more: str = "") -> NoReturn:
