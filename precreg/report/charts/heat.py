@@ -39,7 +39,7 @@ def _strip(strip: Strip, y: float, scale: Colours | None) -> Iterator[str]:
     for group, mean in enumerate(strip.means):
         place = _indices(group, len(strip.means), strip.length)
         said = f"axis {strip.axis}, {place}: {_mean(mean)}"
-        yield from _cell(BOX.left + group * width, y, width, STRIP_HEIGHT, mean, scale, said)
+        yield _cell(BOX.left + group * width, y, width, STRIP_HEIGHT, mean, scale, said)
     yield text("0", BOX.left, y + STRIP_HEIGHT + 12, "start")
     yield text(str(strip.length - 1), BOX.east, y + STRIP_HEIGHT + 12, "end")
 
@@ -60,21 +60,19 @@ def _cells(heat: HeatMap, box: Box, scale: Colours | None) -> Iterator[str]:
     for row, (means, wrong) in enumerate(zip(heat.mean, heat.mismatched, strict=True)):
         for column, (mean, mismatched) in enumerate(zip(means, wrong, strict=True)):
             x, y = box.left + column * width, box.top + row * height
-            said = f"{_place(heat, row, column)}: {_mean(mean)}"
+            said = f"{_place(heat, row, column)} {'no finite pair' if mean is None else figure(mean, 3)}"
             if mismatched:
                 said += f"; {mismatched:,} NaN or infinity on one side"
                 crosses.append(_cross(x + width / 2, y + height / 2, min(max(min(width, height) / 2 - 1, 4), 8), said))
-            yield from _cell(x, y, width, height, mean, scale, said)
+            yield _cell(x, y, width, height, mean, scale, said)
     yield from crosses
 
 
-def _cell(
-    x: float, y: float, width: float, height: float, mean: float | None, scale: Colours | None, said: str
-) -> Iterator[str]:
+def _cell(x: float, y: float, width: float, height: float, mean: float | None, scale: Colours | None, said: str) -> str:
     strength = scale.strength(mean) if scale and mean is not None else 0.0
-    yield rectangle(x, y, width, height, "heat-none" if mean is None else "heat-ground", "" if strength else said)
     if strength:
-        yield rectangle(x, y, width, height, "heat", said, strength)
+        return rectangle(x, y, width, height, "heat", said, strength)
+    return rectangle(x, y, width, height, "heat-none" if mean is None else "heat-ground", said)
 
 
 def _cross(x: float, y: float, size: float, said: str) -> str:
@@ -94,10 +92,11 @@ def _indices(group: int, groups: int, length: int) -> str:
 
 
 def _place(heat: HeatMap, row: int, column: int) -> str:
-    along = _indices(column, len(heat.mean[0]), heat.shape[-1] if heat.shape else 1)
-    if len(heat.shape) < 2:
-        return along
-    return f"row {_indices(row, len(heat.mean), heat.shape[-2])}, column {along}"
+    """Write a cell as the slice of the arrays that it stands for."""
+    axes = zip((row, column), (len(heat.mean), len(heat.mean[0])), (1, 1, *heat.shape)[-2:], strict=True)
+    slices = [f"{group * length // groups}:{(group + 1) * length // groups}" for group, groups, length in axes]
+    named = slices[2 - min(len(heat.shape), 2) :]
+    return f"[{', '.join(['...', *named] if len(heat.shape) > 2 else named)}]"
 
 
 def _edges(heat: HeatMap, box: Box) -> Iterator[str]:

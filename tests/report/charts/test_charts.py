@@ -153,10 +153,13 @@ def test_a_map_names_the_place_of_each_cell_and_crosses_out_mismatches():
     shown = HeatMap((9, 4, 130), [[1e-3, 0.0], [None, 1e-4]], [[0, 0], [3, 0]])
     svg = heat.draw_map(shown)
     (cross,) = of_class(svg, "cross")
-    place = "row index 2 to 3, column index 0 to 64"
-    assert said(cross) == f"{place}: no finite pair; 3 NaN or infinity on one side"
+    assert said(cross) == "[..., 2:4, 0:65] no finite pair; 3 NaN or infinity on one side"
+    assert [said(one) for one in of_class(svg, "heat") if one.find("title") is not None] == [
+        "[..., 0:2, 0:65] 0.001",
+        "[..., 2:4, 65:130] 0.0001",
+    ]
     assert parsed(svg).get("aria-label") == (
-        "heat map of the mean absolute error: the largest, 0.001, at row index 0 to 1, column index 0 to 64; "
+        "heat map of the mean absolute error: the largest, 0.001, at [..., 0:2, 0:65]; "
         "3 elements are NaN or infinite on one side"
     )
     assert {"axis 2", "axis 1", "129", "3"} <= {one.text for one in parsed(svg).iter() if one.tag == "text"}
@@ -172,3 +175,10 @@ def test_no_chart_names_a_colour_that_dark_pages_could_not_change():
     reference = np.random.default_rng(3).standard_normal((20, 30))
     drawn = figures(measured(reference.astype(np.float16), reference), heat_map(reference, reference))
     assert not [one.name for one in drawn if re.search(r"(fill|stroke|style)=", one.svg)]
+
+
+def test_a_map_of_one_axis_is_a_strip():
+    tree = parsed(heat.draw_map(HeatMap((100,), [[1e-3, 0.0]], [[0, 0]])))
+    assert "[0:50] 0.001" in [one.text for one in tree.iter("title")]
+    single = parsed(heat.draw_map(HeatMap((), [[1e-3]], [[0]])))
+    assert "[] 0.001" in [one.text for one in single.iter("title")]
