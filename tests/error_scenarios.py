@@ -214,6 +214,12 @@ def with_one_run(*arguments):
     return scenario
 
 
+def with_a_wrong_mapping(project):
+    project.write("golden/golden.bin", "")
+    project.write("names.yaml", "y: goldne")
+    return project.run("compare", "golden", "golden", "--mapping", "names.yaml")
+
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -243,6 +249,13 @@ SCENARIOS = {
     "bad-outputs": with_no_outputs,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
     "bad-array-file": with_broken_input,
+    "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),
+    "bad-raw-file": written(
+        "y.bin", "not an array", "compare", "y.bin", "y.bin", "--dtype", "float32", "--shape", "2x4"
+    ),
+    "unknown-file-format": written("y.csv", "1, 2, 3", "compare", "y.csv", "y.csv"),
+    "not-comparable": command("compare", "y.npy"),
+    "unknown-array": with_a_wrong_mapping,
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),

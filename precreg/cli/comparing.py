@@ -11,6 +11,7 @@ import click
 
 from precreg.cli.compare import Outputs, Raw, Sides
 from precreg.cli.progress import shown_pairs
+from precreg.cli.selecting import find_project
 from precreg.comparing.places import RawFormat
 from precreg.comparing.session import Work, finished, plan
 from precreg.comparing.sharing import all_compared
@@ -50,7 +51,7 @@ def compare_and_report(
         benchmark=None if benchmark is None else _text(benchmark),
         mapping=None if mapping is None else _text(mapping),
         select=tuple(map(encodable, select)),
-        project=None if project is None else _text(project),
+        project=None if project is None else _text(find_project(project)),
         limits={name: limit for name, limit in limits.items() if limit is not None},
         raw=_said(raw),
         worst=worst,

@@ -46,7 +46,7 @@ def plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat)
     benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
     every = paired(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
-    found = () if any(pair.actual and pair.reference for pair in chosen) else (_nothing(actual, reference),)
+    found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
     terms = Terms(pyramid, chain, settings.role, settings.worst, keep_all=len(chosen) == 1)
     return Work([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
 
