@@ -1,0 +1,162 @@
+"""docs/analyzers.md as it stands there: its package, its suite, and every report that is made of it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.command import ROOT, change, environ, precreg, repository
+
+PAGE = (ROOT / "docs" / "analyzers.md").read_text()
+FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+METRICS = ["signs.flip_share", "rows.max_sum_error", "rows.max_sum_share"]
+CENTRED = "x - x.mean(axis=-1, keepdims=True)"
+NARROW = "(x.dtype.itemsize < 8)"
+ONE_SIDED = f"{CENTRED} + x.dtype.type(1e-6 * {NARROW})"
+"""Errors of one sign in float32, far within its bounds."""
+
+FORMULA = "max over rows |sum a - sum r|"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The package of the page, as it is where it was installed for editing: setuptools reads its entry points."""
+    folder = tmp_path_factory.mktemp("package")
+    for path, content in FILES.items():
+        if path.startswith("package/"):
+            (folder / path.removeprefix("package/")).write_text(content)
+    command = [sys.executable, "-c", "from setuptools import setup; setup()", "--quiet", "egg_info"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The project of the page, in a repository."""
+    for path, content in FILES.items():
+        if path.startswith("suites/"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(content)
+    return repository(tmp_path)
+
+
+@pytest.fixture
+def run(project, package):
+    """Return a function that runs `precreg ARGUMENTS` where the package is installed, and requires an exit code."""
+
+    def run(*arguments, code=0, **variables):
+        done = precreg(project, *arguments, PYTHONPATH=str(package), **variables)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def accepted(project, run):
+    """The project after its first run was accepted."""
+    run("run", "--jobs", "2", code=2)
+    run("baseline", "accept", "--all", "--reason", "first version")
+    return project
+
+
+def results(project):
+    return {result["name"]: result for result in json.loads((project / "reports/record.json").read_text())["results"]}
+
+
+def test_the_console_of_the_page(run):
+    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        for command, expected in re.findall(r"^\$ precreg (.*)\n((?:[^$].*\n)+)", block, re.MULTILINE):
+            words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)]
+            shown = run(*words, code=2 if command == "run" else 0)
+            for line in expected.splitlines():
+                assert re.search(".*".join(map(re.escape, re.split(r"\s*\.\.\.\s*", line))), shown), shown
+
+
+def test_the_metrics_are_in_the_record_the_proposal_and_the_page(project, run):
+    run("run", "--jobs", "2", code=2)
+    comparison = results(project)["float32"]["outcome"]["comparisons"][0]
+    assert comparison["metrics"]["signs.flip_share"] == 0
+    assert 0 < comparison["metrics"]["rows.max_sum_error"] < 1e-4
+    assert [row[0] for row in comparison["described"]] == METRICS
+    proposed = json.loads((project / ".precreg/proposals/unit/centred.json").read_text())["cases"]["float32"]["entry"]
+    assert list(proposed["outputs"]["out"]["metrics"])[-3:] == METRICS
+    page = (project / "reports/report.html").read_text()
+    assert f'"rows.max_sum_error":"{FORMULA} (unit: value)"' in page
+    assert '["rows.max_sum_error","value",' in page
+    assert "rows.max_sum_error" in run("baseline", "diff")
+
+
+def test_an_accepted_case_is_identical_and_proposes_nothing(accepted, run):
+    assert "2 passed" in run("run", "--jobs", "2")
+    assert not list((accepted / ".precreg/proposals").rglob("*.json"))
+
+
+def test_growth_of_a_metric_that_regression_names_is_a_regression(accepted, run):
+    change(accepted / "suites/unit/kernels.py", CENTRED, ONE_SIDED)
+    run("run", "--jobs", "0", "float32", code=1)
+    verdict = results(accepted)["float32"]["verdict"]
+    assert verdict["reason"] == "regressed"
+    assert "rows.max_sum_error" in {finding["metric"] for finding in verdict["findings"]}
+
+
+def test_a_bound_of_the_suite_and_one_of_the_project_hold(accepted, run):
+    change(accepted / "suites/unit/kernels.py", CENTRED, f"(1 - 2 * {NARROW}) * ({CENTRED})")
+    shown = run("run", "--jobs", "0", code=1)
+    assert "signs.flip_share" in shown
+    finding = next(f for f in results(accepted)["float32"]["verdict"]["findings"] if f["metric"] == "signs.flip_share")
+    assert (finding["limit"], finding["source"]["line"]) == (0.01, 13)
+    change(accepted / "suites/unit/centred.yaml", "  signs.flip_share: 0.01\n", "")
+    run("run", "--jobs", "0", code=1)
+    finding = next(f for f in results(accepted)["float32"]["verdict"]["findings"] if f["metric"] == "signs.flip_share")
+    assert (finding["limit"], finding["source"]) == (0.05, {"file": "suites/tolerances.yaml", "line": 1})
+
+
+def test_a_baseline_from_before_is_identical_and_the_figures_are_proposed(project, run):
+    text = FILES["suites/unit/centred.yaml"]
+    before = re.sub(r"analyzers:.*\n|  signs.*\n|  float32:.*\n|  regression:.*\n", "", text)
+    (project / "suites/unit/centred.yaml").write_text(before)
+    run("run", "--jobs", "0", code=2)
+    assert not set(METRICS) & set(results(project)["float32"]["outcome"]["comparisons"][0]["metrics"])
+    run("baseline", "accept", "--all", "--reason", "first version")
+    (project / "suites/unit/centred.yaml").write_text(text)
+    run("run", "--jobs", "0")
+    assert results(project)["float32"]["verdict"]["reason"] == "identical"
+    run("baseline", "accept", "--all", "--reason", "with analyzers")
+    stored = json.loads((project / "baselines/generic/unit/centred.json").read_text())["cases"]["float32"]
+    assert stored["outputs"]["out"]["metrics"].keys() >= set(METRICS)
+    run("run", "--jobs", "0")
+    assert not list((project / ".precreg/proposals").rglob("*.json"))
+
+
+def test_reports_reviews_and_histories_need_no_package(accepted, run):
+    change(accepted / "suites/unit/kernels.py", CENTRED, ONE_SIDED)
+    for _ in range(2):
+        run("run", "--jobs", "0", "float32", code=1)
+        assert precreg(accepted, "history", "add", "--create", "reports").returncode == 0
+    (accepted / "reports/report.html").unlink()
+    assert precreg(accepted, "report", "reports").returncode == 1
+    assert f'"rows.max_sum_error":"{FORMULA} (unit: value)"' in (accepted / "reports/report.html").read_text()
+    assert "rows.max_sum_error" in precreg(accepted, "baseline", "diff").stdout
+    assert "rows.max_sum_error" in precreg(accepted, "drift").stdout
+
+
+def test_where_the_package_is_missing_a_suite_that_asks_says_so(project):
+    done = precreg(project, "list")
+    assert done.returncode == 2
+    assert "suites/tolerances.yaml:1: error[unknown-analyzer]: expected an installed analyzer but got" in done.stderr
+
+
+def test_a_run_without_analyzers_reads_no_entry_points(tmp_path):
+    (tmp_path / "suites/unit").mkdir(parents=True)
+    (tmp_path / "suites/unit/kernels.py").write_text(FILES["suites/unit/kernels.py"])
+    suite = "suite: s\nsubject: kernels:centred\nreference: kernels:centred\n"
+    suite += "inputs:\n  x: {shape: [8, 8], dtype: float32, normal: {}}\ntolerance: {atol: 1e-3}\n"
+    (tmp_path / "suites/unit/s.yaml").write_text(suite)
+    code = "import sys, importlib.metadata\nimportlib.metadata.entry_points = None\n"
+    code += "sys.argv = ['precreg', 'run', '--jobs', '0']\nfrom precreg.__main__ import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environ(), capture_output=True, text=True, check=False)
+    assert "1 proposed" in done.stdout, done.stdout + done.stderr
