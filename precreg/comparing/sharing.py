@@ -22,7 +22,7 @@ FEWEST_TO_SHARE = 64
 LARGEST_BATCH = 32
 BATCHES_PER_WORKER = 8
 BATCHES_WAITING = 2
-"""Per worker: so few that an interrupted comparison ends soon, so many that none waits for work."""
+"""Per worker: so many that none waits for work."""
 
 
 def all_compared(pairs: Sequence[Pair], terms: Terms, jobs: int) -> Iterator[ComparedPair]:
@@ -45,6 +45,9 @@ def _shared(pairs: Sequence[Pair], terms: Terms, jobs: int) -> Iterator[Compared
             yield from decoder.decode(answer)
     except (BrokenProcessPool, OSError) as problem:
         raise UserError("no-workers", f"expected the processes that compare to live but: {problem}") from None
+    except (KeyboardInterrupt, GeneratorExit):
+        _stop_children()  # nobody waits for what they are at
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -68,6 +71,11 @@ def _batches(pairs: Sequence[Pair], jobs: int) -> Iterator[Sequence[Pair]]:
 
 def _compared_batch(pairs: Sequence[Pair], terms: Terms) -> bytes:
     return msgpack.encode([compared(pair, terms) for pair in pairs])
+
+
+def _stop_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
 
 
 def _leave_interrupts_to_the_parent() -> None:
