@@ -15,7 +15,7 @@ from precreg.report.charts.picture import about
 from precreg.report.comparison.html import exit_sentence, worst_first
 from precreg.report.detail import position_rows
 from precreg.report.numbers import duration, figure
-from precreg.types import Comparison, Positions, Status
+from precreg.types import Comparison, Positions, Status, Tolerance
 
 MOST_FAILURES = 20
 MOST_POSITIONS = 10
@@ -85,8 +85,7 @@ def _counted(comparison: Comparison) -> list[str]:
 
 def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     """Set metrics, their values, the benchmark's, and what is allowed in columns; empty ones are left out."""
-    bounds = pair.tolerance.bounds if pair.tolerance else ()
-    allowed = {bound.metric: _limit(bound.metric, bound.limit) for bound in bounds}
+    allowed = _allowed(pair.tolerance) if pair.tolerance else {}
     others = pair.benchmark.metrics if pair.benchmark else {}
     rows = [
         [name, _figure(name, comparison.metrics), _figure(name, others), _unit(name), allowed.get(name, "")]
@@ -96,6 +95,16 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     names = ["metric", "value", "benchmark", "unit", "allowed"]
     kept = [column for column, name in enumerate(names) if name != "benchmark" or pair.benchmark]
     return _in_columns([names[column] for column in kept], [[row[column] for column in kept] for row in rows])
+
+
+def _allowed(tolerance: Tolerance) -> dict[str, str]:
+    """Return what is allowed of each metric; of several alternatives which one it belongs to, too."""
+    found = {
+        bound.metric: f"{_limit(bound.metric, bound.limit)} (alternative {number})"
+        for number, alternative in enumerate(tolerance.alternatives, 1)
+        for bound in alternative
+    }
+    return {**found, **{bound.metric: _limit(bound.metric, bound.limit) for bound in tolerance.bounds}}
 
 
 def _unit(name: str) -> str:
