@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -53,7 +55,7 @@ def parts(monkeypatch):
 @pytest.fixture(scope="module")
 def shown():
     """What measure.py prints: a dozen processes of their own, which is why this takes seconds."""
-    return run("measure.py", "--elements", 3000, "--rounds", 1, "--patience", 0, "--window", 0.001)
+    return run("measure.py", "--elements", 3001, "--rounds", 1, "--patience", 0, "--window", 0.001)
 
 
 def rows(shown, title, label):
@@ -122,6 +124,31 @@ def test_what_a_check_prints_is_understood(parts):
 
     pair = Pair(np.array([1, 2.5, 3], np.float32), np.array([1, 2, 3], np.float32))
     assert assert_allclose(pair)() == {"within": False, "beyond": 1, "max_abs_error": 0.5, "max_rel_error": 0.25}
+
+
+def test_a_noisy_sample_is_taken_again_and_does_not_count(parts, monkeypatch):
+    from measuring import clock
+
+    taken = iter([clock.Sample(4.0, 1.5), clock.Sample(1.0, 0.0), clock.Sample(3.0, 1.0)])
+    monkeypatch.setattr(clock, "PAUSE", 0.01)
+    monkeypatch.setattr(clock, "sample", lambda call, window: next(taken))
+    once = clock.Clock(rounds=1, patience=0.001, window=0.0)
+    assert once.medians({"a": None}) == {"a": clock.Measured(1.0, quiet=1, samples=1)}
+    assert once.medians({"a": None}) == {"a": clock.Measured(3.0, quiet=0, samples=1)}  # patience is spent
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="this system does not say who works")
+def test_what_a_child_works_is_our_own(parts):
+    from measuring.clock import own_cores
+
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before = own_cores()
+        sleep(0.5)
+        assert own_cores() > before + 0.05
+    finally:
+        spinning.kill()
+        spinning.wait()
 
 
 def take(pair):

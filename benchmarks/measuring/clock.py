@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 PAUSE = 0.2
 """Seconds until a noisy sample is taken again."""
+RETAKEN = 5.0
+"""Samples of calls that take longer are not taken again."""
 QUIET = 0.2
 """A sample is quiet while others use at most so many cores."""
 ENOUGH, LONG = 3, 20.0
@@ -103,7 +105,7 @@ class Clock:
 
     def _quiet_sample(self, call: Callable[[], object]) -> Sample:
         best = sample(call, self._window)
-        while best.others > QUIET and self._patience > 0:
+        while best.others > QUIET and best.seconds < RETAKEN and self._patience > 0:
             begun = perf_counter()
             sleep(PAUSE)
             best = min(best, sample(call, self._window), key=lambda one: one.others)

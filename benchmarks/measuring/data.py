@@ -38,7 +38,7 @@ def ordinary(random: np.random.Generator, n: int, noise: float = NOISE) -> tuple
 
 def failing(random: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Draw pairs most of which are beyond everybody's tolerance."""
-    return ordinary(random, n, noise=1e-3)
+    return ordinary(random, n, noise=1e-2)
 
 
 def identical(random: np.random.Generator, n: int) -> tuple[Array, Array]:

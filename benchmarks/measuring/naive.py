@@ -116,10 +116,10 @@ def regions(a: Array, r: Array, n: int) -> dict[str, float]:
     error, magnitude = np.abs(a - r), np.abs(r)
     small = magnitude < 2**-14
     cancelled = ~small & (magnitude < 2**-8)
-    tiny = magnitude < 2**-20
+    tiny = magnitude <= 2**-20
     return {
         "small_value_error_share": np.sum(small & (error > 2**-30)) / n,
-        "cancellation_error_share": np.sum(cancelled & (error > 2**-13 * magnitude)) / n,
+        "cancellation_error_share": np.sum(cancelled & (error > 10 * 2**-13 * magnitude)) / n,
         "relative_violation_share": np.sum(~tiny & (error > 2**-20 * magnitude)) / n,
         "absolute_violation_share": np.sum(tiny & (error > 2**-30)) / n,
     }

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib.metadata import version
-from inspect import signature
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,10 +42,9 @@ class Peer(NamedTuple):
 
 def ours(pair: Pair, threads: int | None = 1, digest: bool = True) -> Call:
     """compare() with every metric, and the digest that a run keeps of the array."""
-    extra = {"threads": threads} if threads and "threads" in signature(compare).parameters else {}
 
     def call() -> Figures:
-        found = compare(*pair, rtol=RTOL, atol=ATOL, **extra)
+        found = compare(*pair, rtol=RTOL, atol=ATOL, threads=threads)
         if digest:
             array_digest(pair.actual)
         return found.metrics | found.counts
