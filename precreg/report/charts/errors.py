@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import struct
-import sys
 from collections import Counter
 from math import log10
 from typing import NamedTuple
 
-from precreg.measure.histogram import BIN_SHIFT
-from precreg.report.charts.scale import LogScale, around
+from precreg.report.charts.scale import LARGEST, LogScale, around
 from precreg.report.charts.svg import Box, line, text
 from precreg.types import Histogram
+
+BIN_SHIFT = 50
+"""Of the 52 bits of a float64's fraction, the number of a bin has the upper two: see types.Histogram."""
 
 BOX = Box(480, 250, 58, 14, 14, 46)
 MOST_BARS = 120
 ZERO_WIDTH = 26
 ZERO_GAP = 12
 
-_SMALLEST, _LARGEST = log10(5e-324), log10(sys.float_info.max)
+_SMALLEST = log10(5e-324)
 
 
 class Bar(NamedTuple):
@@ -32,12 +33,7 @@ class Bar(NamedTuple):
 def edge(bin: int, shift: int = BIN_SHIFT) -> float:
     """Return the decimal logarithm of the lower end of a bin, whose number is the upper bits of a float64."""
     (value,) = struct.unpack("<d", struct.pack("<Q", max(bin, 0) << shift))
-    return _SMALLEST if value == 0 else min(log10(value), _LARGEST) if value < float("inf") else _LARGEST
-
-
-def size(logarithm: float) -> float:
-    """Return the number of a decimal logarithm; the largest float64 for those that round to beyond it."""
-    return 10**logarithm if logarithm < _LARGEST else sys.float_info.max
+    return _SMALLEST if value == 0 else min(log10(value), LARGEST) if value < float("inf") else LARGEST
 
 
 def bars(histogram: Histogram) -> list[Bar]:

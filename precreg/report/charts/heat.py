@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from precreg.report.charts.scale import Colours, colours
+from precreg.report.charts.scale import Colours, colours, size
 from precreg.report.charts.svg import Box, drawing, element, rectangle, text, title
 from precreg.report.numbers import figure
 
@@ -118,11 +118,11 @@ def _legend(scale: Colours | None, box: Box) -> Iterator[str]:
     if scale is None:
         return
     start, step = box.left + 110, 6
-    yield text(figure(10**scale.low, 3), start - 6, y + 9, "end")
+    yield text(figure(size(scale.low), 3), start - 6, y + 9, "end")
     for place in range(LEGEND_STEPS):
         logarithm = scale.low + (scale.high - scale.low) * place / (LEGEND_STEPS - 1)
-        yield rectangle(start + place * step, y, step, 10, "heat", opacity=scale.strength(10**logarithm))
-    yield text(figure(10**scale.high, 3), start + LEGEND_STEPS * step + 6, y + 9, "start")
+        yield rectangle(start + place * step, y, step, 10, "heat", opacity=scale.strength(size(logarithm)))
+    yield text(figure(size(scale.high), 3), start + LEGEND_STEPS * step + 6, y + 9, "start")
 
 
 def describe_strips(strips: Sequence[Strip]) -> str:

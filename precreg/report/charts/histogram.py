@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import log10
 
-from precreg.report.charts.errors import BOX, ZERO_WIDTH, Bar, across, axis, bars, size
-from precreg.report.charts.scale import LogScale
+from precreg.report.charts.errors import BOX, ZERO_WIDTH, Bar, across, axis, bars
+from precreg.report.charts.scale import LogScale, size
 from precreg.report.charts.svg import drawing, line, rectangle, text
 from precreg.report.numbers import figure
 from precreg.types import Histogram

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
@@ -9,6 +10,14 @@ from typing import NamedTuple
 MOST_LABELS = 7
 COLOURED_DECADES = 6
 FAINTEST = 0.1
+
+
+LARGEST = log10(sys.float_info.max)
+
+
+def size(logarithm: float) -> float:
+    """Return the number of a decimal logarithm; the largest float64 for those that round to beyond it."""
+    return 10**logarithm if logarithm < LARGEST else sys.float_info.max
 
 
 class Tick(NamedTuple):

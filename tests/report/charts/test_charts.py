@@ -16,6 +16,7 @@ from precreg.measure.heatmap import HeatMap, heat_map
 from precreg.report.charts import bars, cumulative, errors, heat, histogram
 from precreg.report.charts.figures import figures
 from precreg.report.charts.heat import Strip
+from precreg.report.charts.scale import size
 from precreg.types import Histogram
 
 
@@ -95,7 +96,7 @@ def test_the_ends_of_a_bin_are_those_of_its_float64():
     (bar,) = errors.bars(Histogram(0, [4092], [7]))
     assert 10**bar.low == pytest.approx(1.0)
     assert 10**bar.high == pytest.approx(1.25)
-    assert errors.size(errors.edge(8188)) == sys.float_info.max
+    assert size(errors.edge(8188)) == sys.float_info.max
     assert errors.edge(0) == pytest.approx(np.log10(5e-324))
 
 
