@@ -134,6 +134,7 @@ class ComparisonSettings(Struct, frozen=True):
     raw: dict[str, str] = field(default_factory=dict)
     """dtype, shape and byte_order of raw files, where they were said."""
     worst: int = 100
+    analyzers: tuple[str, ...] = ()
 
 
 class ComparedPair(Struct, frozen=True):

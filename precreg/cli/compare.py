@@ -69,6 +69,9 @@ def _bound(text: str) -> tuple[str, float]:
 @click.option("--atol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--standard", metavar="NAME", help="A named standard (docs/standards.md) in place of the defaults.")
 @click.option("--bound", "bounds", multiple=True, metavar="METRIC=LIMIT", callback=_bounds, help="One metric's limit.")
+@click.option(
+    "--analyzer", "analyzers", multiple=True, metavar="NAME", help="An installed analyzer that measures, too."
+)
 @click.option("--dtype", metavar="NAME", help="Of raw .bin files.")
 @click.option("--reference-dtype", metavar="NAME", help="Of raw .bin files of the reference, where it differs.")
 @click.option("--shape", metavar="4x64", callback=lengths, help="Of raw .bin files; else that of the other side.")

@@ -36,6 +36,7 @@ def compare_and_report(
     atol: float | None,
     standard: str | None,
     bounds: dict[str, float],
+    analyzers: tuple[str, ...],
     mapping: Path | None,
     select: tuple[str, ...],
     worst: int,
@@ -55,6 +56,7 @@ def compare_and_report(
         limits={name: limit for name, limit in limits.items() if limit is not None},
         raw=_said(raw),
         worst=worst,
+        analyzers=analyzers,
     )
     _make_folders(outputs)
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()

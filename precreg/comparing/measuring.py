@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from precreg.analyzers.measure import analyzed
 from precreg.arith.formats import dtype_name
 from precreg.arrayfile.stored import Array
 from precreg.comparing.pairing import Pair
@@ -27,7 +28,7 @@ _Shape = tuple[int, ...]
 class Terms(NamedTuple):
     """How pairs are measured and judged. `worst` is how many positions are kept, `chain` that of environments.
 
-    `keep_all` keeps them of pairs that passed, too. `threads` work on one pair.
+    `keep_all` keeps them of pairs that passed, too. `threads` work on one pair. `analyzers` measure each, too.
     """
 
     layers: tuple[Layer, ...]
@@ -36,9 +37,10 @@ class Terms(NamedTuple):
     worst: int
     keep_all: bool = False
     threads: int = 1
+    analyzers: tuple[str, ...] = ()
 
 
-class _Unreadable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
+class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason, self.message = reason, message
@@ -51,13 +53,13 @@ def compared(pair: Pair, terms: Terms) -> ComparedPair:
         actual = _load(pair.actual, Reason.SUBJECT_ERROR, reference)
         if pair.reference is not None and pair.reference.takes_any_shape:
             reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
-    except _Unreadable as event:
+        if actual is None:
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the actual side has no array {pair.name!r}")
+        if reference is None:
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the {terms.role} side has no array {pair.name!r}")
+        return _judged(pair, actual, reference, terms)
+    except _Unmeasurable as event:
         return _unmeasured(pair, event.reason, event.message)
-    if actual is None:
-        return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the actual side has no array {pair.name!r}")
-    if reference is None:
-        return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the {terms.role} side has no array {pair.name!r}")
-    return _judged(pair, actual, reference, terms)
 
 
 def _load(place: Place | None, reason: Reason, other: Array | None = None) -> Array | None:
@@ -66,9 +68,9 @@ def _load(place: Place | None, reason: Reason, other: Array | None = None) -> Ar
     try:
         return place.load(None if other is None else other.shape)
     except UserError as problem:
-        raise _Unreadable(reason, f"{problem.file or place.shown}: {problem.message}") from None
+        raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
     except MemoryError:
-        raise _Unreadable(reason, f"{place.shown}: expected enough memory to unpack it") from None
+        raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
 
 
 def _unmeasured(pair: Pair, reason: Reason, message: str) -> ComparedPair:
@@ -83,6 +85,8 @@ def _answer(pair: Pair, verdict: Verdict) -> ComparedPair:
 def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> ComparedPair:
     tolerance = resolve(terms.layers, pair.name, dtype_name(actual.dtype), terms.chain)
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
+    if terms.analyzers:
+        comparison = _analyzed(comparison, actual, reference, terms)
     benchmark, problem = _benchmark(pair, reference, tolerance, terms)
     if benchmark is not None:
         comparison = replace(comparison, metrics=comparison.metrics | ratios(comparison, benchmark))
@@ -103,6 +107,13 @@ def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, 
     return compare(actual, reference, output=name, rtol=rtol, atol=atol, worst=terms.worst)
 
 
+def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Terms) -> Comparison:
+    try:
+        return analyzed(comparison, actual, reference, terms.analyzers, terms.threads)
+    except UserError as problem:
+        raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
+
+
 def _benchmark(
     pair: Pair, reference: Array, tolerance: Tolerance, terms: Terms
 ) -> tuple[Comparison | None, str | None]:
@@ -111,7 +122,7 @@ def _benchmark(
         return None, None
     try:
         array = _load(pair.benchmark, Reason.SUBJECT_ERROR, reference)
-    except _Unreadable as event:
+    except _Unmeasurable as event:
         return None, event.message
     assert array is not None
     if array.shape != reference.shape:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from precreg import __version__
+from precreg.analyzers.installed import entry_point
 from precreg.comparing.layers import layers
 from precreg.comparing.mapping import read_mapping
 from precreg.comparing.measuring import Terms
@@ -36,10 +37,12 @@ class Work(NamedTuple):
 def plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> Work:
     """Read both sides (and the benchmark's), pair what is in them, and resolve what limits them.
 
-    Raises UserError: as reading a side, the mapping or tolerances does, and nothing-selected.
+    Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
     project = None if settings.project is None else Path(settings.project)
-    pyramid = layers(project, settings.limits)
+    for name in settings.analyzers:
+        entry_point(name)
+    pyramid = layers(project, settings.limits, settings.analyzers)
     chain = () if project is None else detect().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
     actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
@@ -47,7 +50,8 @@ def plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat)
     every = paired(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
-    terms = Terms(pyramid, chain, settings.role, settings.worst, keep_all=len(chosen) == 1)
+    keep_all = len(chosen) == 1
+    terms = Terms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
     return Work([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
 
 

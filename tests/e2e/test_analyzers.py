@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.e2e.command import ROOT, change, environ, precreg, repository
@@ -147,6 +148,64 @@ def test_where_the_package_is_missing_a_suite_that_asks_says_so(project):
     done = precreg(project, "list")
     assert done.returncode == 2
     assert "suites/tolerances.yaml:1: error[unknown-analyzer]: expected an installed analyzer but got" in done.stderr
+
+
+def test_stored_arrays_take_analyzers(tmp_path, package):
+    signs = np.array([1, -1, 1, 1], np.float32)
+    np.save(tmp_path / "actual.npy", signs)
+    np.save(tmp_path / "reference.npy", np.abs(signs).astype(np.float64))
+    words = ["compare", "actual.npy", "reference.npy", "--atol", 3, "--json", "c.json", "--report", "c.html"]
+    asked = ["--analyzer", "signs", "--bound", "signs.flip_share=0.25"]
+    done = precreg(tmp_path, *words, *asked, PYTHONPATH=str(package))
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads((tmp_path / "c.json").read_text())
+    assert record["settings"]["analyzers"] == ["signs"]
+    assert record["pairs"][0]["comparison"]["metrics"]["signs.flip_share"] == 0.25
+    assert "share of a r &lt; 0 among a r != 0" in (tmp_path / "c.html").read_text()
+    done = precreg(tmp_path, *words, *asked[:-1], "signs.flip_share=0.2", PYTHONPATH=str(package))
+    assert done.returncode == 1
+    assert "signs.flip_share is 0.25, and must be at most 0.2" in done.stdout
+    done = precreg(tmp_path, *words, *asked[2:], PYTHONPATH=str(package))
+    assert done.returncode == 2
+    assert "expected signs under analyzers but got signs.flip_share=0.25 without it" in done.stderr
+    done = precreg(tmp_path, *words, "--analyzer", "rows", PYTHONPATH=str(package))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A package with an analyzer that raises on its first element."""
+    (tmp_path / "site/broken-1.dist-info").mkdir(parents=True)
+    code = "import precreg\n\n\n@precreg.analyzer(precreg.Metric('n', '1', 'a number', 'lower', 'ours'))\n"
+    (tmp_path / "site/of_broken.py").write_text(f"{code}def broken(actual, reference):\n    return {{'n': 1 / 0}}\n")
+    (tmp_path / "site/broken-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (tmp_path / "site/broken-1.dist-info/entry_points.txt").write_text(
+        "[precreg.analyzers]\nbroken = of_broken:broken\n"
+    )
+    return tmp_path / "site"
+
+
+def test_an_analyzer_that_fails_on_stored_arrays_is_an_error(tmp_path, broken):
+    np.save(tmp_path / "a.npy", np.float32(1))
+    done = precreg(tmp_path, "compare", "a.npy", "a.npy", "--analyzer", "broken", PYTHONPATH=str(broken))
+    assert done.returncode == 2
+    assert "analyzer_error" in done.stdout
+    assert "it raised ZeroDivisionError: division by zero" in done.stdout
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_an_analyzer_that_fails_makes_its_case_an_error_with_the_traceback(jobs, project, broken, package):
+    change(project / "suites/unit/centred.yaml", "[signs, rows]", "[signs, rows, broken]")
+    paths = f"{package}:{broken}"
+    done = precreg(project, "run", "--jobs", jobs, "float32", PYTHONPATH=paths)
+    assert done.returncode == 2, done.stdout + done.stderr
+    result = results(project)["float32"]
+    failure = result["outcome"]["execution"]["failure"]
+    assert (result["verdict"]["status"], failure["reason"]) == ("error", "analyzer_error")
+    assert "expected analyzer broken to measure output out" in failure["message"]
+    assert failure["detail"].rstrip().endswith("ZeroDivisionError: division by zero")
+    assert "return {'n': 1 / 0}" in failure["detail"]
+    assert "precreg/analyzers" not in failure["detail"]
 
 
 def test_a_run_without_analyzers_reads_no_entry_points(tmp_path):
