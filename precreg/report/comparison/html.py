@@ -71,6 +71,9 @@ def exit_sentence(record: ComparisonRecord) -> str:
         return next((finding.message for finding in record.findings), "nothing was compared")
     if not bad:
         return "the pair is within tolerance" if number == 1 else f"all {number:,} pairs are within tolerance"
+    if number == 1:
+        verb = "could not be judged" if record.pairs[0].verdict.status is Status.ERROR else "fails"
+        return f"the pair {verb}: {record.pairs[0].verdict.reason}"
     reasons = Counter(str(pair.verdict.reason) for pair in record.pairs if pair.verdict.status in bad)
     named = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
     return f"{sum(bad.values()):,} of {number:,} pairs {'fails' if sum(bad.values()) == 1 else 'fail'}: {named}"

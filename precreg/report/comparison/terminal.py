@@ -112,7 +112,8 @@ def _unit(name: str) -> str:
 
 
 def _figure(name: str, metrics: dict[str, float]) -> str:
-    digits = describe.SHARE_DIGITS if described(name).better == "higher" else 4
+    is_share = described(name).better == "higher" and not _unit(name)
+    digits = describe.SHARE_DIGITS if is_share else 4
     return figure(metrics[name], digits) if name in metrics else "undefined"
 
 
