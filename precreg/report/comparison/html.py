@@ -16,9 +16,9 @@ from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
 from precreg.report.charts.picture import TEMPLATES, shape, style
 from precreg.report.comparison.pair import shown
+from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.html import json_for_script
 from precreg.report.numbers import duration, figure
-from precreg.types import Status
 
 MOST_DRAWN = 100
 """Pairs that are drawn and described in full, the worst first; the table has every pair."""
@@ -55,28 +55,6 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
     }
-
-
-def worst_first(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
-    """Sort by status, then by how far the worst number is beyond what is allowed, then by name."""
-    return sorted(pairs, key=lambda pair: (*describe.rank(pair.verdict), pair.name))
-
-
-def exit_sentence(record: ComparisonRecord) -> str:
-    """Say in one sentence what came of the comparison."""
-    tally = Counter(pair.verdict.status for pair in record.pairs)
-    bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
-    number = len(record.pairs)
-    if not number:
-        return next((finding.message for finding in record.findings), "nothing was compared")
-    if not bad:
-        return "the pair is within tolerance" if number == 1 else f"all {number:,} pairs are within tolerance"
-    if number == 1:
-        verb = "could not be judged" if record.pairs[0].verdict.status is Status.ERROR else "fails"
-        return f"the pair {verb}: {record.pairs[0].verdict.reason}"
-    reasons = Counter(str(pair.verdict.reason) for pair in record.pairs if pair.verdict.status in bad)
-    named = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
-    return f"{sum(bad.values()):,} of {number:,} pairs {'fails' if sum(bad.values()) == 1 else 'fail'}: {named}"
 
 
 def _left_out(pairs: Sequence[ComparedPair]) -> str:

@@ -10,7 +10,7 @@ from precreg.records import ComparedPair
 from precreg.report import describe
 from precreg.report.charts.figures import figures
 from precreg.report.charts.picture import about
-from precreg.report.detail import count_rows, position_rows, tolerance_rows
+from precreg.report.detail import MOST_POSITIONS, count_rows, position_rows, tolerance_rows
 from precreg.report.numbers import figure
 from precreg.types import Comparison
 
@@ -41,6 +41,7 @@ def shown(pair: ComparedPair, number: int) -> dict[str, Any]:
         "metrics": list(_metrics(pair, comparison)) if comparison else [],
         "counts": [[*row, COUNTS.get(row[0], "")] for row in count_rows([comparison])] if comparison else [],
         "worst": _positions(comparison, "worst") if comparison else [],
+        "more_worst": max(0, len(comparison.worst.index) - MOST_POSITIONS) if comparison and comparison.worst else 0,
         "non_finite": _positions(comparison, "non_finite") if comparison else [],
     }
 

@@ -12,7 +12,7 @@ from precreg.measure.metrics import described
 from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
 from precreg.report.charts.picture import about
-from precreg.report.comparison.html import exit_sentence, worst_first
+from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.detail import position_rows
 from precreg.report.numbers import duration, figure
 from precreg.types import Comparison, Positions, Status, Tolerance
