@@ -1,4 +1,4 @@
-"""All pairs of a comparison, shared among processes where they are many; no code of a user's runs in them, but for analyzers."""
+"""All pairs of a comparison, shared among processes where they are many; of users' code only analyzers run in them."""
 
 from __future__ import annotations
 
