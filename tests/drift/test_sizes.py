@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.drift.sizes import GUARD_FACTOR, JUDGED, axis_of, least_ratio, ratio, size, value
+from precreg.drift.sizes import GUARD_FACTOR, JUDGED, axis_of, is_judged, least_ratio, place, ratio, size, value
 from precreg.measure.metrics import KEPT
+from precreg.metric import Metric, learn
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,25 @@ def test_a_size_is_the_value_again(metric, of):
 
 def test_a_history_keeps_every_metric_that_is_judged():
     assert set(JUDGED) <= set(KEPT)
+
+
+OF_ANALYZERS = (
+    Metric("drifting.loss", "bit", "bits lost", "lower", "ours"),
+    Metric("drifting.share", "1", "share that is right", "higher", "ours"),
+    Metric("drifting.gain", "dB", "gain", "higher", "ours"),
+)
+
+
+def test_what_analyzers_measure_is_judged_where_its_best_value_is_known():
+    learn(OF_ANALYZERS)
+    assert [is_judged(metric.name) for metric in OF_ANALYZERS] == [True, True, False]
+    assert (size("drifting.loss", -3.0), size("drifting.share", 0.75)) == (3.0, 0.25)
+    assert least_ratio("drifting.loss", 1.02) == GUARD_FACTOR
+
+
+def test_of_metrics_that_say_the_same_ours_come_first():
+    names = ["drifting.share", "bias", "drifting.loss", "mean_abs_error"]
+    assert sorted(names, key=place) == ["mean_abs_error", "bias", "drifting.loss", "drifting.share"]
 
 
 def test_ratios_from_zero():

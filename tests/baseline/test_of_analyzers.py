@@ -1,0 +1,74 @@
+"""Baselines keep the metrics of analyzers with their descriptions, and files without any are as they were."""
+
+from msgspec.structs import replace
+
+from precreg.baseline.entry import entry_from
+from precreg.baseline.proposal import Proposal, replace_proposals
+from precreg.baseline.review import diff
+from precreg.baseline.store import Place, entry_of, header
+from precreg.baseline.text import parse, render
+from precreg.baseline.write import put
+from precreg.measure.metrics import KEPT
+from precreg.metric import Metric, learn
+from precreg.types import Comparison, Execution, Outcome, Reason
+from tests.baseline.samples import entry
+
+GAIN = Metric("kept.gain", "dB", 'gain, "in dB"', "higher", "ours")
+LOSS = Metric("kept.loss", "1", "loss", "lower", "ours")
+HEADER = header("generic", "unit/a")
+
+
+def made(gain, loss):
+    comparisons = tuple(
+        Comparison(
+            "out",
+            seed,
+            "float16",
+            (8,),
+            "float64",
+            (8,),
+            {"kept.gain": gain, "kept.loss": loss},
+            described=(GAIN, LOSS),
+        )
+        for seed in range(2)
+    )
+    return entry_from(Outcome("unit/a/x", "1:aa", Execution(("i0", "i1"), {"out": ("d0", "d1")}), comparisons), "", "")
+
+
+def test_what_an_analyzer_measures_is_kept_seed_by_seed():
+    found = made(10.0, 0.5)
+    assert list(found.outputs["out"].metrics) == [*KEPT, "kept.gain", "kept.loss"]
+    assert found.outputs["out"].metrics["kept.gain"] == [10.0, 10.0]
+    assert found.described == [GAIN, LOSS]
+
+
+def test_a_file_reads_back_and_has_no_word_of_analyzers_where_there_are_none():
+    kept = made(10.0, 0.5)
+    text = render(HEADER, {"x": kept})
+    assert parse(text.encode(), "x.json", HEADER, entry_of) == {"x": kept}
+    assert render(HEADER, {"x": entry()}) == render(HEADER, {"x": replace(kept, **as_dict(entry()))})
+    assert "described" not in render(HEADER, {"x": entry()})
+
+
+def as_dict(value):
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def reviewed(project, old, new):
+    """Return how each metric changes, as `precreg baseline diff` tells it."""
+    if old is not None:
+        put(project, {Place("generic", "unit/a/x"): old})
+    replace_proposals(project, {"unit/a/x": Proposal(Reason.REGRESSED, "generic", "generic", new)})
+    (change,) = diff(project)
+    return {metric.metric: metric.kind for metric in change.metrics if metric.metric.startswith("kept.")}
+
+
+def test_a_review_tells_better_from_worse_by_the_files_alone(tmp_path):
+    old, new = made(10.0, 0.5), made(12.0, 0.75)
+    learn([metric._replace(better="lower") for metric in (GAIN, LOSS)])
+    assert reviewed(tmp_path, old, new) == {"kept.gain": "better", "kept.loss": "worse"}
+
+
+def test_a_metric_that_only_one_side_has_is_new_or_gone(tmp_path):
+    assert reviewed(tmp_path / "a", made(10.0, 0.5), entry()) == {"kept.gain": "gone", "kept.loss": "gone"}
+    assert reviewed(tmp_path / "b", None, made(10.0, 0.5)) == {"kept.gain": "new", "kept.loss": "new"}
