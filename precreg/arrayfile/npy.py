@@ -6,6 +6,8 @@ the end of its name, y.bfloat16.npy, and so does such an array in a .npz file: y
 
 from __future__ import annotations
 
+from functools import lru_cache
+from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -15,6 +17,13 @@ from numpy.lib import format as npy
 
 from precreg.arrayfile.stored import Array, Stored, can_be_held, is_of_ml_dtypes, native, open_file
 from precreg.errors import UserError
+
+_LENGTH_BYTES = {(1, 0): 2, (2, 0): 4}
+"""How many bytes say the length of the header, by version."""
+
+
+_LONGEST = 1 << 16
+"""More of a header is not read: numpy takes 10,000 characters of it."""
 
 
 class Header(NamedTuple):
@@ -60,8 +69,10 @@ def read_header(stream: IO[bytes], shown: str) -> Header:
     """Read the start of a .npy file, up to its data. Raises UserError (bad-array-file)."""
     try:
         version = npy.read_magic(stream)
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
-        shape, fortran_order, dtype = read(stream)
+        length = stream.read(_LENGTH_BYTES[version])
+        shape, fortran_order, dtype = _parsed(
+            version, length + stream.read(min(int.from_bytes(length, "little"), _LONGEST))
+        )
     except Exception as error:  # numpy promises nothing about what a damaged header raises
         raise bad(shown, "a .npy file, version 1 or 2, but its header cannot be read") from error
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
@@ -69,6 +80,13 @@ def read_header(stream: IO[bytes], shown: str) -> Header:
     header = Header(dtype, shape, "F" if fortran_order else "C")
     _check_header(header, shown)
     return header
+
+
+@lru_cache(maxsize=256)
+def _parsed(version: tuple[int, int], text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Let numpy parse a header from its length on; a folder has thousands that are the same."""
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+    return read(BytesIO(text))
 
 
 def check_size(header: Header, available: int, shown: str) -> None:

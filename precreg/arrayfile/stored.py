@@ -14,6 +14,9 @@ from precreg.errors import UserError
 
 Array = NDArray[Any]
 
+SMALL_BYTES = 1 << 18
+"""Up to this size reading a file is faster than mapping it."""
+
 
 class Stored(NamedTuple):
     """A plain array in a file, from byte `start` on. `shown` is how messages name it."""
@@ -26,16 +29,25 @@ class Stored(NamedTuple):
     start: int
 
     def load(self) -> Array:
-        """Return the array, read-only, in the byte order of the file: mapped, so that no element is read yet.
+        """Return the array, read-only, in the byte order of the file; a large one is mapped: no element is read yet.
 
         Raises UserError (bad-array-file) where the file went away or became shorter.
         """
-        if prod(self.shape) == 0:
-            return np.frombuffer(b"", self.dtype).reshape(self.shape)
+        size = prod(self.shape) * self.dtype.itemsize
         try:
-            return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
+            if size > SMALL_BYTES:
+                return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
+            return np.frombuffer(self._read(size), self.dtype).reshape(self.shape, order=self.order)
         except (OSError, ValueError) as error:
             raise UserError("bad-array-file", f"expected a readable file but got: {error}", file=self.shown) from error
+
+    def _read(self, size: int) -> bytes:
+        with self.path.open("rb", buffering=0) as stream:
+            stream.seek(self.start)
+            content = stream.read(size)
+        if len(content) != size:
+            raise ValueError(f"{len(content)} bytes in place of {size}")
+        return content
 
 
 def open_file(path: Path, shown: str) -> IO[bytes]:

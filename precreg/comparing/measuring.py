@@ -83,7 +83,8 @@ def _answer(pair: Pair, verdict: Verdict) -> ComparedPair:
 
 
 def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> ComparedPair:
-    tolerance = resolve(terms.layers, pair.name, dtype_name(actual.dtype), terms.chain)
+    name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
+    tolerance = resolve(terms.layers, name, dtype_name(actual.dtype), terms.chain)
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
     if terms.analyzers:
         comparison = _analyzed(comparison, actual, reference, terms)
@@ -104,7 +105,7 @@ def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> Compar
 
 def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: Terms) -> Comparison:
     rtol, atol = tolerance.rtol.limit, tolerance.atol.limit
-    return compare(actual, reference, output=name, rtol=rtol, atol=atol, worst=terms.worst)
+    return compare(actual, reference, output=name, rtol=rtol, atol=atol, worst=terms.worst, threads=terms.threads)
 
 
 def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Terms) -> Comparison:

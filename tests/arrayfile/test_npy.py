@@ -78,6 +78,7 @@ BAD = {
     "cut in the header": saved(np.ones(3))[:40],
     "cut in the data": saved(np.ones(3))[:-1],
     "longer than it says": saved(np.ones(3)) + b"\0",
+    "a header as long as can be": b"\x93NUMPY\x02\x00" + b"\xff" * 4 + b"{" * 9000,
     "pickled": saved(np.array([{}], object), allow_pickle=True),
     "structured": saved(np.zeros(2, "f4,i4")),
     "text array": saved(np.array(["a"])),

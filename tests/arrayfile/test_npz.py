@@ -5,6 +5,7 @@ import pytest
 
 from precreg.arrayfile.npy import bare_name
 from precreg.arrayfile.npz import find_arrays, read_arrays
+from precreg.arrayfile.stored import SMALL_BYTES
 from precreg.errors import UserError
 
 
@@ -16,7 +17,7 @@ def refusal(do):
 
 
 def test_stored_members_are_mapped_and_deflated_ones_unpacked(tmp_path):
-    array = np.arange(10_000, dtype=np.float32).reshape(100, 100)
+    array = np.arange(SMALL_BYTES, dtype=np.float32).reshape(2, -1)
     np.savez(tmp_path / "a.npz", x=array)
     np.savez_compressed(tmp_path / "b.npz", x=array)
     for name, mapped in (("a.npz", True), ("b.npz", False)):

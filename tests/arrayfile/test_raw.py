@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from precreg.arrayfile.raw import find_raw
+from precreg.arrayfile.stored import SMALL_BYTES
 from precreg.errors import UserError
 
 
@@ -22,7 +23,15 @@ def test_elements_are_read_in_the_order_they_stand_in(raw, dtype):
     found = raw(array.tobytes(), dtype, (2, 3)).load()
     assert found.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(found, array)
-    assert isinstance(found, np.memmap)
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(("size", "mapped"), [(SMALL_BYTES, False), (SMALL_BYTES + 4, True)])
+def test_large_files_are_mapped_and_small_ones_read(raw, size, mapped):
+    found = raw(bytes(size), "f4", None).load()
+    assert found.nbytes == size
+    assert isinstance(found, np.memmap) is mapped
+    assert not found.flags.writeable
 
 
 def test_without_a_shape_there_is_one_axis(raw):
@@ -58,9 +67,10 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path):
             find_raw(path, "shown", np.dtype("f4"), None)
 
 
-def test_a_file_that_becomes_shorter_after_it_was_found_is_refused(raw, tmp_path):
-    found = raw(bytes(24), "f4", None)
-    (tmp_path / "a.bin").write_bytes(bytes(20))
+@pytest.mark.parametrize("size", [24, 2 * SMALL_BYTES])
+def test_a_file_that_becomes_shorter_after_it_was_found_is_refused(raw, tmp_path, size):
+    found = raw(bytes(size), "f4", None)
+    (tmp_path / "a.bin").write_bytes(bytes(size - 4))
     with pytest.raises(UserError) as caught:
         found.load()
     assert caught.value.slug == "bad-array-file"
