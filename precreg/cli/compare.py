@@ -5,37 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import click
 
+from precreg.cli.options import Outputs, Raw, Sides
 from precreg.errors import UserError
 
 _PATH = click.Path(path_type=Path)
-
-
-class Sides(NamedTuple):
-    """What is held against what; `golden` says that the reference is in the actual's own dtype."""
-
-    actual: Path
-    reference: Path
-    golden: bool
-
-
-class Raw(NamedTuple):
-    """What raw files hold, as far as it was said."""
-
-    dtype: str | None
-    reference_dtype: str | None
-    shape: tuple[int, ...] | None
-    byte_order: Literal["little", "big"]
-
-
-class Outputs(NamedTuple):
-    """Where the record and the page go, if anywhere; `-` is stdout."""
-
-    json: Path | None
-    report: Path | None
 
 
 def lengths(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import click
 
-from precreg.cli.compare import Outputs, Raw, Sides
+from precreg.cli.options import Outputs, Raw, Sides
 from precreg.cli.progress import shown_pairs
 from precreg.cli.selecting import find_project
 from precreg.comparing.places import RawFormat
@@ -61,7 +61,7 @@ def compare_and_report(
     _make_folders(outputs)
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
     own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
-    work = plan(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+    work = _planned(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
     pairs = _compared(work, processors() if jobs is None else jobs)
     record = finished(settings, work, pairs, started=started, duration_s=perf_counter() - began)
     _write(record, outputs)
@@ -85,6 +85,14 @@ def _make_folders(outputs: Outputs) -> None:
         if path not in (None, STDOUT):
             with writing(str(path)):
                 path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _planned(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> Work:
+    try:
+        return plan(settings, raw, raw_reference)
+    except KeyboardInterrupt:
+        click.echo("interrupted before any pair was compared", err=True)
+        sys.exit(130)
 
 
 def _compared(work: Work, jobs: int) -> list[ComparedPair]:

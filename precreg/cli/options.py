@@ -46,3 +46,27 @@ class DriftOptions(NamedTuple):
     confirm: int
     environment: str | None
     output: Path | None
+
+
+class Sides(NamedTuple):
+    """What is held against what; `golden` says that the reference is in the actual's own dtype."""
+
+    actual: Path
+    reference: Path
+    golden: bool
+
+
+class Raw(NamedTuple):
+    """What raw files hold, as far as it was said."""
+
+    dtype: str | None
+    reference_dtype: str | None
+    shape: tuple[int, ...] | None
+    byte_order: Literal["little", "big"]
+
+
+class Outputs(NamedTuple):
+    """Where the record and the page go, if anywhere; `-` is stdout."""
+
+    json: Path | None
+    report: Path | None

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from precreg.cli.compare import Raw, lengths, sides_of
+from precreg.cli.compare import lengths, sides_of
+from precreg.cli.options import Raw
 from precreg.errors import UserError
 
 FORMATS = (".html", ".png")

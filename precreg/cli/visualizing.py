@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from precreg.cli.compare import Raw, Sides
+from precreg.cli.options import Raw, Sides
 from precreg.comparing.pairing import paired
 from precreg.comparing.places import Place, RawFormat, read_side, unknown_array
 from precreg.errors import UserError

@@ -5,6 +5,7 @@ import pty
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.e2e.command import copy_of, environ, precreg
@@ -16,10 +17,10 @@ def project(tmp_path):
     return copy_of(ROAD, tmp_path)
 
 
-def on_a_terminal(project):
+def on_a_terminal(project, *arguments):
     """Run with stderr on a pseudo terminal, and return (stdout, what the terminal was sent)."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "precreg", "run"]
+    command = [sys.executable, "-m", "precreg", *arguments]
     variables = {name: value for name, value in environ(TERM="xterm").items() if name != "NO_COLOR"}
     with subprocess.Popen(command, cwd=project, env=variables, stdout=subprocess.PIPE, stderr=theirs) as running:
         os.close(theirs)
@@ -35,7 +36,7 @@ def on_a_terminal(project):
 
 
 def test_a_terminal_shows_a_bar_that_moves_and_goes_away(project):
-    stdout, sent = on_a_terminal(project)
+    stdout, sent = on_a_terminal(project, "run")
     assert "\x1b[" in sent
     assert "━" in sent
     assert "3/3" in sent
@@ -60,3 +61,29 @@ def test_a_log_of_many_cases_stays_short(project):
     suite.write_text(suite.read_text().replace("  exclude: [{dtype: float32, shape: [16, 64]}]\n", ""))
     lines = precreg(project, "run").stderr.splitlines()
     assert lines == [f"{done} of 200 cases" for done in range(20, 201, 20)]
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """A folder of arrays with names that rich would take for its markup, if it were asked to look for any."""
+    for number in range(70):
+        np.save(tmp_path / f"[red]{number}.npy", np.arange(4.0))
+    return tmp_path
+
+
+@pytest.mark.parametrize("jobs", ["0", "2"])
+def test_arrays_are_counted_by_a_bar_on_a_terminal(arrays, jobs):
+    stdout, sent = on_a_terminal(arrays, "compare", ".", ".", "--jobs", jobs)
+    assert "━" in sent
+    assert "70/70" in sent
+    assert "[red]" in sent
+    assert sent.rstrip().endswith("\x1b[2K")
+    assert stdout.splitlines()[-1] == "exit 0: all 70 pairs are within tolerance"
+
+
+def test_a_log_counts_arrays_where_they_are_many(arrays):
+    lines = precreg(arrays, "compare", ".", ".", "--jobs", "0").stderr.splitlines()
+    assert lines == [f"{done} of 70 pairs" for done in range(7, 71, 7)]
+    for number in range(10):
+        (arrays / f"[red]{number}.npy").unlink()
+    assert precreg(arrays, "compare", ".", ".").stderr == ""
