@@ -198,12 +198,27 @@ class Positions(Struct, frozen=True):
 class Histogram(Struct, frozen=True):
     """Counts of |actual - reference| on a log axis, four bins an octave; zero errors are counted apart.
 
-    Bin k holds errors e with k == (float64 bits of e) >> 50, so bins are in order of size. `bins` is sorted.
+    Bin k holds errors e with k == (float64 bits of e - 1) >> 50, so that a bin ends with, and does not begin at, a
+    number of three significant bits, and bins are in order of size. `bins` is sorted.
     """
 
     zeros: int
     bins: list[int]
     counts: list[int]
+
+
+class AxisGroups(Struct, frozen=True):
+    """Sums over the finite pairs in the groups of one axis of length L, of which there are G = min(L, 16).
+
+    Group g begins at index g*L//G. `n` counts its finite pairs; the others are sums of |d|, d, d^2 and of the error in
+    ULP; None where a sum is beyond float64.
+    """
+
+    n: list[int]
+    absolute: list[float | None]
+    signed: list[float | None]
+    squared: list[float | None]
+    ulps: list[float | None]
 
 
 class Comparison(Struct, frozen=True):
@@ -225,7 +240,11 @@ class Comparison(Struct, frozen=True):
     non_finite: Positions | None = None
     histogram: Histogram | None = None
     heat: list[float] | None = None
-    """Mean absolute error along the last axis, over all leading axes, in at most 64 equal groups."""
+    """Mean absolute error in the groups of the last axis, of two or more."""
+    places: dict[str, int] = field(default_factory=dict)
+    """Where max_abs_error, max_rel_error, mare and max_ulp are first met: flat C-order index, if they are not 0."""
+    groups: tuple[AxisGroups, ...] = ()
+    """Sums of errors in the groups of each axis, which merge by adding."""
     described: tuple[Metric, ...] = ()
     """The metrics that analyzers are asked for, described, so that no reader needs the package that measured them."""
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from math import isfinite, nan
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precreg.measure.figures import Errors, Figures, count_pairs, errors_of, measure_errors
-from precreg.measure.histogram import count_errors
-from precreg.measure.metrics import COUNTS, METRICS
-from precreg.measure.promote import Array, identical, non_finite_counts, promote, widening
-from precreg.types import Comparison, Positions, Scalar
+from precreg.measure.figures import figures
+from precreg.measure.forms import form
+from precreg.measure.merge import merge
+from precreg.measure.metrics import COUNTS
+from precreg.measure.pairing import Array, pairing_of
+from precreg.measure.regions import regions_of
+from precreg.measure.sketch import bins_of, histogram
+from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
+from precreg.types import AxisGroups, Comparison, Positions
 
-HEAT_GROUPS = 64
+CHUNK = 1 << 18
+"""Elements that are measured at a time: arrays are cut at its multiples, whoever measures the parts."""
+
+MANY = 1 << 22
+"""From this many elements on, threads are worth their start."""
 
 
 def compare(
@@ -25,83 +37,120 @@ def compare(
     rtol: float,
     atol: float,
     worst: int = 100,
+    threads: int | None = None,
+    regions: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
     Arrays of any shape, memory layout and byte order; integers, booleans, floating-point formats that arith knows,
     complex numbers. The reference may be of a wider dtype. `rtol` and `atol` decide which elements count as
     matching; `worst` limits how many positions are named. Nothing is broadcast: where the shapes differ, metrics
-    and counts are empty; where there is no element, metrics are. docs/metrics.md has every formula.
+    and counts are empty; where there is no element, metrics are. docs/metrics.md has every formula. `regions` takes the
+    place of constants of regions.py. `threads` changes no metric; None means one for small arrays, else as many as the
+    process has cores.
     Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
     """
     a, r = np.asarray(actual), np.asarray(reference)
-    wide = widening(a.dtype, r.dtype)
-    identity = (output, seed, wide.dtype, a.shape, wide.reference_dtype, r.shape)
+    pairing = pairing_of(a.dtype, r.dtype)
+    identity = (output, seed, pairing.dtype, a.shape, pairing.reference_dtype, r.shape)
     if a.shape != r.shape:
         return Comparison(*identity)
     if a.size == 0:
         return Comparison(*identity, counts=dict.fromkeys(COUNTS, 0))
-    with np.errstate(all="ignore"):
-        pairs = promote(a, r, wide)
-        finite = np.isfinite(pairs.actual) & np.isfinite(pairs.rounded)
-        counts, mismatched = non_finite_counts(pairs, finite)
-        errors = errors_of(pairs if np.count_nonzero(finite) == a.size else pairs.take(finite))
-        counts |= count_pairs(errors, wide.format) | {"n": a.size}
-        matching = counts["nan_matched"] + counts["inf_matched"] + errors.count_within(rtol, atol)
-        equal = int(np.count_nonzero(identical(pairs, wide)))
-        figures = measure_errors(errors, wide.format) | _shares(a.size, matching, equal)
-        worst_at = finite.nonzero()[0][_largest(errors, worst)]
-        return Comparison(
-            *identity,
-            metrics={name: figure for name in METRICS if isfinite(figure := float(figures.get(name, nan)))},
-            counts={name: counts[name] for name in COUNTS},
-            worst=_positions(worst_at, a, r),
-            non_finite=_positions(mismatched[:worst], a, r),
-            histogram=count_errors(errors.ordered) if errors.ordered.size else None,
-            heat=_heat(errors.absolute, finite, a.shape),
-        )
+    rules = Rules(rtol, atol, worst, tuple((regions or {}).items()))
+    tally = tally_of(a, r, rules, threads)
+    return Comparison(
+        *identity,
+        metrics=figures(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
+        counts=_counts(tally.counts),
+        worst=_positions(tally.worst),
+        non_finite=_positions(tally.non_finite),
+        histogram=histogram(bins_of(tally.sketches.absolute)) if tally.counts.finite else None,
+        heat=_heat(tally.groups),
+        places=_places(tally),
+        groups=tuple(map(_axis_groups, tally.groups)),
+    )
 
 
-def _shares(n: int, matching: int, equal: int) -> Figures:
-    return {"match_ratio": matching / n, "equal_share": equal / n, "differing_bits_share": (n - equal) / n}
+def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None = None) -> Tally:
+    """Return the tally of two arrays of one shape, with at least one element, in whatever memory layout."""
+    size = actual.size
+    chunks = -(-size // CHUNK)
+    workers = min(_workers(size) if threads is None else max(threads, 1), chunks)
+    if workers == 1:
+        return _tally_of_range(actual, reference, 0, size, rules)
+    cuts = [chunks * worker // workers * CHUNK for worker in range(workers)] + [size]
+    with ThreadPoolExecutor(workers) as pool:
+        parts = pool.map(lambda low, high: _tally_of_range(actual, reference, low, high, rules), cuts, cuts[1:])
+        return reduce(lambda first, second: merge(first, second, rules), parts)
 
 
-def _largest(errors: Errors, k: int) -> Array:
-    """Return the places of the k largest errors above zero, largest first; the earlier of two equal ones first."""
-    if k <= 0 or errors.ordered.size == 0:
-        return np.empty(0, np.intp)
-    bound = errors.ordered[-k:][0]
-    places: Array = ((errors.absolute >= bound) & (errors.absolute > 0)).nonzero()[0]
-    largest: Array = places[(-errors.absolute[places]).argsort(kind="stable")[:k]]
-    return largest
+def _workers(size: int) -> int:
+    if size < MANY:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _positions(index: Array, actual: Array, reference: Array) -> Positions | None:
-    if index.size == 0:
+def _tally_of_range(actual: Array, reference: Array, low: int, high: int, rules: Rules) -> Tally:
+    tally, shape = form(), actual.shape
+    parts = (tally(a, r, start, shape, rules) for start, a, r in _chunks(actual, reference, low, high))
+    return reduce(lambda first, second: merge(first, second, rules), parts)
+
+
+def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
+    """Yield the flat chunks of a range, each with the position that it begins at; they are read before the next.
+
+    Arrays that lie in memory in C order are cut; of others, numpy's iterator copies a chunk at a time.
+    """
+    starts = range(low, high, CHUNK)
+    if actual.flags.c_contiguous and reference.flags.c_contiguous:
+        a, r = actual.reshape(-1), reference.reshape(-1)
+        for start in starts:
+            stop = min(start + CHUNK, high)
+            yield start, a[start:stop], r[start:stop]
+        return
+    into = np.empty(min(CHUNK, high - low), actual.dtype), np.empty(min(CHUNK, high - low), reference.dtype)
+    for start in starts:
+        stop = min(start + CHUNK, high)
+        _copy_flat((actual, reference), start, stop, into)
+        yield start, into[0][: stop - start], into[1][: stop - start]
+
+
+def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
+    flags = ["external_loop", "buffered", "ranged"]
+    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[arg-type, call-overload]
+        pieces.iterrange = (start, stop)
+        done = 0
+        for a, r in pieces:
+            into[0][done : done + a.size] = a
+            into[1][done : done + a.size] = r
+            done += a.size
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    every = counts._asdict()
+    every["inf_matched"] = counts.plus_inf_matched + counts.minus_inf_matched
+    every["inf_mismatched"] = counts.plus_inf_mismatched + counts.minus_inf_mismatched
+    return {name: every[name] for name in COUNTS}
+
+
+def _positions(named: Named) -> Positions | None:
+    return Positions(*named) if named.index else None
+
+
+def _places(tally: Tally) -> dict[str, int]:
+    names = ("max_abs_error", "max_rel_error", "mare", "max_ulp")
+    return {name: place for name, place in zip(names, tally.places, strict=True) if place >= 0}
+
+
+def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
+    """Return the mean error in the groups of the last axis of two or more; 0 for a group without a finite pair."""
+    if len(groups) < 2:
         return None
-    return Positions(index.tolist(), _scalars(actual.reshape(-1)[index]), _scalars(reference.reshape(-1)[index]))
-
-
-def _scalars(values: Array) -> list[Scalar]:
-    """Return numbers that read back as the same values; as text what JSON has no number for."""
-    if values.dtype.kind in "biu":
-        return [int(value) for value in values.tolist()]
-    if values.dtype.kind == "c" or values.dtype.itemsize > 8:
-        return [str(value) for value in values]
-    numbers: list[float] = values.astype(np.float64).tolist()
-    return [*numbers] if all(map(isfinite, numbers)) else [n if isfinite(n) else repr(n) for n in numbers]
-
-
-def _heat(absolute: Array, finite: Array, shape: tuple[int, ...]) -> list[float] | None:
-    """Return the mean error in up to 64 groups along the last axis; 0 for a group without a finite pair."""
-    if len(shape) < 2:
-        return None
-    full = np.zeros(finite.size, absolute.dtype)
-    full[finite] = absolute
-    length = shape[-1]
-    groups = min(length, HEAT_GROUPS)
-    starts = np.arange(groups) * length // groups
-    sums = np.add.reduceat(np.add.reduce(full.reshape(-1, length), axis=0), starts)
-    counts = np.add.reduceat(np.add.reduce(finite.reshape(-1, length), axis=0, dtype=np.intp), starts)
-    heat: list[float] = (sums / np.maximum(counts, 1)).astype(np.float64).tolist()
+    heat = [total / max(n, 1) for total, n in zip(groups[-1].absolute, groups[-1].n, strict=True)]
     return heat if all(map(isfinite, heat)) else None
+
+
+def _axis_groups(groups: Groups) -> AxisGroups:
+    sums = ([number if isfinite(number) else None for number in row] for row in groups[1:])
+    return AxisGroups(groups.n, *sums)

@@ -1,149 +1,267 @@
-"""The figures of finite pairs: formulas as in metrics.py, over arrays of one real working dtype."""
+"""From a tally to metrics: the formulas of metrics.py, in ordinary floats."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from fractions import Fraction
+from math import fsum, inf, isfinite, ldexp, log2, log10, nan, sqrt
+from typing import NamedTuple
 
 from precreg.arith.formats import Format
-from precreg.arith.spacing import ulp
-from precreg.measure.promote import Array, Pairs
+from precreg.measure.exact import value
+from precreg.measure.metrics import METRICS
+from precreg.measure.regions import Regions
+from precreg.measure.sketch import Bins, bins_of, count_above, mean_log2, percentiles
+from precreg.measure.tally import Tally
 
-Figures = dict[str, Any]
-"""Figures by name: floats, or numpy scalars of the working dtype."""
+EXACT_DB = 9999.0
+"""Signal to noise where there is no noise."""
 
-MERE_FLOOR = 1e-7
-"""Added to |r| in MERE and MARE (cann/opbase experimental_standard.md)."""
+MOST_BITS = 53.0
+FEWEST_UNEQUAL = 100
+"""Below this many unequal pairs their signs tell nothing."""
 
-SMALLEST_RELATIVE_REFERENCE = 1e-12
-"""Percentiles of the relative error leave out references up to this size."""
+_PERMILLES = (500, 900, 950, 990, 999)
+_PERCENTS = ("p50", "p90", "p95", "p99", "p99.9")
+_LEAST_VARIANCE = 2.0**-40
+_PLAIN_VARIANCE = 2.0**-20
+_CANCELLED = 2.0**-10
+"""Differences of sums that leave less than this are taken of the exact sums."""
+
+Figures = dict[str, float]
 
 
-class Errors(NamedTuple):
-    """Finite pairs as real numbers.
+def figures(tally: Tally, format: Format | None, regions: Regions) -> Figures:
+    """Return every metric that is defined and finite, in the order of METRICS.
 
-    `actual` is |a|, `reference` |r|, `absolute` |a-r|; `signed` is a-r, for complex numbers |a| - |r|; `ordered` is
-    `absolute` in ascending order.
+    `format` is the floating-point format of the output (None: integers), `regions` those of its dtype.
     """
-
-    actual: Array
-    reference: Array
-    absolute: Array
-    signed: Array
-    ordered: Array
-
-    def count_within(self, rtol: float, atol: float) -> int:
-        """Count the errors that atol + rtol * |r| allows."""
-        return int(np.count_nonzero(self.absolute <= atol + rtol * self.reference))
+    if not tally.counts.n:
+        return {}
+    found = _shares(tally, regions)
+    if tally.counts.finite:
+        found |= _absolute(tally) | _relative(tally) | _in_ulps(tally) | _signs(tally) | _second_degree(tally)
+    return {name: figure for name in METRICS if isfinite(figure := found.get(name, nan))}
 
 
-def errors_of(pairs: Pairs) -> Errors:
-    """Take sizes and errors of finite pairs."""
-    actual, reference, absolute = np.abs(pairs.actual), np.abs(pairs.reference), np.abs(pairs.difference)
-    signed = actual - reference if pairs.difference.dtype.kind == "c" else pairs.difference
-    return Errors(actual, reference, absolute, signed, np.sort(absolute))
+def _shares(tally: Tally, regions: Regions) -> Figures:
+    """Return shares of all n."""
+    counts, n = tally.counts, tally.counts.n
+    mismatched = counts.nan_mismatched + counts.plus_inf_mismatched + counts.minus_inf_mismatched
+    found = {
+        "match_ratio": counts.matching / n,
+        "equal_share": counts.equal / n,
+        "differing_bits_share": (n - counts.equal) / n,
+        "non_finite_mismatch_share": mismatched / n,
+    }
+    if regions.small_bound:
+        found["small_value_error_share"] = counts.small_value_errors / n
+        found["cancellation_error_share"] = counts.cancellation_errors / n
+    if regions.threshold_bound:
+        found["relative_violation_share"] = counts.relative_violations / n
+        found["absolute_violation_share"] = counts.absolute_violations / n
+    return found
 
 
-def nearest_rank(ordered: Array, permille: int) -> Any:
-    """Return the smallest of the ascending values that at least permille/1000 of them do not exceed."""
-    return ordered[-(-permille * ordered.size // 1000) - 1]
+def _mean(tally: Tally, name: str, n: int) -> float:
+    """Return the mean of terms of first degree."""
+    total = getattr(tally.sums, name)
+    if tally.scaled and (beyond := tally.scaled.get((name, 600))):
+        both = [*(part / n * 2.0**-600 for part in total), *(part / n for part in beyond)]
+        return _times_power(fsum(both), 600) if all(map(isfinite, both)) else value(total)
+    return value(total) / n
 
 
-def count_pairs(errors: Errors, format: Format | None) -> dict[str, int]:
-    """Count zeros, subnormals and signs; see COUNTS in metrics.py."""
-    n = errors.absolute.size
-    smallest_normal = 0.0 if format is None else format.smallest_normal
+def _times_power(number: float, exponent: int) -> float:
+    try:
+        return ldexp(number, exponent)
+    except OverflowError:
+        return inf if number > 0 else -inf
+
+
+def _with_percentiles(name: str, bins: Bins, largest: float) -> Figures:
+    found = percentiles(bins, _PERMILLES, largest)
+    return {f"{percent}_{name}": figure for percent, figure in zip(_PERCENTS, found, strict=True)}
+
+
+def _absolute(tally: Tally) -> Figures:
+    n, maxima = tally.counts.finite, tally.maxima
     return {
-        "finite": n,
-        "zero_references": n - int(np.count_nonzero(errors.reference)),
-        "actual_subnormals": _count_subnormal(errors.actual, smallest_normal),
-        "reference_subnormals": _count_subnormal(errors.reference, smallest_normal),
-        "exact_matches": n - int(np.count_nonzero(errors.absolute)),
-        "above": int(np.count_nonzero(errors.signed > 0)),
-        "below": int(np.count_nonzero(errors.signed < 0)),
+        "max_abs_error": maxima.absolute,
+        "mean_abs_error": _mean(tally, "absolute", n),
+        "bias": _mean(tally, "signed", n),
+        "mean_magnitude": _mean(tally, "magnitude", n),
+        "max_magnitude": maxima.magnitude,
+        **_with_percentiles("abs_error", bins_of(tally.sketches.absolute), maxima.absolute),
     }
 
 
-def _count_subnormal(magnitudes: Array, smallest_normal: float) -> int:
-    small = magnitudes[magnitudes < smallest_normal]
-    return int(np.count_nonzero(small))
+def _relative(tally: Tally) -> Figures:
+    """Return the figures of |d| / |r| where there are non-zero references, and those of its kin."""
+    counts, maxima = tally.counts, tally.maxima
+    found = {"mere": _mean(tally, "floored", counts.finite), "mare": maxima.floored, "diff3": maxima.diff3}
+    n = counts.finite - counts.zero_references
+    if n:
+        found["max_rel_error"] = maxima.relative
+        found["mean_rel_error"] = _mean(tally, "relative", n)
+        found["share_rel_above_1e-3"] = counts.thousandths / n
+        found["share_rel_above_1e-4"] = counts.ten_thousandths / n
+    if tally.sketches.relative.keys:
+        found |= _with_percentiles("rel_error", bins_of(tally.sketches.relative), maxima.relative)
+    return found
 
 
-def measure_errors(errors: Errors, format: Format | None) -> Figures:
-    """Return every figure of the errors that is defined; infinities and NaN, from overflow, are still among them."""
-    if errors.absolute.size == 0:
-        return {}
-    return _absolute(errors) | _relative(errors) | _floored(errors) | _in_ulps(errors, format)
-
-
-def _absolute(errors: Errors) -> Figures:
-    """Return mean, largest, percentiles and moments of |a-r|, the bias, and the mean |r|.
-
-    Errors are scaled by the largest before they are squared: 1e-200 has an RMS, though its square underflows.
-    """
-    n, largest = errors.absolute.size, errors.ordered[-1]
-    scaled = errors.absolute / largest if largest else errors.absolute
-    rms = largest * np.sqrt(np.add.reduce(scaled * scaled) / n)
+def _in_ulps(tally: Tally) -> Figures:
+    n, bins = tally.counts.finite, bins_of(tally.sketches.ulps)
     return {
-        "max_abs_error": largest,
-        "mean_abs_error": np.add.reduce(errors.absolute) / n,
+        "max_ulp": tally.maxima.ulps,
+        "mean_ulp": _mean(tally, "ulps", n),
+        "mean_log2_ulp": mean_log2(bins),
+        **_with_percentiles("ulp", bins, tally.maxima.ulps),
+        "share_above_0.5_ulp": count_above(bins, 0.5) / n,
+        "share_above_1_ulp": count_above(bins, 1.0) / n,
+        "share_above_2_ulp": count_above(bins, 2.0) / n,
+        "share_above_32_ulp": count_above(bins, 32.0) / n,
+        "ulp_scale": _mean(tally, "spacing", n),
+    }
+
+
+def _signs(tally: Tally) -> Figures:
+    above, below = tally.counts.above, tally.counts.below
+    unequal = above + below
+    found = {"error_balance": abs(above - below) / tally.counts.finite, "one_sidedness": 0.0}
+    if unequal:
+        found["diff4"] = below / unequal
+    if unequal >= FEWEST_UNEQUAL:
+        found["one_sidedness"] = abs(above - below) / unequal
+    return found
+
+
+class _Products(NamedTuple):
+    """Sums of second degree: of errors in units of 2**2i, of references in 2**2j, of both in 2**(i + j)."""
+
+    errors: float
+    references: float
+    product: float
+    weighted: float
+    error_exponent: int = 0
+    reference_exponent: int = 0
+
+
+def _products(tally: Tally) -> _Products:
+    sums = tally.sums
+    if not any(exponent != 600 for _, exponent in tally.scaled):
+        plain = (sums.squared_error, sums.squared_reference, sums.product, sums.weighted_error)
+        return _Products(*map(value, plain))
+    names = ("squared_error", "squared_reference", "product", "weighted_error")
+    totals = [_exactly(tally, name) for name in names]
+    if None in totals:
+        return _Products(nan, nan, nan, nan)
+    i, j = (_half_exponent(total) for total in totals[:2])
+    shifts = (2 * i, 2 * j, i + j, i + j)
+    return _Products(*(float(t / Fraction(2) ** s) for t, s in zip(totals, shifts, strict=True) if t is not None), i, j)
+
+
+def _exactly(tally: Tally, name: str) -> Fraction | None:
+    """Return a sum of second degree as a rational number; None if it is infinite or NaN."""
+    sums = {0: getattr(tally.sums, name)} | {k: parts for (of, k), parts in tally.scaled.items() if of == name}
+    if not all(isfinite(part) for parts in sums.values() for part in parts):
+        return None
+    exact = (Fraction(2) ** k * sum(map(Fraction, parts), Fraction(0)) for k, parts in sums.items())
+    return sum(exact, Fraction(0))
+
+
+def _half_exponent(total: Fraction | None) -> int:
+    return (total.numerator.bit_length() - total.denominator.bit_length()) // 2 if total else 0
+
+
+def _second_degree(tally: Tally) -> Figures:
+    n, sums, maxima = tally.counts.finite, _products(tally), tally.maxima
+    i, j = sums.error_exponent, sums.reference_exponent
+    if not isfinite(sums.errors) or not isfinite(sums.references):
+        return {}
+    rms = _times_power(sqrt(sums.errors / n), i)
+    diff1 = n * _mean(tally, "absolute", n) / (n * _mean(tally, "magnitude", n) + 1e-9)
+    found = {
         "rms_error": rms,
-        "mse": rms * rms,
-        "bias": np.add.reduce(errors.signed) / n,
-        "p50_abs_error": nearest_rank(errors.ordered, 500),
-        "p90_abs_error": nearest_rank(errors.ordered, 900),
-        "p99_abs_error": nearest_rank(errors.ordered, 990),
-        "p99.9_abs_error": nearest_rank(errors.ordered, 999),
-        "mean_magnitude": np.add.reduce(errors.reference) / n,
+        "mse": _times_power(sums.errors / n, 2 * i),
+        "diff1": diff1,
+        "diff2": _diff2(sums),
+        "error_magnitude_correlation": _correlation(tally, sums),
     }
+    if not sums.errors:
+        found |= {"snr": EXACT_DB, "psnr": EXACT_DB, "effective_bits": MOST_BITS}
+    elif sums.references:
+        bits = log2(sums.references / sums.errors) / 2 + (j - i)
+        found["snr"] = 10 * log10(sums.references / sums.errors) + 20 * (j - i) * log10(2)
+        found["effective_bits"] = min(bits, MOST_BITS)
+        if rms and isfinite(rms):
+            found["psnr"] = 20 * (log10(maxima.magnitude) - log10(rms))
+    return found | _cosine(tally, sums)
 
 
-def _relative(errors: Errors) -> Figures:
-    """Return the figures of |a-r| / |r| over non-zero references, each group where it has elements."""
-    absolute, reference = errors.absolute, errors.reference
-    nonzero = reference != 0
-    if np.count_nonzero(nonzero) < nonzero.size:
-        absolute, reference = absolute[nonzero], reference[nonzero]
-    n = absolute.size
-    if n == 0:
-        return {}
-    relative = absolute / reference
-    figures: Figures = {
-        "max_rel_error": np.maximum.reduce(relative),
-        "mean_rel_error": np.add.reduce(relative) / n,
-        "share_rel_above_1e-3": np.count_nonzero(relative > 1e-3) / n,
-        "share_rel_above_1e-4": np.count_nonzero(relative > 1e-4) / n,
-    }
-    return figures | _relative_percentiles(relative[reference > SMALLEST_RELATIVE_REFERENCE])
+def _diff2(sums: _Products) -> float:
+    i, j = sums.error_exponent, max(sums.reference_exponent, 0)
+    references = _times_power(sums.references, 2 * (sums.reference_exponent - j))
+    return _times_power(sqrt(sums.errors / (references + 1e-9 * _power(-2 * j))), i - j)
 
 
-def _relative_percentiles(relative: Array) -> Figures:
-    if relative.size == 0:
-        return {}
-    relative.sort()
-    return {f"p{percent}_rel_error": nearest_rank(relative, 10 * percent) for percent in (50, 90, 95, 99)}
+def _power(exponent: int) -> float:
+    return _times_power(1.0, exponent)
 
 
-def _floored(errors: Errors) -> Figures:
-    """Return mean and largest of |a-r| / (|r| + 1e-7)."""
-    ratios = errors.absolute / (errors.reference + MERE_FLOOR)
-    return {"mere": np.add.reduce(ratios) / ratios.size, "mare": np.maximum.reduce(ratios)}
+def _cosine(tally: Tally, sums: _Products) -> Figures:
+    """Return the cosine, and 1 - cosine from the sine, which is exact where the cosine is near 1.
 
-
-def _in_ulps(errors: Errors, format: Format | None) -> Figures:
-    """Return the figures of the error in units in the last place of the output dtype at the reference.
-
-    Integers (format None) have an ulp of 1.
+    Neither where all actuals together are a millionth of the references: they are lost in the rounding of products.
     """
-    n = errors.absolute.size
-    spacing = np.ones_like(errors.reference) if format is None else ulp(errors.reference, format)
-    ulps = errors.absolute / spacing
-    return {
-        "max_ulp": np.maximum.reduce(ulps),
-        "mean_ulp": np.add.reduce(ulps) / n,
-        "mean_log2_ulp": np.add.reduce(np.log2(ulps + 0.25)) / n,
-        "share_above_1_ulp": np.count_nonzero(ulps > 1) / n,
-        "share_above_32_ulp": np.count_nonzero(ulps > 32) / n,
-        "ulp_scale": np.add.reduce(spacing) / n,
-    }
+    most = max(sums.error_exponent, sums.reference_exponent)
+    of_errors, of_references = _power(sums.error_exponent - most), _power(sums.reference_exponent - most)
+    errors = sums.errors * of_errors * of_errors
+    references = sums.references * of_references * of_references
+    product = sums.product * of_errors * of_references
+    actuals = fsum((references, product, product, errors)) if isfinite(product) else nan
+    if not sums.references > 0 or not actuals > _LEAST_VARIANCE * references:
+        return {}
+    along = sums.references * of_references + sums.product * of_errors
+    across = errors - sums.product / sums.references * sums.product * of_errors * of_errors
+    if not tally.scaled and (across < _CANCELLED * errors or actuals < _CANCELLED * references):
+        along, across, actuals = _exact_angle(tally)
+    cosine = min(max(along / sqrt(actuals) / sqrt(sums.references), -1.0), 1.0)
+    sine2 = min(max(across / actuals, 0.0), 1.0)
+    return {"cosine": cosine, "cosine_distance": sine2 / (1 + cosine) if cosine >= 0 else 1 - cosine}
+
+
+def _exact_angle(tally: Tally) -> tuple[float, float, float]:
+    """Return, from exact sums, sum a r, the sum of squares of what of a is across r, and that of a."""
+    parts = (tally.sums.squared_error, tally.sums.squared_reference, tally.sums.product)
+    errors, references, product = (sum(map(Fraction, part), Fraction(0)) for part in parts)
+    across = errors - product * product / references
+    return float(references + product), float(across), float(references + 2 * product + errors)
+
+
+def _correlation(tally: Tally, sums: _Products) -> float:
+    """Return the correlation of |d| with |r|; NaN where one of them varies by less than a millionth of its size."""
+    if sums.error_exponent or sums.reference_exponent or any(k == 600 for _, k in tally.scaled):
+        return nan
+    n = tally.counts.finite
+    errors, magnitudes = value(tally.sums.absolute), value(tally.sums.magnitude)
+    total = (n * sums.errors, n * sums.references)
+    variances = (total[0] - errors * errors, total[1] - magnitudes * magnitudes)
+    covariance = n * sums.weighted - errors * magnitudes
+    if not all(v > _PLAIN_VARIANCE * t for v, t in zip(variances, total, strict=True)):
+        variances, covariance = _exact_variances(tally)
+    if not all(v > _LEAST_VARIANCE * t for v, t in zip(variances, total, strict=True)):
+        return nan
+    return min(max(covariance / sqrt(variances[0]) / sqrt(variances[1]), -1.0), 1.0)
+
+
+def _exact_variances(tally: Tally) -> tuple[tuple[float, float], float]:
+    sums, n = tally.sums, tally.counts.finite
+    parts = (sums.absolute, sums.magnitude, sums.squared_error, sums.squared_reference, sums.weighted_error)
+    if not all(isfinite(number) for part in parts for number in part):
+        return (nan, nan), nan
+    d, r, dd, rr, rd = (sum(map(Fraction, part), Fraction(0)) for part in parts)
+    try:
+        return (float(n * dd - d * d), float(n * rr - r * r)), float(n * rd - d * r)
+    except OverflowError:
+        return (nan, nan), nan

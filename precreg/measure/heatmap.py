@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.errors import UserError
-from precreg.measure.promote import non_finite_counts, promote, widening
+from precreg.measure.mapped import unmap_read
+from precreg.measure.pairing import held, non_finite, pair, pairing_of
 
 MOST_CELLS = 64
 """Cells along each of the two axes."""
 
 CHUNK = 1 << 18
 """Elements that are measured at a time, at most."""
+
+_GIVEN_BACK = 32
+"""Pages of mapped files are given back after so many chunks, not after each: neighbours may lie in one page."""
 
 
 class HeatMap(NamedTuple):
@@ -48,8 +52,11 @@ def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
         a, r = a[np.newaxis], r[np.newaxis]
     cells = _Cells(*a.shape[-2:])
     with np.errstate(all="ignore"):
-        for box in _boxes(a.shape):
+        for number, box in enumerate(_boxes(a.shape), 1):
             cells.add(a[box], r[box], box[-2], box[-1])
+            if number % _GIVEN_BACK == 0:
+                unmap_read(a)
+                unmap_read(r)
     return HeatMap(shape, cells.means(), cells.mismatched.tolist())
 
 
@@ -64,13 +71,15 @@ class _Cells:
 
     def add(self, actual: NDArray[Any], reference: NDArray[Any], rows: slice, columns: slice) -> None:
         """Add what one box of the arrays has, which stands in these rows and columns."""
-        wide = widening(actual.dtype, reference.dtype)
-        pairs = promote(actual, reference, wide)
-        finite = np.isfinite(pairs.actual) & np.isfinite(pairs.rounded)
-        _, mismatched = non_finite_counts(pairs, finite)
-        errors = np.where(finite, np.abs(pairs.difference), 0.0).astype(np.float64)
+        pairing = pairing_of(actual.dtype, reference.dtype)
+        buffers = tuple(np.empty(actual.size) for _ in range(5))
+        pairs = pair(actual.reshape(-1), reference.reshape(-1), pairing, buffers)
+        rounded = held(pairs.reference, pairing)
+        finite = np.isfinite(pairs.actual) & np.isfinite(rounded)
+        errors = np.where(finite, pairs.error, 0.0)
+        others = np.flatnonzero(~finite)
         wrong = np.zeros(finite.size, np.int64)
-        wrong[mismatched] = 1
+        wrong[others[non_finite(pairs.actual[others], rounded[others]).mismatched]] = 1
         place = (self._of_row[rows, np.newaxis] * self._sums.shape[1] + self._of_column[columns]).ravel()
         for into, values in ((self._sums, errors), (self._counts, finite), (self.mismatched, wrong)):
             over_leading = values.reshape(-1, place.size).sum(axis=0, dtype=into.dtype)

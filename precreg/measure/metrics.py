@@ -130,11 +130,17 @@ COUNTS: dict[str, str] = {
     "nan_matched": "pairs with NaN on both sides",
     "nan_mismatched": "pairs with NaN on one side",
     "inf_matched": "pairs with an infinity of the same sign on both sides",
+    "plus_inf_matched": "of them, the pairs of positive infinities",
+    "minus_inf_matched": "of them, the pairs of negative infinities",
     "inf_mismatched": "pairs without NaN that have an infinity on one side, or infinities of different sign",
+    "plus_inf_mismatched": "of them, those where the reference's infinity, or else the actual's, is positive",
+    "minus_inf_mismatched": "of them, those where the reference's infinity, or else the actual's, is negative",
     "zero_references": "finite pairs with r == 0",
     "actual_subnormals": "finite pairs with 0 < |a| < the smallest normal number of the output dtype",
     "reference_subnormals": "finite pairs with 0 < |r| < the smallest normal number of the output dtype",
+    "flushed_subnormals": "finite pairs with a == 0 whose r, rounded to the output dtype, is subnormal",
     "exact_matches": "finite pairs with a == r",
+    "zero_sign_differences": "of them, zeros of different sign (of complex numbers: in any component)",
     "above": "finite pairs with a > r",
     "below": "finite pairs with a < r",
 }
@@ -169,23 +175,37 @@ a is the actual value, r the reference. Errors are taken over the *finite pairs*
 r once it is rounded to the output dtype. A reference of 7e4 against a float16 infinity is correct rounding: a matched
 infinity. A metric that is not defined on the data, or is infinite, is absent; a bound on an absent metric is broken.
 
-- Differences are taken in a wider type: float64 for dtypes of at most 32 bits, long double for wider ones (float64
-  where the platform has no more: its differences are correctly rounded), integers for pairs of integers. Booleans are
-  0 and 1.
-- RE = |a-r| / |r|. References of zero have none, and are counted apart.
-- U = |a-r| / ulp(r), with the ulp of the output dtype at r: the distance of the two numbers around r, the smallest
+- d = a - r, rounded to float64 once: integers are subtracted exactly before, long doubles as long doubles (a difference
+  that is not 0 never becomes 0). Booleans are 0 and 1. Where d is beyond float64 it is infinite.
+- RE = |d| / |r|. References of zero have none, and are counted apart. Where long doubles or complex numbers leave
+  infinite by infinite, that counts as infinite.
+- U = |d| / ulp(r), with the ulp of the output dtype at r: the distance of the two numbers around r, the smallest
   subnormal at and near zero, and 1 for integers. It is a fraction where r is wider than the output dtype.
-- A percentile is the nearest rank: the smallest error that at least that share of the errors does not exceed.
-- An element matches if |a-r| <= atol + rtol*|r|. A NaN matches a NaN, an infinity one of the same sign.
+- d, RE, |d| / (|r| + 1e-7), U, and the products d^2, r^2, r*d and |r|*|d| are rounded to float64 once each (of long
+  doubles: from what long double arithmetic gives), the products as if exponents had no bounds. Every sum is the exact
+  sum of such terms, so it does not depend on how arrays are cut up, or on the number of threads; a mean is that sum,
+  rounded, over the number of terms.
+- Errors are counted by size, in bins that end at the numbers of 8 significant bits: a bin holds what is above the end
+  before it, up to its own end. Zero is a bin of its own, and infinity is counted with the largest float64.
+- A percentile is the nearest rank, the smallest error that at least that share of the errors does not exceed, *rounded
+  up*: the end of its bin, or the largest error where that is less. So it is never below the true one, and less than 1/128
+  above it (where the error is a normal float64); an error of up to 8 significant bits is exact. U* is the end of the bin of U. Shares above a number of ULP
+  are exact, because such a number ends a bin. The histogram of a record has four bins an octave, made of these.
+- An element matches if |d| <= atol + rtol*|r|. A NaN matches a NaN, an infinity one of the same sign.
 - An element is bit-identical if a is r rounded to the output dtype (half to even), the sign of zero included. A NaN
-  equals any NaN: its sign and payload are the platform's choice.
-- Complex numbers: |a-r| and |r| are absolute values of complex numbers, and the ulp is that of the real
-  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|. A number with a
-  NaN component is NaN, else one with an infinite component is infinite; infinities match if the same components
-  are infinite with the same signs.
-- A benchmark is a second implementation's output, held against the same reference: ratios are absent without one. The
-  floor is 2^-11 for float16, 2^-8 for bfloat16, 2^-14 for all others. m is 2, and 3 for float16 and bfloat16, for
-  n < 1000, and for arrays of four axes of which the last two have length 1.
+  equals any NaN: its sign and payload are the platform's choice. A format that has no infinity and no NaN holds its
+  largest number for anything beyond it, so such a reference is finite.
+- Regions: Ascend's small values, cancellation region and absolute threshold have bounds for float16, bfloat16, float32
+  and some float8; their shares are absent for other dtypes. EPS of diff3 is 1e-6 for float32, 1e-4 for float16, else 0.
+- error_magnitude_correlation is absent where |d| or |r| varies by less than a millionth (2^-20) of its root mean square.
+  cosine and its distance are absent where r is all zeros, or the root mean square of a a millionth of that of r. snr and psnr are 9999 where every d is 0.
+- Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
+  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|; r*d is the real part
+  of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite component
+  is infinite; infinities match if the same components are infinite with the same signs, and count by the sign of
+  the first of them.
+- Of equal values the first in C order is named: where a maximum stands, among the worst positions.
+- Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G.
 """
 
 

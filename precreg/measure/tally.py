@@ -114,7 +114,7 @@ class Sketches(NamedTuple):
 class Named(NamedTuple):
     """Pairs worth naming: flat index in C order, actual and reference."""
 
-    index: list[int]
+    index: list[int]  # type: ignore[assignment]
     actual: list[Scalar]
     reference: list[Scalar]
 
@@ -153,8 +153,12 @@ class Tally(Struct, frozen=True):
 
 
 class Rules(NamedTuple):
-    """What decides: rtol and atol which elements match, `worst` how many pairs are named at most."""
+    """What decides: rtol and atol which elements match, `worst` how many pairs are named at most.
+
+    `regions` are the constants of regions.py that are not those of the dtype, and their values.
+    """
 
     rtol: float
     atol: float
     worst: int
+    regions: tuple[tuple[str, float], ...] = ()

@@ -1,4 +1,4 @@
-"""compare() once more, one element at a time in rational arithmetic: the form that a reader can check by eye."""
+"""compare() once more in rational arithmetic, from nothing but the definitions: what every form is held against."""
 
 import math
 import struct
@@ -17,6 +17,8 @@ FORMATS = {
     "float8_e4m3fn": (4, -6, Fraction(448), math.nan),
     "complex64": (24, -126, Fraction(2**24 - 1) * 2**104, math.inf),
 }
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 
 def number(scalar):
@@ -96,10 +98,9 @@ def share(values, bound):
 def plain_compare(actual, reference, rtol, atol):
     """Metrics as Fractions or floats (None where undefined), counts, indices of worst and non-finite, histogram."""
     dtype = actual.dtype.name
-    narrow = actual.dtype.itemsize <= (8 if dtype == "complex64" else 4)
-    narrow = narrow or {actual.dtype.kind, reference.dtype.kind} <= set("biu")
-    precision = 53 if narrow else np.finfo(np.longdouble).nmant + 1
-    counts, errors, non_finite, equal = Counter(n=actual.size), [], [], 0
+    wide = np.longdouble in (actual.dtype.type, reference.dtype.type)
+    precision = np.finfo(np.longdouble).nmant + 1 if wide else 53
+    counts, errors, non_finite, equal, flushed, signs_differ = Counter(n=actual.size), [], [], 0, 0, 0
     for index, (a_scalar, r_scalar) in enumerate(zip(actual.ravel(), reference.ravel(), strict=True)):
         a, r = parts(a_scalar), parts(r_scalar)
         held = tuple(rounded_part(part, dtype) for part in r)
@@ -108,16 +109,24 @@ def plain_compare(actual, reference, rtol, atol):
             [not integer and bool(np.signbit(part)) for part in (s.real, s.imag)]
             for s in map(as_builtin, (a_scalar, r_scalar))
         ]
-        equal += all(same_bits(*each) for each in zip(a, held, *signs, strict=False))
+        same = all(same_bits(*each) for each in zip(a, held, *signs, strict=False))
+        equal += same
         if not any(isinstance(part, float) for part in (*a, *held)):
             errors.append((index, a, r))
+            signs_differ += a == r and not same
+            flushed += not any(a) and not integer and 0 < size(held, 2000) < Fraction(2) ** FORMATS[dtype][1]
             continue
         kind = "nan" if is_nan(a) or is_nan(held) else "inf"
         matched = is_nan(a) and is_nan(held) if kind == "nan" else infinities(a) == infinities(held)
         counts[f"{kind}_{'matched' if matched else 'mismatched'}"] += 1
+        if kind == "inf":
+            first = next(part for part in (*infinities(held), *infinities(a)) if part)
+            counts[f"{'plus' if first > 0 else 'minus'}_inf_{'matched' if matched else 'mismatched'}"] += 1
         if not matched:
             non_finite.append(index)
-    return _figures(errors, dtype, precision, rtol, atol, counts, equal) | {"non_finite": non_finite}
+    figures = _figures(errors, dtype, precision, rtol, atol, counts, equal) | {"non_finite": non_finite}
+    figures["counts"] |= {"flushed_subnormals": flushed, "zero_sign_differences": signs_differ}
+    return figures
 
 
 def as_builtin(scalar):
@@ -152,19 +161,24 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
             "mean_rel_error": mean(ratios),
             "mere": mean(floored),
             "mare": max(floored, default=None),
-            **{f"p{p}_rel_error": nearest_rank(large, p / 100) for p in (50, 90, 95, 99)},
-            **{f"p{p}_abs_error": nearest_rank(absolute, p / 100) for p in (50, 90, 99)},
-            "p99.9_abs_error": nearest_rank(absolute, 0.999),
             "max_ulp": max(ulps, default=None),
             "mean_ulp": mean(ulps),
-            "mean_log2_ulp": mean([log2(u + Fraction(1, 4)) for u in ulps]),
             "ulp_scale": mean(ulps_at),
             "mean_magnitude": mean(references),
             "equal_share": Fraction(equal, n),
             "differing_bits_share": Fraction(n - equal, n),
         },
+        "percentiles": {
+            **{f"{p}_rel_error": nearest_rank(large, share) for p, share in PERCENTILES.items()},
+            **{f"{p}_abs_error": nearest_rank(absolute, share) for p, share in PERCENTILES.items()},
+            **{f"{p}_ulp": nearest_rank(ulps, share) for p, share in PERCENTILES.items()},
+        },
+        "mean_log2_ulp": mean([log2(u + Fraction(1, 4)) for u in ulps]),
+        "second_degree": _second_degree(absolute, references, pairs),
         "shares": {  # name: the values whose share is asked for, the bound, and how to count them
+            "share_above_0.5_ulp": (ulps, Fraction(1, 2)),
             "share_above_1_ulp": (ulps, 1),
+            "share_above_2_ulp": (ulps, 2),
             "share_above_32_ulp": (ulps, 32),
             "share_rel_above_1e-3": (ratios, Fraction(1e-3)),
             "share_rel_above_1e-4": (ratios, Fraction(1e-4)),
@@ -173,7 +187,7 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
         "counts": {
             **{
                 f"{kind}_{what}": counts[f"{kind}_{what}"]
-                for kind in ("nan", "inf")
+                for kind in ("nan", "inf", "plus_inf", "minus_inf")
                 for what in ("matched", "mismatched")
             },
             "n": n,
@@ -190,19 +204,33 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
     }
 
 
+def _second_degree(errors, sizes, pairs):
+    """Sums of d^2, r^2, r*d and |r|*|d|, and of |d| and |r|."""
+    inner = [sum(y * (x - y) for x, y in zip(a, r, strict=True)) for _, a, r in pairs]
+    return {
+        "dd": sum(e * e for e in errors),
+        "rr": sum(r * r for r in sizes),
+        "rd": sum(inner),
+        "rd_sizes": sum(e * r for e, r in zip(errors, sizes, strict=True)),
+        "d": sum(errors),
+        "r": sum(sizes),
+        "n": len(errors),
+    }
+
+
 def log2(value):
     return math.log2(value.numerator) - math.log2(value.denominator)
 
 
 def root(value):
-    """The square root as a Fraction with 100 good digits."""
-    scale = 10**800
-    return Fraction(math.isqrt(int(value * scale * scale)), scale)
+    """The square root as a Fraction with some hundred good digits."""
+    shift = 2 * max(0, value.denominator.bit_length() - value.numerator.bit_length()) + 800
+    return Fraction(math.isqrt(value.numerator * 4**shift // value.denominator), 2**shift)
 
 
 def _histogram(errors):
     keys = Counter(
-        struct.unpack("<q", struct.pack("<d", min(float_of(e), sys.float_info.max)))[0] >> 50 for e in errors if e
+        (struct.unpack("<q", struct.pack("<d", min(float_of(e), sys.float_info.max)))[0] - 1) >> 50 for e in errors if e
     )
     return sum(e == 0 for e in errors), dict(keys)
 

@@ -16,9 +16,10 @@ def test_the_page_is_up_to_date():
     assert page.read_text(encoding="utf-8") == metrics.markdown()
 
 
-def test_names_are_keys_and_only_shares_of_agreement_are_better_when_higher():
+def test_names_are_keys_and_only_measures_of_agreement_are_better_when_higher():
     assert all(name == metric.name for name, metric in metrics.METRICS.items())
-    assert {m.name for m in metrics.METRICS.values() if m.better == "higher"} == {"match_ratio", "equal_share"}
+    higher = {"match_ratio", "equal_share", "cosine", "snr", "psnr", "effective_bits"}
+    assert {m.name for m in metrics.METRICS.values() if m.better == "higher"} == higher
 
 
 def test_every_row_of_the_page_has_all_its_cells():

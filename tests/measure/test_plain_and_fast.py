@@ -1,6 +1,7 @@
-"""compare() against its plain twin, on bit patterns of every kind of dtype."""
+"""compare() against exact rational arithmetic, on bit patterns of every kind of dtype."""
 
 import math
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.measure.compare import compare
-from tests.measure.plain import float_of, plain_compare
+from tests.measure.plain import float_of, log2, plain_compare, root
 
 DTYPES = {
     "float16": np.float16,
@@ -68,7 +69,7 @@ def agree(measured, expected, slack):
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_the_fast_form_measures_what_the_plain_form_does(name):
+def test_what_is_measured_is_what_the_definitions_say(name):
     @settings(max_examples=120, deadline=None)
     @given(pairs(name), st.sampled_from([(0.0, 1.0), (1e-3, 1e-5), (0.5, 0.25)]))
     def check(pair, tolerances):
@@ -95,6 +96,10 @@ def slack_of(metric, plain, dtype):
 def check_metrics(fast, plain):
     for metric, exact in plain["metrics"].items():
         assert agree(fast.metrics.get(metric), exact, slack_of(metric, plain, fast.dtype)), metric
+    for metric, exact in plain["percentiles"].items():
+        check_percentile(fast.metrics.get(metric), exact, metric)
+    check_mean_log2(fast.metrics.get("mean_log2_ulp"), plain["mean_log2_ulp"])
+    check_second_degree(fast.metrics, plain["second_degree"])
     for metric, (values, bound) in plain["shares"].items():
         if not values:
             assert metric not in fast.metrics
@@ -106,6 +111,43 @@ def check_metrics(fast, plain):
     matching = fast.metrics["match_ratio"] * fast.counts["n"]
     assert sum(r <= 1 - 1e-14 for r in ratios) + matched - 1e-6 <= matching
     assert matching <= sum(r <= 1 + 1e-14 for r in ratios) + matched + 1e-6
+
+
+def check_percentile(measured, exact, metric):
+    """A percentile is rounded up by less than a 128th; subnormal ones to the end of the first bin."""
+    true = math.nan if exact is None else float_of(exact)
+    if measured is None:
+        assert not true < 1e308, metric
+    else:
+        assert true * (1 - 1e-15) <= measured <= true * (1 + 2**-7) + 1.8e-310, metric
+
+
+def check_mean_log2(measured, exact):
+    """The logarithm of what is rounded up by less than a 128th."""
+    if exact is None or measured is None:
+        assert measured is None
+    else:
+        assert exact - 1e-12 <= measured <= exact + math.log2(1 + 2**-7)
+
+
+def check_second_degree(metrics, sums):
+    dd, rr, rd = sums["dd"], sums["rr"], sums["rd"]
+    if not sums["n"] or metrics.get("max_abs_error") is None or "rms_error" not in metrics:
+        return
+    assert metrics["diff1"] == pytest.approx(float(sums["d"] / (sums["r"] + Fraction(1e-9))), rel=1e-12)
+    assert metrics["diff2"] == pytest.approx(float(root(dd / (rr + Fraction(1e-9)))), rel=1e-12)
+    if dd and rr:
+        decibels = 10 * (log2(rr) - log2(dd)) * math.log10(2)
+        assert metrics["snr"] == pytest.approx(decibels, rel=1e-9, abs=1e-9)
+        assert metrics["effective_bits"] == pytest.approx(min((log2(rr) - log2(dd)) / 2, 53), rel=1e-9, abs=1e-9)
+    aa = rr + 2 * rd + dd
+    if aa > 0 and rr > 0 and "cosine" in metrics:
+        sine2 = (rr * dd - rd * rd) / (aa * rr)
+        cosine = float((rr + rd) / root(aa * rr))
+        distance = float(sine2) / (1 + cosine) if cosine >= 0 else 1 - cosine
+        lost = float(rr / aa) * 2**-50  # actuals far smaller than the references are lost in rounded products
+        assert metrics["cosine"] == pytest.approx(cosine, abs=1e-9 + lost)
+        assert metrics["cosine_distance"] == pytest.approx(distance, rel=1e-9, abs=1e-12 + lost)
 
 
 def check_places(fast, plain, name):

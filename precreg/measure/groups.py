@@ -1,0 +1,132 @@
+"""Sums over the groups of each axis: see tally.Groups."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from precreg.measure.pairing import Array
+from precreg.measure.tally import Groups
+
+MOST = 16
+"""Groups of an axis."""
+
+_MOST_IN_TILE = 4096
+_LEAST_IN_TILE = 2048
+_BLOCK = 1 << 14
+_SUMS = 4
+
+
+class Axis(NamedTuple):
+    """An axis: its length, and the distance in elements from one index to the next."""
+
+    length: int
+    stride: int
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return min(self.length, MOST)
+
+    def group_of(self, positions: Array) -> Array:
+        """Return the group of each flat position."""
+        groups: Array = ((positions // self.stride % self.length + 1) * self.groups - 1) // self.length
+        return groups
+
+    def edges(self, low: int, high: int) -> Array:
+        """Return the positions between low and high, both left out, at which a group begins."""
+        cycle = self.length * self.stride
+        starts = np.arange(self.groups) * self.length // self.groups * self.stride
+        edges: Array = (np.arange(low // cycle, high // cycle + 1)[:, None] * cycle + starts).reshape(-1)
+        return edges[(edges > low) & (edges < high)]
+
+
+def axes_of(shape: tuple[int, ...]) -> list[Axis]:
+    """Return the axes of a shape."""
+    return [Axis(length, prod(shape[place + 1 :])) for place, length in enumerate(shape)]
+
+
+class GroupSums:
+    """The sums of |d|, d, d^2 and U of a range of positions, while blocks of it are added in order.
+
+    Trailing axes of few elements together are one tile that comes again and again: blocks are added to it row by row.
+    Along leading axes a group is a run of at least some hundred elements, and runs are summed.
+    """
+
+    def __init__(self, shape: tuple[int, ...], start: int, stop: int) -> None:
+        axes = axes_of(shape)
+        trailing = [axis for axis in axes if axis.length * axis.stride <= _MOST_IN_TILE]
+        leading = axes[: len(axes) - len(trailing)]
+        self._axes = axes
+        self._leading = len(leading)
+        self._tile = trailing[0].length * trailing[0].stride if trailing else 1
+        self.width = self._tile * max(_LEAST_IN_TILE // self._tile, 1)
+        self._sums = np.zeros((_SUMS + 1, self.width if trailing else 0))
+        edges = [axis.edges(start, stop) for axis in leading if axis.length > 1]
+        self._edges: list[int] = np.unique(np.concatenate(edges)).tolist() if edges else []
+        self._runs: list[tuple[int, list[float]]] = []
+
+    def blocks(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Cut a range into blocks of about 2**14 positions that end where a tile does."""
+        size = max(_BLOCK // self.width, 1) * self.width
+        cuts = [start, *range((start // size + 1) * size, stop, size), stop]
+        return list(pairwise(cuts))
+
+    def add(self, position: int, values: tuple[Array, ...], sums: list[float], kept: Array | None) -> None:
+        """Add a block: one array per quantity, and their sums; `kept` tells which positions hold them, None: all."""
+        size = len(values[0]) if kept is None else len(kept)
+        if kept is not None:
+            values = tuple(_spread(array, kept) for array in values)
+        if self._sums.size:
+            for row, array in zip(self._sums, values, strict=False):
+                self._fold(row, array, position)
+            self._fold(self._sums[_SUMS], np.ones(size) if kept is None else kept.astype(np.float64), position)
+        if self._leading:
+            self._add_runs(position, position + size, values, sums, kept)
+
+    def _fold(self, row: Array, array: Array, position: int) -> None:
+        offset = position % self.width
+        head = min(-offset % self.width, array.size)
+        row[offset : offset + head] += array[:head]
+        rows, rest = divmod(array.size - head, self.width)
+        if rows:
+            row += np.add.reduce(array[head : array.size - rest].reshape(rows, self.width), axis=0)
+        row[:rest] += array[array.size - rest :]
+
+    def _add_runs(self, low: int, high: int, values: tuple[Array, ...], sums: list[float], kept: Array | None) -> None:
+        inner = self._edges[bisect_right(self._edges, low) : bisect_left(self._edges, high)]
+        if not inner:
+            self._runs.append((low, [*sums, float(values[0].size if kept is None else np.count_nonzero(kept))]))
+            return
+        starts = [low, *inner]
+        offsets = np.array(starts) - low
+        rows = [np.add.reduceat(array, offsets).tolist() for array in values]
+        if kept is None:
+            rows.append(np.diff(np.array([*starts, high])).tolist())
+        else:
+            rows.append(np.add.reduceat(kept, offsets, dtype=np.int64).tolist())
+        self._runs += zip(starts, map(list, zip(*rows, strict=True)), strict=True)
+
+    def groups(self) -> tuple[Groups, ...]:
+        """Return the sums, one entry per axis."""
+        positions = np.array([start for start, _ in self._runs], np.int64)
+        runs = np.array([sums for _, sums in self._runs]).T if self._runs else np.zeros((_SUMS + 1, 0))
+        leading = [_gathered(axis, positions, runs) for axis in self._axes[: self._leading]]
+        columns = np.arange(self._sums.shape[1]) % self._tile
+        return (*leading, *(_gathered(axis, columns, self._sums) for axis in self._axes[self._leading :]))
+
+
+def _spread(values: Array, kept: Array) -> Array:
+    spread = np.zeros(kept.size)
+    spread[kept] = values
+    return spread
+
+
+def _gathered(axis: Axis, positions: Array, sums: Array) -> Groups:
+    groups = axis.group_of(positions)
+    rows = [np.bincount(groups, row, minlength=axis.groups).tolist() for row in sums]
+    return Groups([round(number) for number in rows[_SUMS]], *rows[:_SUMS])

@@ -1,0 +1,399 @@
+"""The tally of a chunk of pairs in numpy: in blocks that stay in a core's cache, and rare things looked at rarely."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from precreg.arith.formats import Format
+from precreg.arith.spacing import ulp
+from precreg.measure.groups import GroupSums
+from precreg.measure.pairing import (
+    Array,
+    Pairing,
+    Pairs,
+    absolute,
+    components,
+    held,
+    identical,
+    narrowed,
+    non_finite,
+    pair,
+    pairing_of,
+    quantum,
+)
+from precreg.measure.regions import Regions, regions_of
+from precreg.measure.running import Running, named, unit_of
+from precreg.measure.tally import Rules, Tally
+
+MERE_FLOOR = 1e-7
+DIFF3_FLOOR = 1e-9
+SMALLEST_RELATIVE_REFERENCE = 1e-12
+"""The sketch of relative errors leaves out references up to this size."""
+
+_EXPONENT_BITS = 0x7FF0_0000_0000_0000
+_SMALLEST_FAST_REFERENCE = 2.0**-900
+_SMALLEST = 5e-324
+
+
+def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: Rules) -> Tally:
+    """Measure two flat chunks of one length that stand, in C order, from flat index `start` of arrays of a shape.
+
+    Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
+    """
+    pairing = pairing_of(actual.dtype, reference.dtype)
+    stop = start + actual.size
+    groups = GroupSums(shape, start, stop)
+    running = Running(rules, 2 if pairing.is_complex else 1, actual.size)
+    measuring = _Measuring(pairing, regions_of(pairing.dtype, rules.regions), rules, running, groups)
+    with np.errstate(all="ignore"):
+        for low, high in groups.blocks(start, stop):
+            if high > low:
+                measuring.block(actual[low - start : high - start], reference[low - start : high - start], low)
+        non_finite_places = np.array(running.non_finite[: max(rules.worst, 0)], np.int64)
+        return Tally(
+            **running.figures(),
+            worst=named(running.worst.places, start, actual, reference),
+            non_finite=named(non_finite_places, start, actual, reference),
+            groups=groups.groups(),
+        )
+
+
+class _Block(NamedTuple):
+    """Finite pairs of a block, and what is known of their sizes.
+
+    The smallest ones are of the numbers above zero, or below them. Every d is a multiple of `unit`, every r of
+    `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the pairs; None: all of them.
+    """
+
+    pairs: Pairs
+    position: int
+    kept: Array | None
+    largest_error: float
+    smallest_error: float
+    largest_magnitude: float
+    smallest_magnitude: float
+    zeros: int
+    unit: float = 0.0
+    magnitude_unit: float = 0.0
+
+    def place(self, index: int) -> int:
+        """Return the flat position of a pair."""
+        return self.position + (index if self.kept is None else int(np.flatnonzero(self.kept)[index]))
+
+
+class _Measuring(NamedTuple):
+    """Measures block after block."""
+
+    pairing: Pairing
+    regions: Regions
+    rules: Rules
+    running: Running
+    groups: GroupSums
+
+    def block(self, actual: Array, reference: Array, position: int) -> None:
+        """Measure one block."""
+        pairs = pair(actual, reference, self.pairing, self.running.buffers)
+        self.running.counts["n"] += actual.size
+        kept = None
+        largest = pairs.error[pairs.error.argmax()], pairs.magnitude[pairs.magnitude.argmax()]
+        beyond = inf if self.pairing.same or self.pairing.format is None else self.pairing.format.largest
+        if not largest[0] < inf or largest[1] > beyond:
+            kept = self._set_apart(pairs, position)
+            pairs = pairs if kept is None else pairs.take(kept)
+        if pairs.error.size:
+            self._finite(_sized(pairs, position, kept))
+
+    def _set_apart(self, pairs: Pairs, position: int) -> Array | None:
+        """Count the pairs that are not finite, and return a mask of the others; None if there are no such pairs."""
+        rounded = held(pairs.reference, self.pairing)
+        kept: Array = np.isfinite(pairs.actual) & np.isfinite(rounded)
+        places = np.flatnonzero(~kept)
+        if not places.size:
+            return None
+        actual, rounded = pairs.actual[places], rounded[places]
+        found = non_finite(actual, rounded)
+        counts = self.running.counts
+        counts.update(found.counts)
+        counts["matching"] += places.size - found.mismatched.size
+        counts["equal"] += int(np.count_nonzero(identical(actual, rounded)))
+        if len(self.running.non_finite) < self.rules.worst:
+            mismatched = places[found.mismatched][: self.rules.worst] + position
+            self.running.non_finite += mismatched.tolist()
+        return kept
+
+    def _finite(self, block: _Block) -> None:
+        running, pairs = self.running, block.pairs
+        running.counts["finite"] += pairs.error.size
+        running.counts["zero_references"] += block.zeros
+        running.note("absolute", pairs.error, block.place)
+        running.note("magnitude", pairs.magnitude, block.place)
+        ratios = self._quotient(block, 0.0)
+        if block.zeros:
+            np.copyto(ratios, 0.0, where=pairs.magnitude == 0)
+        largest = running.note("relative", ratios, block.place)
+        block = self._with_units(block, largest)
+        self._relative(block, ratios, largest)
+        self._floored(block, largest)
+        sums = self._first_degree(block)
+        ulps, total = self._in_ulps(block)
+        squares, squared = self._second_degree(block)
+        running.worst.add(pairs.error, block.largest_error, block.position, block.kept)
+        values = (pairs.error, pairs.signed, squares, ulps)
+        self.groups.add(block.position, values, [*sums, squared, total], block.kept)
+
+    def _relative(self, block: _Block, ratios: Array, largest: float) -> None:
+        """Sum and count |d| / |r|, of which `largest` is the largest."""
+        running, magnitude = self.running, block.pairs.magnitude
+        smallest = block.smallest_error / block.largest_magnitude * 0.5 if block.largest_magnitude else inf
+        running.sum_up("relative", ratios, largest, unit_of(smallest))
+        if largest > 1e-4:
+            for name, bound in (("thousandths", 1e-3), ("ten_thousandths", 1e-4)):
+                running.counts[name] += _count(np.greater(ratios, bound, out=running.mask[: ratios.size]))
+        self._count_regions(block, ratios, largest)
+        if block.smallest_magnitude <= SMALLEST_RELATIVE_REFERENCE:
+            ratios = ratios[magnitude > SMALLEST_RELATIVE_REFERENCE]
+        else:
+            running.counting["relative"].zeros -= block.zeros  # counted below, as zeros are
+        if ratios.size:
+            running.counting["relative"].add(ratios, smallest, largest, running.integers)
+
+    def _quotient(self, block: _Block, floor: float) -> Array:
+        """Return |d| / (|r| + floor) in the seventh buffer."""
+        pairs = block.pairs
+        out = self.running.buffers[6][: pairs.error.size]
+        if pairs.wide is not None:
+            out[...] = pairs.wide[0] / (pairs.wide[1] + floor if floor else pairs.wide[1])
+        elif floor:
+            np.divide(pairs.error, np.add(pairs.magnitude, floor, out=out), out=out)
+        else:
+            np.divide(pairs.error, pairs.magnitude, out=out)
+        if block.largest_magnitude == inf:
+            out[np.isnan(out)] = inf  # infinite by infinite: undefined, and no less than that
+        return out
+
+    def _floored(self, block: _Block, largest: float) -> None:
+        """Measure |d| / (|r| + 1e-7), and diff3's term where it could be the largest: it is at most |d| / |r|."""
+        running, pairs = self.running, block.pairs
+        ratios = self._quotient(block, MERE_FLOOR)
+        most = running.note("floored", ratios, block.place)
+        smallest = block.smallest_error / (block.largest_magnitude + MERE_FLOOR) * 0.5
+        running.sum_up("floored", ratios, most, unit_of(smallest))
+        if block.zeros or largest > running.maxima["diff3"]:
+            ratios = self._quotient(block, DIFF3_FLOOR)
+            if self.regions.diff3_bound > (0.0 if block.zeros else block.smallest_magnitude):
+                np.copyto(ratios, pairs.error, where=pairs.magnitude < self.regions.diff3_bound)
+            running.note("diff3", ratios, block.place)
+
+    def _count_regions(self, block: _Block, ratios: Array, largest: float) -> None:
+        """Count what standards look at apart; their relative bounds are powers of two, so quotients tell."""
+        regions, counts, error, size = self.regions, self.running.counts, block.pairs.error, block.pairs.magnitude
+        least = 0.0 if block.zeros else block.smallest_magnitude
+        if least < regions.cancellation_bound:
+            small = size < regions.small_bound
+            counts["small_values"] += _count(small)
+            counts["small_value_errors"] += _count(small & (error > regions.small_error))
+            within = (size < regions.cancellation_bound) & ~small
+            counts["cancellations"] += _count(within)
+            counts["cancellation_errors"] += _count(within & (ratios > regions.cancellation_rtol))
+        if least < regions.threshold_bound and block.largest_error > regions.threshold_atol:
+            small = size < regions.threshold_bound
+            counts["absolute_violations"] += _count(small & (error > regions.threshold_atol))
+        if regions.threshold_bound and largest > regions.threshold_rtol:
+            large = size >= regions.threshold_bound
+            counts["relative_violations"] += _count(large & (ratios > regions.threshold_rtol))
+
+    def _with_units(self, block: _Block, largest_relative: float) -> _Block:
+        """Count subnormals, and find the units; the smallest |a| is looked for only where |r| does not tell it."""
+        format, pairs = self.pairing.format, block.pairs
+        smallest_normal = format.smallest_normal if format else 0.0
+        smallest = block.smallest_magnitude / 2
+        near = largest_relative < 0.5 and not block.zeros
+        if not near or smallest < smallest_normal:
+            smallest = self._smallest_actual(pairs, smallest_normal)
+        if block.smallest_magnitude < smallest_normal:
+            small = (pairs.magnitude < smallest_normal) & (pairs.magnitude > 0)
+            self.running.counts["reference_subnormals"] += _count(small)
+        if self.pairing.is_complex or pairs.wide is not None:
+            least = _smallest(pairs.error)
+            units = unit_of(least), unit_of(block.smallest_magnitude)
+        else:
+            magnitude_unit = quantum(self.pairing.reference_format, block.smallest_magnitude)
+            units = min(magnitude_unit, quantum(format, smallest)), magnitude_unit
+            least = block.smallest_error or units[0]
+        return block._replace(smallest_error=least, unit=units[0], magnitude_unit=units[1])
+
+    def _smallest_actual(self, pairs: Pairs, smallest_normal: float) -> float:
+        """Return the smallest |a| above zero, and count subnormal actuals and those that became zero."""
+        sizes = absolute(pairs.actual)
+        smallest = _smallest(sizes)
+        counts = self.running.counts
+        if smallest < smallest_normal:
+            counts["actual_subnormals"] += _count((sizes < smallest_normal) & (sizes > 0))
+        if smallest_normal and float(np.minimum.reduce(sizes)) == 0:
+            rounded = absolute(held(pairs.reference[sizes == 0], self.pairing))
+            counts["flushed_subnormals"] += _count((rounded < smallest_normal) & (rounded > 0))
+        return smallest
+
+    def _first_degree(self, block: _Block) -> list[float]:
+        """Measure |d|, d and |r|, and what matches; return the sums of |d| and d."""
+        running, pairs, counts = self.running, block.pairs, self.running.counts
+        n = pairs.error.size
+        running.sum_up("magnitude", pairs.magnitude, block.largest_magnitude, block.magnitude_unit)
+        allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
+        allowed += self.rules.atol
+        counts["matching"] += _count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
+        exact = running.counting["absolute"].add(
+            pairs.error, block.smallest_error, block.largest_error, running.integers
+        )
+        counts["exact_matches"] += exact
+        if exact == n and not self.pairing.is_complex:
+            return [0.0, 0.0]
+        above = _count(np.greater(pairs.signed, 0.0, out=running.mask[:n]))
+        counts["above"] += above
+        if self.pairing.is_complex:
+            counts["below"] += _count(np.less(pairs.signed, 0.0, out=running.mask[:n]))
+            signed = running.sum_up("signed", pairs.signed, _largest(pairs.signed), 0.0)
+        else:
+            counts["below"] += n - above - exact
+            signed = running.sum_up("signed", pairs.signed, block.largest_error, block.unit)
+        return [running.sum_up("absolute", pairs.error, block.largest_error, block.unit), signed]
+
+    def _in_ulps(self, block: _Block) -> tuple[Array, float]:
+        """Measure U and ulp(r); return U and its sum."""
+        running, pairs = self.running, block.pairs
+        n, ulps = pairs.error.size, pairs.error
+        if self.pairing.format is None:
+            running.parts["spacing"].append(float(n))
+            smallest, unit = block.smallest_error, block.unit
+        else:
+            ulps, most = self._spaced(block)
+            smallest = block.smallest_error / most
+            unit = unit_of(smallest / 2) if pairs.wide is not None else block.unit / most
+        largest = running.note("ulps", ulps, block.place)
+        total = running.sum_up("ulps", ulps, largest, unit)
+        running.counting["ulps"].add(ulps, smallest, largest, running.integers)
+        self._count_identical(block, ulps)
+        return ulps, total
+
+    def _spaced(self, block: _Block) -> tuple[Array, float]:
+        """Sum ulp(r); return U and the largest ulp(r)."""
+        running, pairs, format = self.running, block.pairs, self.pairing.format
+        assert format is not None
+        n = pairs.error.size
+        if pairs.wide is not None:
+            wide = ulp(pairs.wide[1], format)
+            spacing, ulps = narrowed(wide), (pairs.wide[0] / wide).astype(np.float64)
+        else:
+            spacing = self._spacing(block, format)
+            ulps = np.divide(pairs.error, spacing, out=running.buffers[5][:n])
+        least, most = float(np.minimum.reduce(spacing)), float(np.maximum.reduce(spacing))
+        running.sum_up("spacing", spacing, most, least if pairs.wide is None else unit_of(least))
+        return ulps, most
+
+    def _spacing(self, block: _Block, format: Format) -> Array:
+        """Return ulp(r), from the bits of |r| where float64 holds it and its inverse as normal numbers."""
+        magnitude = block.pairs.magnitude
+        if block.smallest_magnitude < _SMALLEST_FAST_REFERENCE or block.largest_magnitude > format.largest:
+            return ulp(magnitude, format)
+        bits = np.bitwise_and(magnitude.view(np.int64), _EXPONENT_BITS, out=self.running.integers[: magnitude.size])
+        if block.smallest_magnitude < format.smallest_normal:
+            np.maximum(bits, (1023 + format.min_exponent) << 52, out=bits)
+        bits -= (format.precision - 1) << 52
+        spacing: Array = bits.view(np.float64)
+        if block.zeros:
+            np.copyto(spacing, format.smallest_subnormal, where=magnitude == 0)
+        return spacing
+
+    def _count_identical(self, block: _Block, ulps: Array) -> None:
+        """Count the actuals that are the rounded reference: those nearer than half an ulp, if no zero's sign differs.
+
+        Where rounding has to break a tie, or happens below the smallest number or beyond the largest, pairs are looked
+        at one by one.
+        """
+        pairs, format, counts = block.pairs, self.pairing.format, self.running.counts
+        near: Array = np.less(ulps, 0.5, out=self.running.mask[: ulps.size])
+        if self.pairing.is_complex:
+            near = identical(pairs.actual, held(pairs.reference, self.pairing))
+            counts["zero_sign_differences"] += _count((pairs.error == 0) & ~near)
+        elif block.zeros and format and format.negative_zero:
+            differ = np.signbit(pairs.actual) != np.signbit(pairs.reference)
+            differ &= near
+            differ &= pairs.magnitude == 0
+            counts["zero_sign_differences"] += _count(differ)
+            near &= ~differ
+        counts["equal"] += _count(near)
+        places = None if self.pairing.is_complex else self._doubtful(block, ulps)
+        if places is not None and places.size:
+            same = identical(pairs.actual[places], held(pairs.reference[places], self.pairing))
+            counts["equal"] += _count(same) - _count(near[places])
+
+    def _doubtful(self, block: _Block, ulps: Array) -> Array | None:
+        """Return where half an ulp does not tell what the reference is rounded to; None: nowhere."""
+        pairing, format, magnitude = self.pairing, self.pairing.format, block.pairs.magnitude
+        if pairing.same:
+            return None
+        doubtful: Array = ulps == 0.5
+        if format and block.smallest_magnitude < format.smallest_subnormal:
+            doubtful |= (magnitude < format.smallest_subnormal) & (magnitude > 0)
+        if format and pairing.saturates:
+            doubtful |= magnitude > format.largest
+        return np.flatnonzero(doubtful)
+
+    def _second_degree(self, block: _Block) -> tuple[Array, float]:
+        """Sum the products of d and r; return d * d and its sum."""
+        running, pairs = self.running, block.pairs
+        error = block.smallest_error, block.largest_error
+        magnitude = block.smallest_magnitude, block.largest_magnitude
+        n, unit, magnitude_unit = pairs.error.size, block.unit, block.magnitude_unit
+        squares, out = running.buffers[6][:n], running.buffers[0][:n]
+        both = pairs.magnitude, pairs.magnitude
+        running.sum_products(
+            "squared_reference", both, _times(magnitude, magnitude), magnitude_unit * magnitude_unit, out
+        )
+        if not block.largest_error:
+            return pairs.error, 0.0
+        both, mixed = (pairs.error, pairs.error), _times(magnitude, error)
+        total = running.sum_products("squared_error", both, _times(error, error), unit * unit, squares)
+        both = pairs.magnitude, pairs.error
+        running.sum_products("weighted_error", both, mixed, magnitude_unit * unit, out)
+        if self.pairing.is_complex:
+            parts = narrowed(components(pairs.reference))
+            least = _smallest(np.abs(parts)), _smallest(np.abs(pairs.difference))
+            mixed, unit, out = (least[0] * least[1], mixed[1]), 0.0, np.empty(2 * n)
+            running.sum_products("product", (parts, pairs.difference), mixed, 0.0, out)
+        else:
+            reference = narrowed(pairs.reference)
+            running.sum_products("product", (reference, pairs.difference), mixed, magnitude_unit * unit, out)
+        return squares, total
+
+
+def _sized(pairs: Pairs, position: int, kept: Array | None) -> _Block:
+    """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
+    error, magnitude = pairs.error, pairs.magnitude
+    largest = float(error[error.argmax()]), float(magnitude[magnitude.argmax()])
+    smallest, zeros = float(np.minimum.reduce(magnitude)), 0
+    if smallest == 0:
+        zeros = magnitude.size - _count(magnitude)
+        smallest = _smallest(magnitude)
+    return _Block(pairs, position, kept, largest[0], float(np.minimum.reduce(error)), largest[1], smallest, zeros)
+
+
+def _smallest(sizes: Array) -> float:
+    """Return the smallest of the numbers that are not 0; infinity without any."""
+    smallest = float(np.minimum.reduce(sizes))
+    return smallest or float(np.minimum.reduce(np.where(sizes == 0, inf, sizes)))
+
+
+def _largest(values: Array) -> float:
+    return max(float(np.maximum.reduce(values)), -float(np.minimum.reduce(values)))
+
+
+def _times(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return first[0] * second[0], first[1] * second[1]
+
+
+def _count(mask: Array) -> int:
+    return int(np.count_nonzero(mask))

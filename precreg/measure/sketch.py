@@ -1,0 +1,147 @@
+"""Values counted by size, in bins that end at the numbers of 8 significant bits: see tally.Sketch."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from functools import lru_cache
+from itertools import accumulate
+from math import fsum, log2
+from operator import mul
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.measure.tally import Sketch
+from precreg.types import Histogram
+
+_SHIFT = 45
+_COARSER = 5
+_ZERO_KEY = -1
+_SMALLEST = 5e-324
+
+
+def key_of(value: float) -> int:
+    """Return the key of a value that is not negative; infinities have that of the largest float64."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return (bits - 1) >> _SHIFT
+
+
+def upper_end(key: int) -> float:
+    """Return the largest value of a bin, infinite for the last."""
+    end: float = struct.unpack("<d", struct.pack("<q", (key + 1) << _SHIFT))[0]
+    return end
+
+
+class Counting:
+    """A sketch that is being filled, over the range of keys that are present."""
+
+    def __init__(self) -> None:
+        self.zeros = 0
+        self._low = 0
+        self._counts = np.empty(0, np.int64)
+
+    def add(self, values: NDArray[Any], smallest: float, largest: float, scratch: NDArray[Any]) -> int:
+        """Count float64 values, and return how many are zero.
+
+        `smallest` is no larger than the smallest value above zero, `largest` no smaller than any. `scratch` is an
+        int64 array at least as long as the values, and is overwritten.
+        """
+        low = key_of(smallest if smallest > _SMALLEST else _SMALLEST)  # a NaN says nothing
+        keys = scratch[: values.size]
+        np.subtract(values.view(np.int64), 1 + ((low - 1) << _SHIFT), out=keys)
+        np.right_shift(keys, _SHIFT, out=keys)
+        if int(np.minimum.reduce(keys)) < 0:
+            np.maximum(keys, 0, out=keys)
+        counts = np.bincount(keys)  # the zeros come first
+        self._grow(low, key_of(largest) + 1)
+        self._counts[low - self._low : low - self._low + counts.size - 1] += counts[1:]
+        zeros = int(counts[0])
+        self.zeros += zeros
+        return zeros
+
+    def _grow(self, low: int, high: int) -> None:
+        """Make room for keys from `low` up to but not including `high`."""
+        if not self._counts.size:
+            self._low = low
+        end = self._low + self._counts.size
+        if low < self._low or high > end:
+            wider = np.zeros(max(high, end) - min(low, self._low), np.int64)
+            offset = self._low - min(low, self._low)
+            wider[offset : offset + self._counts.size] = self._counts
+            self._low, self._counts = min(low, self._low), wider
+
+    def sketch(self) -> Sketch:
+        """Return what was counted."""
+        filled = self._counts.nonzero()[0]
+        keys, counts = filled + self._low, self._counts[filled]
+        if self.zeros:
+            keys, counts = np.insert(keys, 0, _ZERO_KEY), np.insert(counts, 0, self.zeros)
+        return Sketch(keys.astype("<i4").tobytes(), counts.astype("<i8").tobytes())
+
+
+def add(first: Sketch, second: Sketch) -> Sketch:
+    """Return the sketch of the values of both."""
+    if not first.keys or not second.keys:
+        return first if first.keys else second
+    keys = np.concatenate([np.frombuffer(s.keys, "<i4") for s in (first, second)])
+    counts = np.concatenate([np.frombuffer(s.counts, "<i8") for s in (first, second)])
+    order = keys.argsort(kind="stable")
+    keys, counts = keys[order], counts[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    sums = np.add.reduceat(counts, starts)
+    return Sketch(keys[starts].astype("<i4").tobytes(), sums.astype("<i8").tobytes())
+
+
+class Bins(NamedTuple):
+    """The bins of a sketch that hold values, in ascending order, and how many values are in them and in all before."""
+
+    keys: tuple[int, ...]
+    counts: tuple[int, ...]
+    running: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many values were counted."""
+        return self.running[-1] if self.running else 0
+
+
+def bins_of(sketch: Sketch) -> Bins:
+    """Read a sketch."""
+    keys = struct.unpack(f"<{len(sketch.keys) // 4}i", sketch.keys)
+    counts = struct.unpack(f"<{len(sketch.counts) // 8}q", sketch.counts)
+    return Bins(keys, counts, tuple(accumulate(counts)))
+
+
+def percentiles(bins: Bins, permilles: tuple[int, ...], largest: float) -> list[float]:
+    """Return, per permille, the upper end of the bin of the nearest-rank value, at most `largest`.
+
+    That is never below the value, and above it by less than a 128th of it.
+    """
+    ranks = [max(-(-permille * bins.size // 1000), 1) for permille in permilles]
+    return [min(upper_end(bins.keys[bisect_left(bins.running, rank)]), largest) for rank in ranks]
+
+
+def count_above(bins: Bins, end: float) -> int:
+    """Count the values above `end`, the upper end of a bin."""
+    last = bisect_left(bins.keys, key_of(end) + 1)
+    return bins.size - (bins.running[last - 1] if last else 0)
+
+
+def mean_log2(bins: Bins) -> float:
+    """Return the mean of log2(v* + 1/4), where v* is the upper end of a value's bin."""
+    return fsum(map(mul, bins.counts, map(_log2_above, bins.keys))) / bins.size
+
+
+@lru_cache(maxsize=1 << 14)
+def _log2_above(key: int) -> float:
+    return log2(upper_end(key) + 0.25)
+
+
+def histogram(bins: Bins) -> Histogram:
+    """Return the coarser histogram of a record: four bins an octave, and zeros apart."""
+    coarse: dict[int, int] = {}
+    for key, count in zip(bins.keys, bins.counts, strict=True):
+        coarse[key >> _COARSER] = coarse.get(key >> _COARSER, 0) + count
+    return Histogram(coarse.pop(_ZERO_KEY, 0), list(coarse), list(coarse.values()))
