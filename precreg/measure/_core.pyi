@@ -1,0 +1,16 @@
+from typing import Any
+
+instruction_set: str
+
+def measure(
+    actual: Any,
+    reference: Any,
+    plan: bytes,
+    tables: Any,
+    start: int,
+    shape: tuple[int, ...],
+    rtol: float,
+    atol: float,
+    worst: int,
+    /,
+) -> tuple[Any, ...]: ...

@@ -1,0 +1,158 @@
+// What the measuring core is told, and what it adds up. precreg/measure/tally.py says what each figure means.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "groups.hpp"
+
+namespace precreg {
+
+enum class Kind : int { float32, float64, float16, bfloat16, byte, int16, uint16, int32, uint32 };
+
+// One side of the pairs: flat, in C order. A `byte` dtype is read through a table of what its 256 patterns mean.
+struct Side {
+    Kind kind;
+    const void* data;
+    const float* table;
+};
+
+// The output's number format. ulp(r) is 2**(e - precision + 1) with e the exponent of r, but at least that of
+// `smallest_binade`; integers have precision 53 and smallest_binade 2**52, which makes every ulp 1.
+struct Format {
+    int precision;
+    double smallest_binade;   // 2**min_exponent
+    double largest_binade;    // beyond it, ulps stay as they are
+    double smallest_normal;   // 0 where there are no subnormals
+    double largest_reference; // a larger |r| becomes an infinity or a NaN in the output dtype
+    double saturation;        // what a larger |r| becomes where the format has neither; else infinity
+    bool negative_zero;
+    bool overflow_is_nan;     // what lies beyond is a NaN, not an infinity
+    bool same; // the reference has the output's dtype: nothing is rounded
+};
+
+struct Regions {
+    double small_bound, small_error, cancellation_bound, cancellation_rtol;
+    double threshold_bound, threshold_rtol, threshold_atol, diff3_bound;
+};
+
+struct Job {
+    Side actual, reference;
+    int64_t n, start;
+    double rtol, atol;
+    int64_t worst;
+    Format format;
+    Regions regions;
+};
+
+enum Count {
+    N, FINITE, NAN_MATCHED, NAN_MISMATCHED, PLUS_INF_MATCHED, MINUS_INF_MATCHED, PLUS_INF_MISMATCHED, MINUS_INF_MISMATCHED,
+    ZERO_REFERENCES, ACTUAL_SUBNORMALS, REFERENCE_SUBNORMALS, FLUSHED_SUBNORMALS, EXACT_MATCHES, ZERO_SIGN_DIFFERENCES,
+    ABOVE, BELOW, EQUAL, MATCHING, THOUSANDTHS, TEN_THOUSANDTHS, SMALL_VALUES, SMALL_VALUE_ERRORS, CANCELLATIONS,
+    CANCELLATION_ERRORS, RELATIVE_VIOLATIONS, ABSOLUTE_VIOLATIONS, COUNTS
+};
+enum Total {
+    ABSOLUTE, SIGNED, RELATIVE, FLOORED, ULPS, SPACING, MAGNITUDE, SQUARED_ERROR, SQUARED_REFERENCE, PRODUCT, WEIGHTED_ERROR,
+    SUMS
+};
+enum Maximum { MAX_ABSOLUTE, MAX_RELATIVE, MAX_FLOORED, MAX_ULPS, MAX_DIFF3, MAX_MAGNITUDE, MAXIMA, PLACES = MAX_DIFF3 };
+enum Figure { ERRORS, RATIOS, ULP_ERRORS, FIGURES };
+
+// A sum without rounding: floats that do not overlap, smallest first (Shewchuk, Adaptive Precision Floating-Point
+// Arithmetic, 1997: "grow expansion" and "compress"). Packed, 41 floats hold any sum.
+struct Exact {
+    static constexpr int CAPACITY = 64;
+    double part[CAPACITY];
+    int size = 0;
+
+    void add(double term) {
+        if (size == CAPACITY) pack();
+        int kept = 0;
+        for (int i = 0; i < size; i++) {
+            const double sum = term + part[i], rounded = sum - term;
+            const double rest = (term - (sum - rounded)) + (part[i] - rounded);
+            if (rest != 0.0) part[kept++] = rest;
+            term = sum;
+        }
+        if (term != 0.0) part[kept++] = term;
+        size = kept;
+    }
+
+  private:
+    void pack() {
+        double largest = part[size - 1];
+        int bottom = size;
+        for (int i = size - 2; i >= 0; i--) { // downward: as much as there is room for goes into the larger one
+            const double sum = largest + part[i], rest = part[i] - (sum - largest);
+            if (rest != 0.0) part[--bottom] = sum, largest = rest; else largest = sum;
+        }
+        part[--bottom] = largest;
+        int top = 0;
+        for (int i = bottom + 1; i < size; i++) { // upward
+            const double sum = part[i] + largest, rest = largest - (sum - part[i]);
+            if (rest != 0.0) part[top++] = rest;
+            largest = sum;
+        }
+        part[top] = largest;
+        size = top + 1;
+    }
+};
+
+struct Worst {
+    double error;
+    int64_t index; // within the call
+    bool operator<(const Worst& other) const { // the better one is less: a heap has the first to go on top
+        return error > other.error || (error == other.error && index < other.index);
+    }
+};
+
+// Counters of values by size: two tables, used in turn, so that equal neighbours do not wait for each other.
+constexpr int KEYS = 1 << 19, ZERO_KEY = KEYS - 1, UNUSED_KEY = KEYS - 2, LARGEST_KEY = 0x7FEFFFFFFFFFFFFF >> 45;
+struct Table {
+    uint32_t* counts[2]; // all zero between calls
+};
+
+struct State {
+    int64_t count[COUNTS] = {};
+    Exact sum[SUMS];
+    bool infinite[SUMS] = {};
+    Exact scaled[SUMS][5]; // [.][k + 2]: sums of terms * 2**(600 k), which are too small or too large for `sum`
+    double maximum[MAXIMA] = {};
+    int64_t place[PLACES] = {-1, -1, -1, -1};
+    Table table[FIGURES];
+    std::vector<Worst> worst;
+    std::vector<int64_t> non_finite;
+    GroupSums* groups = nullptr;
+
+    void add(int which, double term) {
+        if (term - term != 0.0) infinite[which] = true;
+        else if (term > 0x1p960 || term < -0x1p960) scaled[which][1].add(term * 0x1p-600); // adding it might overflow
+        else sum[which].add(term);
+    }
+
+    int64_t without_ratio = 0; // finite pairs with |r| <= 1e-12, which the table of ratios leaves out
+    double least_of_worst = 0.0; // an error must be larger to be named
+
+    // Name an error if it is among the worst so far. Errors come by rising index, so that of equal ones the first stays.
+    void name_worst(Worst next, int64_t most) {
+        if (most <= 0) { least_of_worst = __builtin_inf(); return; }
+        if ((int64_t)worst.size() == most) {
+            std::pop_heap(worst.begin(), worst.end());
+            worst.pop_back();
+        }
+        worst.push_back(next);
+        std::push_heap(worst.begin(), worst.end());
+        if ((int64_t)worst.size() == most) least_of_worst = worst.front().error;
+    }
+    void name_non_finite(int64_t index, int64_t most) {
+        if ((int64_t)non_finite.size() < most) non_finite.push_back(index);
+    }
+};
+
+// The same source, compiled for several instruction sets: same results, bit for bit.
+void measure_generic(const Job&, State&);
+void measure_avx2(const Job&, State&);
+void measure_avx512(const Job&, State&);
+
+} // namespace precreg

@@ -1,0 +1,475 @@
+// One pass over the pairs. This file is compiled once for each instruction set; PRECREG_MEASURE is its function's name.
+//
+// Pairs go through in runs of 128, small enough for the first cache: first their terms (errors, ratios, ULPs, and the
+// keys under which they are counted), then sums and counters, which keep different parts of the processor busy. What is
+// rare (NaN, infinities, zeros, subnormals, small values, violations) is only looked at in runs that have it. No
+// multiplication is contracted with an addition, so that every instruction set gives the same bits.
+
+#include "job.hpp"
+#include "lanes.hpp"
+#include "reader.hpp"
+#include "totals.hpp"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+#ifndef PRECREG_MEASURE
+#define PRECREG_MEASURE measure_generic
+#endif
+
+namespace precreg {
+namespace {
+
+constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12;
+constexpr int KEY_SHIFT = 45;
+
+constexpr int KEY_BITS = 21;
+constexpr uint64_t KEY_MASK = (1 << KEY_BITS) - 1;
+
+INLINE ULongs key_of(Doubles value) { return ((ULongs)value - 1) >> KEY_SHIFT; }
+INLINE ULongs keys_of(Doubles error, Doubles ratio, Doubles ulps) {
+    return key_of(error) | key_of(ratio) << KEY_BITS | key_of(ulps) << 2 * KEY_BITS;
+}
+
+struct Counters {
+    uint32_t *errors[2], *ratios[2], *ulps[2];
+};
+
+class Kernel {
+  public:
+    Kernel(const Job& job, State& state, bool wide)
+        : job(job), state(state), totals(state, job.format, wide), spacing(std::ldexp(1.0, 1 - job.format.precision)),
+          to_ulps(std::ldexp(1.0, job.format.precision - 2)), to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
+        const Regions& of = job.regions;
+        small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
+        tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
+        const double ratio = of.threshold_rtol > 0 ? std::min(of.threshold_rtol, 1e-4) : 1e-4;
+        alarming = ratio * (1 - 0x1p-40); // whether |d| > rtol |r| is asked without dividing
+        for (double& counts : run.counts) counts = 1.0;
+        for (uint64_t& key : nothing) key = (uint64_t)UNUSED_KEY * (1 + (1ULL << KEY_BITS) + (1ULL << 2 * KEY_BITS));
+        for (int i = 0; i < 2; i++) {
+            counters.errors[i] = state.table[ERRORS].counts[i];
+            counters.ratios[i] = state.table[RATIOS].counts[i];
+            counters.ulps[i] = state.table[ULP_ERRORS].counts[i];
+        }
+    }
+
+    template <class A, class R> void pass(const A* a, const R* r, int64_t n, int64_t first) {
+        for (int64_t at = 0; at < n; at += RUN) {
+            const int size = (int)std::min<int64_t>(RUN, n - at);
+            if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
+        }
+    }
+    void finish() {
+        count_pending();
+        totals.flush();
+        state.count[EXACT_MATCHES] = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
+        state.count[BELOW] = state.count[FINITE] - state.count[EXACT_MATCHES] - state.count[ABOVE];
+    }
+
+  private:
+    const Job& job;
+    State& state;
+    Totals totals;
+    const double spacing, to_ulps, to_grid;
+    double small, tiny, alarming;
+    Counters counters;
+    int off_grid = 0, patience = 1; // how many runs not to try on the grid, and how many it was the last time
+    bool diff3_may_grow = true;
+    alignas(64) uint64_t key_buffer[2][RUN], nothing[RUN];
+    uint64_t* pending = nothing; // keys of a run whose sizes are not counted yet
+    Run run;
+
+    template <class A, class R> void whole_run(const A* a, const R* r, int64_t first) {
+        if (job.format.same && sizeof(A) == sizeof(R) && memcmp(a, r, RUN * sizeof(A)) == 0 && identical(r)) return;
+        if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
+            count_pairs(RUN, 0);
+            state.groups->add(run.d, run.ulps, RUN, first);
+            return look_closer(a, r, RUN, first);
+        }
+        if (terms<A, R>(a, r)) return measured(a, r, RUN, first);
+        patched(a, r, RUN, first);
+    }
+
+    template <class A, class R> void last_run(const A* a, const R* r, int size, int64_t first) {
+        A filled_a[RUN] = {};
+        R filled_r[RUN] = {};
+        memcpy(filled_a, a, size * sizeof(A));
+        memcpy(filled_r, r, size * sizeof(R));
+        for (int i = size; i < RUN; i++) run.counts[i] = 0.0;
+        if (terms<A, R>(filled_a, filled_r)) measured(filled_a, filled_r, size, first);
+        else patched(filled_a, filled_r, size, first);
+        for (double& counts : run.counts) counts = 1.0;
+    }
+
+    // The terms of one pair in each lane, and what a run keeps of them.
+    struct Term {
+        Doubles d, y, e, size, power, u, q, f;
+    };
+    struct Marks {
+        Lanes<Doubles> error = {}, ratio = {}, floored = {}, ulp = {}, reference = {}, product = {}, least = lanes_of(DBL_MAX);
+        Lanes<Longs> matching = {}, equal = {}, above = {};
+    };
+
+    template <bool ROUND> INLINE Term term(Doubles x, Doubles y, int p, Marks& marks) const {
+        Term t;
+        t.y = y;
+        t.d = x - y;
+        t.e = size_of(t.d);
+        t.size = size_of(y);
+        t.power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
+        if (ROUND) t.power = smaller(t.power, all(job.format.largest_binade));
+        t.u = t.e * (Doubles)(EXPONENT - (Longs)t.power) * all(to_ulps); // 2**(1 - exponent) * 2**(precision - 2)
+        t.q = (Doubles)((Longs)(t.e / t.size) & (Longs)(t.size > all(0.0)));
+        t.f = t.e / (t.size + all(FLOOR));
+        Doubles held = y;
+        if (ROUND) {
+            const Doubles shift = t.power * all(to_grid);
+            held = smaller((t.size + shift) - shift, all(job.format.saturation));
+            held = (Doubles)((Longs)held | ((Longs)y & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
+        }
+        marks.matching.part[p] = count_at_most(t.e, all(job.atol) + all(job.rtol) * t.size, marks.matching.part[p]);
+        marks.equal.part[p] = count_same_bits(x, held, marks.equal.part[p]);
+        marks.above.part[p] = count_larger(t.d, all(0.0), marks.above.part[p]);
+        marks.error.part[p] = larger(t.e, marks.error.part[p]);
+        marks.ratio.part[p] = larger(t.q, marks.ratio.part[p]);
+        marks.floored.part[p] = larger(t.f, marks.floored.part[p]);
+        marks.ulp.part[p] = larger(t.u, marks.ulp.part[p]);
+        marks.product.part[p] = larger(t.e * t.size, marks.product.part[p]);
+        marks.reference.part[p] = larger(t.size, marks.reference.part[p]);
+        marks.least.part[p] = smaller(smaller(t.size, size_of(x)), marks.least.part[p]);
+        return t;
+    }
+
+    INLINE void keep(const Marks& marks) {
+        run.peak[PEAK_ABSOLUTE] = marks.error, run.peak[PEAK_RELATIVE] = marks.ratio, run.peak[PEAK_FLOORED] = marks.floored;
+        run.peak[PEAK_ULPS] = marks.ulp, run.peak[PEAK_MAGNITUDE] = marks.reference, run.peak[PEAK_PRODUCT] = marks.product;
+        run.least = marks.least;
+        run.matching = sum_of(marks.matching), run.equal = sum_of(marks.equal), run.above = sum_of(marks.above);
+    }
+
+    // Take the terms of 128 pairs. Returns false if a pair is not finite; the terms are then of no use.
+    template <class A, class R> bool terms(const A* a, const R* r) {
+        return job.format.same ? terms<A, R, false>(a, r) : terms<A, R, true>(a, r);
+    }
+    template <class A, class R, bool ROUND> __attribute__((noinline)) bool terms(const A* a, const R* r) {
+        Marks marks;
+        Longs odd = {};
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const int at = i + p * WIDTH;
+                const Term t = term<ROUND>(widen(a + at), widen(r + at), p, marks);
+                odd |= ~((Longs)(t.e <= all(DBL_MAX)) & (Longs)(t.size <= all(job.format.largest_reference)));
+                store(run.d + at, t.d);
+                store(run.r + at, t.y);
+                store(run.ratio + at, t.q);
+                store(run.floored + at, t.f);
+                store(run.ulps + at, t.u);
+                store(run.keys + at, keys_of(t.e, t.q, t.u));
+            }
+        keep(marks);
+        return !any(odd);
+    }
+
+    // Do all of it at once, for a run of finite pairs whose terms are no larger than was seen before. Returns false,
+    // with nothing done, for any other run. Counters lag one run behind: they and the arithmetic do not wait for each other.
+    template <class A, class R> INLINE bool swiftly(const A* a, const R* r) {
+        if (!totals.has_room()) totals.begin_block();
+        constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
+        const bool same = job.format.same;
+        if (!WIDE && off_grid == 0) {
+            if (same ? swiftly<A, R, false, true>(a, r) : swiftly<A, R, true, true>(a, r)) return patience = 1;
+            off_grid = patience = std::min(2 * patience, 64);
+        }
+        off_grid -= off_grid > 0;
+        return same ? swiftly<A, R, false, false>(a, r) : swiftly<A, R, true, false>(a, r);
+    }
+
+    template <class A, class R, bool ROUND, bool ON_GRID> __attribute__((noinline)) bool swiftly(const A* a, const R* r) {
+        constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
+        Marks marks;
+        typename Totals::Adder<ON_GRID, WIDE> adder(totals);
+        Longs larger_diff3 = {};
+        const Doubles most_diff3 = all(state.maximum[MAX_DIFF3] * (1 - 0x1p-40));
+        const uint64_t* const before = pending;
+        const Counters to = counters;
+        uint64_t* const next = pending == key_buffer[0] ? key_buffer[1] : key_buffer[0];
+        for (int i = 0; i < RUN; i += LANES) {
+            for (int p = 0; p < PARTS; p++) {
+                const int at = i + p * WIDTH;
+                const Term t = term<ROUND>(widen(a + at), widen(r + at), p, marks);
+                larger_diff3 |= (Longs)(t.e > most_diff3 * (t.size + all(DIFF3_FLOOR)));
+                store(next + at, keys_of(t.e, t.q, t.u));
+                store(run.d + at, t.d);
+                store(run.ulps + at, t.u);
+                adder.add(p, t.d, t.e, t.y, t.size, t.power, t.u, t.q, t.f);
+            }
+            count_sizes(before + i, to);
+        }
+        pending = nothing;
+        keep(marks);
+        if (adder.spoiled() || !totals.fits(run) || any_above(run.peak[PEAK_MAGNITUDE], job.format.largest_reference)) return false;
+        if (ON_GRID && !totals.on_grid(run)) return false;
+        adder.commit(totals);
+        pending = next;
+        diff3_may_grow = any(larger_diff3);
+        return true;
+    }
+
+    void count_pairs(int size, int filled) {
+        state.count[N] += size;
+        state.count[FINITE] += size;
+        state.count[MATCHING] += run.matching - filled;
+        state.count[EQUAL] += run.equal - filled;
+        state.count[ABOVE] += run.above;
+    }
+
+    // Add up the terms of a run of finite pairs, of which all but `size` are pairs of zeros that do not count.
+    template <class A, class R> void measured(const A* a, const R* r, int size, int64_t first) {
+        const int filled = RUN - size;
+        count_pairs(size, filled);
+        count_pending();
+        pending = key_buffer[0];
+        memcpy(key_buffer[0], run.keys, sizeof run.keys);
+        diff3_may_grow = true;
+        state.groups->add(run.d, run.ulps, std::min<int64_t>(RUN, job.start + job.n - first), first);
+        look_closer(a, r, size, first);
+        totals.add(run);
+        for (Figure figure : {ERRORS, ULP_ERRORS, RATIOS}) state.table[figure].counts[0][ZERO_KEY] -= (uint32_t)filled;
+    }
+
+    void count_pending() {
+        for (int i = 0; i < RUN; i += LANES) count_sizes(pending + i, counters);
+        pending = nothing;
+    }
+
+    // What is rare: maxima and the worst errors, zeros, subnormals, small values, violations.
+    template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
+        if (any_below(run.least, tiny)) look_at_tiny(a, r, size);
+        if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
+        if (any_above(run.peak[PEAK_RELATIVE], alarming)) look_at_large(a, r);
+        if (diff3_may_grow) diff3(a, r);
+        bool record = any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst);
+        for (int m = 0; m < PLACES; m++) record |= any_above(run.peak[m], state.maximum[m]);
+        record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[MAX_MAGNITUDE]);
+        if (__builtin_expect(record, 0)) {
+            terms(a, r);
+            maxima(first);
+        }
+    }
+
+    // Count eight errors, ratios and ULPs by size. Neighbours go into different tables: equal ones need not wait.
+    INLINE static void count_sizes(const uint64_t* keys, const Counters& to) {
+        for (int i = 0; i < LANES; i++) {
+            const uint64_t key = keys[i];
+            to.errors[i & 1][key & KEY_MASK]++;
+            to.ratios[i & 1][key >> KEY_BITS & KEY_MASK]++;
+            to.ulps[i & 1][key >> 2 * KEY_BITS]++;
+            asm volatile("" ::: "memory"); // else compilers keep counters in registers, for want of which they lose them
+        }
+    }
+
+    INLINE static bool any_below(const Lanes<Doubles>& lanes, double bound) {
+        Longs below = {};
+        for (int p = 0; p < PARTS; p++) below |= (Longs)(lanes.part[p] < all(bound));
+        return any(below);
+    }
+    INLINE static bool any_above(const Lanes<Doubles>& lanes, double bound) {
+        Longs above = {};
+        for (int p = 0; p < PARTS; p++) above |= (Longs)(lanes.part[p] > all(bound));
+        return any(above);
+    }
+
+    void maxima(int64_t first) {
+        const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
+        for (int m = 0; m < PLACES; m++) {
+            if (!any_above(run.peak[m], state.maximum[m])) continue;
+            const double most = state.maximum[m] = highest(run.peak[m]);
+            int at = 0;
+            while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != most) at++;
+            state.place[m] = first + at;
+        }
+        state.maximum[MAX_MAGNITUDE] = std::max(state.maximum[MAX_MAGNITUDE], highest(run.peak[PEAK_MAGNITUDE]));
+        for (int i = 0; i < RUN; i++) {
+            const double e = std::fabs(run.d[i]);
+            if (e > state.least_of_worst) state.name_worst({e, first + i}, job.worst);
+        }
+    }
+
+    // Divisions are only made where the maximum may grow: |d| / (|r| + floor) > m needs |d| > m * (|r| + floor), nearly.
+    template <class A, class R> __attribute__((noinline)) void diff3(const A* a, const R* r) {
+        Doubles peak = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), e = size_of(widen(a + i) - y), size = size_of(y);
+            peak = larger(size < all(job.regions.diff3_bound) ? e : e / (size + all(DIFF3_FLOOR)), peak);
+        }
+        for (int i = 0; i < WIDTH; i++) state.maximum[MAX_DIFF3] = std::max(state.maximum[MAX_DIFF3], (double)peak[i]);
+    }
+
+    // Zeros, subnormals, and references too small for a ratio to be counted.
+    template <class A, class R> __attribute__((noinline)) void look_at_tiny(const A* a, const R* r, int size) {
+        const Doubles normal = all(job.format.smallest_normal), binade = all(job.format.smallest_binade), none = {};
+        Lanes<Longs> zero = {}, actual_subnormal = {}, subnormal = {}, flushed = {}, signs = {}, uncounted = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles x = widen(a + i), y = widen(r + i), actual = size_of(x), reference = size_of(y);
+            const Longs is_zero = reference == none, actual_zero = actual == none;
+            const Longs is_subnormal = (Longs)(reference < normal) & ~is_zero;
+            const Doubles shift = larger((Doubles)((Longs)y & EXPONENT), binade) * all(to_grid), held = (reference + shift) - shift;
+            const Longs left_out = reference <= all(SMALLEST_RATIO_REFERENCE);
+            zero.part[0] -= is_zero;
+            actual_subnormal.part[0] -= (Longs)(actual < normal) & ~actual_zero;
+            subnormal.part[0] -= is_subnormal;
+            flushed.part[0] -= (Longs)(held < normal) & (Longs)(held > none) & actual_zero;
+            signs.part[0] -= is_zero & actual_zero & (((Longs)x ^ (Longs)y) >> 63);
+            uncounted.part[0] -= left_out;
+            store(pending + i, load<ULongs>(pending + i) | (ULongs)(left_out & (int64_t)ZERO_KEY << KEY_BITS));
+        }
+        const int64_t filled = RUN - size;
+        state.count[ZERO_REFERENCES] += sum_of(zero) - filled;
+        state.count[ACTUAL_SUBNORMALS] += sum_of(actual_subnormal);
+        state.count[REFERENCE_SUBNORMALS] += sum_of(subnormal);
+        state.count[FLUSHED_SUBNORMALS] += sum_of(flushed);
+        state.count[ZERO_SIGN_DIFFERENCES] += sum_of(signs);
+        state.table[RATIOS].counts[0][ZERO_KEY] -= (uint32_t)(sum_of(uncounted) - filled); // they will be counted as zeros
+        state.without_ratio += sum_of(uncounted) - filled;
+    }
+
+    template <class A, class R> __attribute__((noinline)) void look_at_small(const A* a, const R* r, int filled) {
+        const Regions& of = job.regions;
+        const Doubles small_bound = all(of.small_bound), bound = all(std::max(of.small_bound, of.cancellation_bound));
+        Lanes<Longs> small = {}, below = {}, small_errors = {}, cancelled_errors = {}, violations = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), size = size_of(y), e = size_of(widen(a + i) - y);
+            const Longs is_small = size < small_bound, is_below = size < bound;
+            small.part[0] -= is_small;
+            below.part[0] -= is_below;
+            small_errors.part[0] -= is_small & (Longs)(e > all(of.small_error));
+            cancelled_errors.part[0] -= (is_below & ~is_small) & (Longs)(e > all(of.cancellation_rtol) * size);
+            violations.part[0] -= (Longs)(size < all(of.threshold_bound)) & (Longs)(e > all(of.threshold_atol));
+        }
+        const int64_t filled_small = of.small_bound > 0 ? filled : 0, filled_below = bound[0] > 0 ? filled : 0;
+        state.count[SMALL_VALUES] += sum_of(small) - filled_small;
+        state.count[SMALL_VALUE_ERRORS] += sum_of(small_errors);
+        state.count[CANCELLATIONS] += (sum_of(below) - filled_below) - (sum_of(small) - filled_small);
+        state.count[CANCELLATION_ERRORS] += sum_of(cancelled_errors);
+        state.count[ABSOLUTE_VIOLATIONS] += sum_of(violations);
+    }
+
+    template <class A, class R> __attribute__((noinline)) void look_at_large(const A* a, const R* r) {
+        const Regions& of = job.regions;
+        Lanes<Longs> thousandths = {}, ten_thousandths = {}, violations = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), size = size_of(y), e = size_of(widen(a + i) - y);
+            const Doubles ratio = (Doubles)((Longs)(e / size) & (Longs)(size > all(0.0)));
+            thousandths.part[0] -= (Longs)(ratio > all(1e-3));
+            ten_thousandths.part[0] -= (Longs)(ratio > all(1e-4));
+            violations.part[0] -= (Longs)(size >= all(of.threshold_bound)) & (Longs)(e > all(of.threshold_rtol) * size);
+        }
+        state.count[THOUSANDTHS] += sum_of(thousandths);
+        state.count[TEN_THOUSANDTHS] += sum_of(ten_thousandths);
+        if (of.threshold_rtol > 0) state.count[RELATIVE_VIOLATIONS] += sum_of(violations);
+    }
+
+    // Measure bit-identical pairs. Returns false, with nothing done, if there is more to say of them than their size.
+    template <class R> bool identical(const R* r) {
+        Lanes<Doubles> peak = {}, least = lanes_of(DBL_MAX);
+        Lanes<Longs> odd = {};
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const Doubles y = widen(r + i + p * WIDTH), size = size_of(y);
+                odd.part[p] |= ~(Longs)(size <= all(DBL_MAX));
+                peak.part[p] = larger(size, peak.part[p]);
+                least.part[p] = smaller(size, least.part[p]);
+                store(run.r + i + p * WIDTH, y);
+            }
+        if (sum_of(odd) || any_below(least, tiny))
+            return false;
+        if (any_below(least, small)) count_regions();
+        for (int c : {N, FINITE, MATCHING, EQUAL}) state.count[c] += RUN;
+        for (Lanes<Doubles>& of : run.peak) of = {};
+        run.peak[PEAK_MAGNITUDE] = peak;
+        if (any_above(peak, state.maximum[MAX_MAGNITUDE])) state.maximum[MAX_MAGNITUDE] = highest(peak);
+        for (const Table& table : state.table) table.counts[0][ZERO_KEY] += RUN;
+        totals.add_identical(run);
+        return true;
+    }
+
+    __attribute__((noinline)) void count_regions() {
+        Lanes<Longs> small = {}, below = {};
+        const double bound = std::max(job.regions.small_bound, job.regions.cancellation_bound);
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles size = size_of(load<Doubles>(run.r + i));
+            small.part[0] -= (Longs)(size < all(job.regions.small_bound));
+            below.part[0] -= (Longs)(size < all(bound));
+        }
+        state.count[SMALL_VALUES] += sum_of(small);
+        state.count[CANCELLATIONS] += sum_of(below) - sum_of(small);
+    }
+
+    // A run with pairs that are not finite: count these, put pairs of zeros in their places, and measure the others.
+    template <class A, class R> __attribute__((noinline)) void patched(const A* a, const R* r, int size, int64_t first) {
+        A filled_a[RUN];
+        R filled_r[RUN];
+        memcpy(filled_a, a, sizeof filled_a);
+        memcpy(filled_r, r, sizeof filled_r);
+        int dropped = 0;
+        for (int i = 0; i < size; i++) {
+            const double x = a[i], y = r[i];
+            if (std::fabs(x) <= DBL_MAX && std::fabs(y) <= job.format.largest_reference) continue;
+            classify(x, y, first + i);
+            state.groups->leave_out(first + i);
+            filled_a[i] = 0, filled_r[i] = 0, run.counts[i] = 0.0;
+            dropped++;
+        }
+        terms(filled_a, filled_r);
+        measured(filled_a, filled_r, size - dropped, first);
+        for (double& counts : run.counts) counts = 1.0;
+        state.count[N] += dropped;
+    }
+
+    void classify(double x, double y, int64_t index) {
+        const double most = job.format.largest_reference;
+        const bool nan_y = y != y || (job.format.overflow_is_nan && std::fabs(y) > most), nan_x = x != x;
+        int64_t* count = state.count;
+        if (nan_x || nan_y) {
+            count[nan_x && nan_y ? NAN_MATCHED : NAN_MISMATCHED]++;
+            if (nan_x && nan_y) count[MATCHING]++, count[EQUAL]++;
+            else state.name_non_finite(index, job.worst);
+            return;
+        }
+        const double held = std::fabs(y) > most ? std::copysign(INFINITY, y) : y;
+        if (x == held) {
+            count[x > 0 ? PLUS_INF_MATCHED : MINUS_INF_MATCHED]++;
+            count[MATCHING]++, count[EQUAL]++;
+            return;
+        }
+        const double infinite = std::fabs(held) > DBL_MAX ? held : x;
+        count[infinite > 0 ? PLUS_INF_MISMATCHED : MINUS_INF_MISMATCHED]++;
+        state.name_non_finite(index, job.worst);
+    }
+};
+
+// Pairs of any two kinds, read as float32 or float64.
+template <class A, class R> void measure_as(const Job& job, State& state) {
+    Kernel kernel(job, state, sizeof(A) == 8 || sizeof(R) == 8);
+    Reader<A> actual(job.actual);
+    Reader<R> reference(job.reference);
+    const int64_t piece = actual.direct() && reference.direct() ? job.n : PIECE;
+    for (int64_t at = 0; at < job.n; at += piece) {
+        const int64_t n = std::min(piece, job.n - at);
+        kernel.pass(actual.read(at, n), reference.read(at, n), n, job.start + at);
+    }
+    kernel.finish();
+}
+
+} // namespace
+
+void PRECREG_MEASURE(const Job& job, State& state) {
+    const bool wide_actual = needs_float64(job.actual.kind), wide_reference = needs_float64(job.reference.kind);
+    if (wide_actual) return wide_reference ? measure_as<double, double>(job, state) : measure_as<double, float>(job, state);
+    return wide_reference ? measure_as<float, double>(job, state) : measure_as<float, float>(job, state);
+}
+
+} // namespace precreg

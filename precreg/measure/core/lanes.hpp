@@ -1,0 +1,135 @@
+// Eight virtual lanes on registers of whatever width the instruction set has: the same arithmetic on all of them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace precreg {
+namespace {
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+constexpr int WIDTH = 8;
+#elif defined(__AVX2__)
+constexpr int WIDTH = 4;
+#else
+constexpr int WIDTH = 2;
+#endif
+constexpr int LANES = 8, PARTS = LANES / WIDTH;
+
+typedef double Doubles __attribute__((vector_size(8 * WIDTH)));
+typedef int64_t Longs __attribute__((vector_size(8 * WIDTH)));
+typedef uint64_t ULongs __attribute__((vector_size(8 * WIDTH)));
+typedef float Floats __attribute__((vector_size(4 * WIDTH)));
+typedef uint32_t Ints __attribute__((vector_size(4 * WIDTH)));
+typedef uint16_t Shorts __attribute__((vector_size(2 * WIDTH)));
+
+constexpr int64_t EXPONENT = 0x7FF0000000000000, UNSIGNED = 0x7FFFFFFFFFFFFFFF, SIGN = INT64_MIN;
+
+#define INLINE inline __attribute__((always_inline))
+
+INLINE Doubles all(double x) { return x - (Doubles){}; }
+INLINE Doubles size_of(Doubles x) { return (Doubles)((Longs)x & UNSIGNED); }
+// The larger and the smaller of two; the second where one is NaN, as in x86's instructions.
+#if defined(__AVX512F__)
+INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b); }
+#elif defined(__AVX2__)
+INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm256_max_pd((__m256d)a, (__m256d)b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm256_min_pd((__m256d)a, (__m256d)b); }
+#elif defined(__SSE2__)
+INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm_max_pd((__m128d)a, (__m128d)b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm_min_pd((__m128d)a, (__m128d)b); }
+#else
+INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+INLINE Doubles smaller(Doubles a, Doubles b) { return a < b ? a : b; }
+#endif
+
+// Add one to the counts where something holds. Written out for masks, of which compilers make three instructions.
+#if defined(__AVX512F__)
+INLINE Longs plus_where(__mmask8 mask, Longs counts) {
+    return (Longs)_mm512_mask_sub_epi64((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi64(-1));
+}
+INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) {
+    return plus_where(_mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LE_OQ), counts);
+}
+INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) {
+    return plus_where(_mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_GT_OQ), counts);
+}
+INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) {
+    return plus_where(_mm512_cmpeq_epi64_mask((__m512i)a, (__m512i)b), counts);
+}
+#else
+INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
+INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
+INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) { return counts - (Longs)((Longs)a == (Longs)b); }
+#endif
+
+template <class T> INLINE T load(const void* from) {
+    T value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+#if defined(__AVX512F__)
+INLINE Doubles widen(const float* from) { return (Doubles)_mm512_cvtps_pd(_mm256_loadu_ps(from)); }
+#elif defined(__AVX2__)
+INLINE Doubles widen(const float* from) { return (Doubles)_mm256_cvtps_pd(_mm_loadu_ps(from)); }
+#else
+INLINE Doubles widen(const float* from) { return __builtin_convertvector(load<Floats>(from), Doubles); }
+#endif
+INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
+template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
+
+// Tell whether any bit is set.
+INLINE bool any(Longs bits) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)bits, (__m512i)bits) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)bits, (__m256i)bits);
+#else
+    return (bits[0] | bits[1]) != 0;
+#endif
+}
+
+template <class V> struct Lanes {
+    V part[PARTS];
+
+    auto operator[](int lane) const { return part[lane / WIDTH][lane % WIDTH]; }
+};
+
+INLINE Lanes<Doubles> lanes_of(double value) {
+    Lanes<Doubles> lanes;
+    for (int p = 0; p < PARTS; p++) lanes.part[p] = all(value);
+    return lanes;
+}
+
+INLINE double highest(const Lanes<Doubles>& lanes) {
+    double result = lanes[0];
+    for (int i = 1; i < LANES; i++) result = lanes[i] > result ? lanes[i] : result;
+    return result;
+}
+
+INLINE double lowest(const Lanes<Doubles>& lanes) {
+    double result = lanes[0];
+    for (int i = 1; i < LANES; i++) result = lanes[i] < result ? lanes[i] : result;
+    return result;
+}
+
+// Lanes are added in this order on every machine.
+INLINE double sum_of(const Lanes<Doubles>& lanes) {
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+INLINE int64_t sum_of(const Lanes<Longs>& lanes) {
+    Longs sum = lanes.part[0];
+    for (int p = 1; p < PARTS; p++) sum += lanes.part[p];
+    int64_t result = 0;
+    for (int i = 0; i < WIDTH; i++) result += sum[i];
+    return result;
+}
+
+} // namespace
+} // namespace precreg

@@ -1,0 +1,240 @@
+// The measuring core as a Python module, through the limited API: one binary for every Python from 3.11 on.
+//
+// measure(actual, reference, plan, tables, start, rtol, atol, worst) adds up the pairs of two contiguous buffers.
+// precreg/measure/native.py knows what goes in and what comes out.
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "job.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace precreg {
+namespace {
+
+using Measure = void (*)(const Job&, State&);
+struct InstructionSet {
+    const char* name;
+    Measure measure;
+};
+
+InstructionSet best() {
+    const char* asked = std::getenv("PRECREG_ISA");
+    (void)asked;
+#if defined(PRECREG_X86)
+    const bool any = !asked || !*asked;
+    if ((any || !strcmp(asked, "avx512")) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        return {"avx512", measure_avx512};
+    if ((any || !strcmp(asked, "avx2")) && __builtin_cpu_supports("avx2")) return {"avx2", measure_avx2};
+#endif
+    return {"generic", measure_generic};
+}
+
+const InstructionSet instruction_set = best();
+
+// Counters of one thread; they are all zero between calls, and only what was touched takes memory.
+struct Tables {
+    Table table[FIGURES] = {};
+    Tables() {
+        for (Table& each : table)
+            for (uint32_t*& counts : each.counts) {
+                counts = (uint32_t*)std::calloc(KEYS, sizeof(uint32_t));
+                if (!counts) throw std::bad_alloc();
+            }
+    }
+    ~Tables() {
+        for (Table& each : table)
+            for (uint32_t* counts : each.counts) std::free(counts);
+    }
+};
+
+struct Sketch {
+    std::vector<int32_t> keys;
+    std::vector<int64_t> counts;
+};
+
+int key_of(double value) {
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (int)((uint64_t)(bits - 1) >> 45);
+}
+
+// Take out of a table what was counted, and leave it all zero. `counted` values, none above `largest`, are in it.
+void take(Table& table, int64_t counted, double largest, Sketch& sketch) {
+    uint32_t *a = table.counts[0], *b = table.counts[1];
+    const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
+    int64_t left = counted - zeros;
+    for (int key = largest > 0 ? key_of(largest) : -1; key >= 0 && left > 0; key--) {
+        const int64_t count = (int64_t)a[key] + b[key];
+        if (!count) continue;
+        sketch.keys.push_back(key);
+        sketch.counts.push_back(count);
+        left -= count;
+        a[key] = b[key] = 0;
+    }
+    if (zeros) sketch.keys.push_back(-1), sketch.counts.push_back(zeros);
+    a[ZERO_KEY] = b[ZERO_KEY] = a[UNUSED_KEY] = b[UNUSED_KEY] = 0;
+    std::reverse(sketch.keys.begin(), sketch.keys.end());
+    std::reverse(sketch.counts.begin(), sketch.counts.end());
+}
+
+void run(const Job& job, State& state, Sketch* sketches) {
+    thread_local Tables tables;
+    for (int f = 0; f < FIGURES; f++) state.table[f] = tables.table[f];
+    instruction_set.measure(job, state);
+    const int64_t finite = state.count[FINITE];
+    take(tables.table[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
+    take(tables.table[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
+    take(tables.table[ULP_ERRORS], finite, state.maximum[MAX_ULPS], sketches[ULP_ERRORS]);
+    std::sort(state.worst.begin(), state.worst.end());
+}
+
+// Put a new reference into a tuple. Everything below returns null, with an exception set, where Python has no memory.
+bool put(PyObject* tuple, Py_ssize_t at, PyObject* item) { return item && PyTuple_SetItem(tuple, at, item) == 0; }
+
+template <class Item> PyObject* tuple_of(Py_ssize_t size, Item item) {
+    PyObject* tuple = PyTuple_New(size);
+    for (Py_ssize_t i = 0; tuple && i < size; i++)
+        if (!put(tuple, i, item(i))) Py_CLEAR(tuple);
+    return tuple;
+}
+
+template <class Item> PyObject* list_of(Py_ssize_t size, Item item) {
+    PyObject* list = PyList_New(size);
+    for (Py_ssize_t i = 0; list && i < size; i++) {
+        PyObject* value = item(i);
+        if (!value || PyList_SetItem(list, i, value) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject* expansion(const Exact& sum, bool infinite) {
+    if (infinite) return tuple_of(1, [](Py_ssize_t) { return PyFloat_FromDouble(__builtin_inf()); });
+    return tuple_of(sum.size, [&](Py_ssize_t i) { return PyFloat_FromDouble(sum.part[sum.size - 1 - i]); }); // largest first
+}
+
+template <class T> PyObject* bytes_of(const std::vector<T>& values) {
+    return PyBytes_FromStringAndSize((const char*)values.data(), (Py_ssize_t)(values.size() * sizeof(T)));
+}
+
+// (index in Sums, binary exponent, expansion) for every scaled sum there is.
+PyObject* scaled(const State& state) {
+    PyObject* list = PyList_New(0);
+    for (int s = 0; list && s < SUMS; s++)
+        for (int k = 0; list && k < 5; k++) {
+            const Exact& sum = state.scaled[s][k];
+            if (sum.size == 0) continue;
+            PyObject* entry = Py_BuildValue("(iiN)", s, -600 * (k - 2), expansion(sum, false));
+            if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
+            Py_XDECREF(entry);
+        }
+    return list;
+}
+
+// Per axis: n, and the sums of |d|, d, d * d and U.
+PyObject* groups(std::vector<Axis>& axes) {
+    return tuple_of((Py_ssize_t)axes.size(), [&](Py_ssize_t a) {
+        const Axis& axis = axes[(size_t)a];
+        return tuple_of(5, [&](Py_ssize_t s) {
+            return list_of((Py_ssize_t)axis.groups, [&](Py_ssize_t g) {
+                return s == 0 ? PyLong_FromLongLong(axis.n[g]) : PyFloat_FromDouble(axis.sum[s - 1][g]);
+            });
+        });
+    });
+}
+
+PyObject* result(const State& state, const Sketch* sketches) {
+    const auto integer = [](int64_t value) { return PyLong_FromLongLong(value); };
+    return Py_BuildValue(
+        "(NNNN(NN)(NN)(NN)NNNNN)", tuple_of(COUNTS, [&](Py_ssize_t i) { return integer(state.count[i]); }),
+        tuple_of(SUMS, [&](Py_ssize_t i) { return expansion(state.sum[i], state.infinite[i]); }),
+        tuple_of(MAXIMA, [&](Py_ssize_t i) { return PyFloat_FromDouble(state.maximum[i]); }),
+        tuple_of(PLACES, [&](Py_ssize_t i) { return integer(state.place[i]); }), bytes_of(sketches[ERRORS].keys),
+        bytes_of(sketches[ERRORS].counts), bytes_of(sketches[RATIOS].keys), bytes_of(sketches[RATIOS].counts),
+        bytes_of(sketches[ULP_ERRORS].keys), bytes_of(sketches[ULP_ERRORS].counts),
+        list_of((Py_ssize_t)state.worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(state.worst[i].error); }),
+        list_of((Py_ssize_t)state.worst.size(), [&](Py_ssize_t i) { return integer(state.worst[i].index); }),
+        list_of((Py_ssize_t)state.non_finite.size(), [&](Py_ssize_t i) { return integer(state.non_finite[i]); }), scaled(state), groups(state.groups->finish()));
+}
+
+struct Buffer {
+    Py_buffer view{};
+    bool held = false;
+    bool get(PyObject* object) { return held = PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) == 0; }
+    ~Buffer() {
+        if (held) PyBuffer_Release(&view);
+    }
+};
+
+constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
+
+// As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
+struct Plan {
+    int32_t actual, reference, precision, same, negative_zero, overflow_is_nan;
+    double smallest_binade, largest_binade, smallest_normal, largest_reference, saturation;
+    Regions regions;
+};
+
+PyObject* measure(PyObject*, PyObject* arguments) {
+    PyObject *actual, *reference, *tables;
+    const char* packed;
+    Py_ssize_t packed_size;
+    long long start, worst;
+    double rtol, atol;
+    PyObject* shape;
+    if (!PyArg_ParseTuple(arguments, "OOy#OLO!ddL", &actual, &reference, &packed, &packed_size, &tables, &start, &PyTuple_Type, &shape,
+                          &rtol, &atol, &worst))
+        return nullptr;
+    std::vector<int64_t> lengths((size_t)PyTuple_Size(shape));
+    for (size_t i = 0; i < lengths.size(); i++) lengths[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, (Py_ssize_t)i));
+    if (PyErr_Occurred()) return nullptr;
+    Plan plan;
+    if (packed_size != sizeof plan) return PyErr_Format(PyExc_ValueError, "expected a plan of %zu bytes", sizeof plan);
+    memcpy(&plan, packed, sizeof plan);
+    Buffer a, r, table;
+    if (!a.get(actual) || !r.get(reference) || !table.get(tables)) return nullptr;
+    const int64_t n = a.view.len / ITEM_SIZE[plan.actual];
+    if (r.view.len != n * ITEM_SIZE[plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
+        return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables");
+    const float* patterns = (const float*)table.view.buf;
+    const Job job = {{(Kind)plan.actual, a.view.buf, patterns},
+                     {(Kind)plan.reference, r.view.buf, patterns + 256},
+                     n, start, rtol, atol, worst,
+                     {plan.precision, plan.smallest_binade, plan.largest_binade, plan.smallest_normal, plan.largest_reference, plan.saturation,
+                      plan.negative_zero != 0, plan.overflow_is_nan != 0, plan.same != 0},
+                     plan.regions};
+    try {
+        State state;
+        GroupSums groups(lengths.data(), (int)lengths.size(), start, start + n);
+        state.groups = &groups;
+        Sketch sketches[FIGURES];
+        PyThreadState* thread = n > 20000 ? PyEval_SaveThread() : nullptr;
+        bool enough_memory = true;
+        try {
+            run(job, state, sketches);
+        } catch (const std::bad_alloc&) {
+            enough_memory = false;
+        }
+        if (thread) PyEval_RestoreThread(thread);
+        return enough_memory ? result(state, sketches) : PyErr_NoMemory();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+PyMethodDef METHODS[] = {{"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
+PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
+
+} // namespace
+} // namespace precreg
+
+PyMODINIT_FUNC PyInit__core(void) {
+    PyObject* module = PyModule_Create(&precreg::MODULE);
+    if (module && PyModule_AddStringConstant(module, "instruction_set", precreg::instruction_set.name) != 0) Py_CLEAR(module);
+    return module;
+}

@@ -1,0 +1,64 @@
+// Dtypes of at most 32 bits, exactly, as float32 or float64; these two themselves without a copy.
+#pragma once
+
+#include "job.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+namespace precreg {
+namespace {
+
+constexpr int64_t PIECE = 2048; // stays in the first cache
+
+bool needs_float64(Kind kind) { return kind == Kind::float64 || kind == Kind::int32 || kind == Kind::uint32; }
+
+float from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// Shifted into place, an exponent is 112 too small; multiplying sets it right, subnormals included.
+float from_float16(uint16_t half) {
+    const float magnitude = from_bits((uint32_t)(half & 0x7FFF) << 13) * 0x1p112f;
+    uint32_t bits;
+    memcpy(&bits, &magnitude, sizeof bits);
+    bits |= magnitude >= 65536.0f ? 0x7F800000u : 0u;
+    return from_bits(bits | (uint32_t)(half & 0x8000) << 16);
+}
+
+float from_bfloat16(uint16_t half) { return from_bits((uint32_t)half << 16); }
+
+template <class T> class Reader {
+  public:
+    explicit Reader(const Side& side) : side(side) {}
+
+    bool direct() const { return side.kind == (sizeof(T) == 8 ? Kind::float64 : Kind::float32); }
+
+    const T* read(int64_t at, int64_t n) {
+        switch (side.kind) {
+        case Kind::float16: return convert<uint16_t>(at, n, from_float16);
+        case Kind::bfloat16: return convert<uint16_t>(at, n, from_bfloat16);
+        case Kind::byte: return convert<uint8_t>(at, n, [this](uint8_t pattern) { return side.table[pattern]; });
+        case Kind::int16: return convert<int16_t>(at, n, [](int16_t x) { return (T)x; });
+        case Kind::uint16: return convert<uint16_t>(at, n, [](uint16_t x) { return (T)x; });
+        case Kind::int32: return convert<int32_t>(at, n, [](int32_t x) { return (T)x; });
+        case Kind::uint32: return convert<uint32_t>(at, n, [](uint32_t x) { return (T)x; });
+        default: return (const T*)side.data + at;
+        }
+    }
+
+  private:
+    const Side& side;
+    alignas(64) T buffer[PIECE];
+
+    template <class From, class Convert> const T* convert(int64_t at, int64_t n, Convert to_number) {
+        const From* from = (const From*)side.data + at;
+        for (int64_t i = 0; i < n; i++) buffer[i] = (T)to_number(from[i]);
+        return buffer;
+    }
+};
+
+} // namespace
+} // namespace precreg

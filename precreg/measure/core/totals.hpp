@@ -1,0 +1,296 @@
+// Sums without rounding, by extraction (Ogita, Rump, Oishi 2008).
+//
+// An accumulator starts at a power of two so much larger than its terms that what is added to it is rounded to a fixed
+// grid, and added exactly. What the rounding left over is added up in a second accumulator, whose own rounding is 2**-70
+// of the sum. A sum of signed errors may cancel, so that not even this may be lost: where it would be, the run is
+// added up level by level, until nothing is left over.
+#pragma once
+
+#include "job.hpp"
+#include "lanes.hpp"
+
+#include <cfloat>
+#include <cmath>
+
+namespace precreg {
+namespace {
+
+constexpr int RUN = 128, RUNS_IN_BLOCK = 64;
+constexpr int HEADROOM = 12; // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
+constexpr double OUT_OF_RANGE = 0x1p900, LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480;
+constexpr double SCALES[3] = {0x1p-600, 1.0, 0x1p600};
+
+enum Peak { PEAK_ABSOLUTE, PEAK_RELATIVE, PEAK_FLOORED, PEAK_ULPS, PEAK_MAGNITUDE, PEAK_PRODUCT, PEAKS };
+
+// The terms of up to 128 pairs; what is missing from 128 is filled with pairs of zeros.
+struct Run {
+    alignas(64) double counts[RUN]; // 1, or 0 for a pair of zeros that fills a gap
+    alignas(64) double d[RUN], r[RUN], ratio[RUN], floored[RUN], ulps[RUN];
+    alignas(64) uint64_t keys[RUN]; // of |d|, ratio and U, 21 bits each
+    Lanes<Doubles> peak[PEAKS];
+    Lanes<Doubles> least;        // the smallest |a| or |r|
+    int64_t matching, equal, above;
+};
+
+// Two accumulators of one sum, and where they start.
+struct Accumulator {
+    Lanes<Doubles> high, low;
+    double origin, low_origin;
+
+    void start(double largest_term) {
+        origin = 1.5 * std::ldexp(largest_term, HEADROOM);
+        low_origin = std::ldexp(origin, HEADROOM - 53);
+        high = lanes_of(origin);
+        low = lanes_of(low_origin);
+    }
+    INLINE void add(int p, Doubles term) {
+        const Doubles sum = high.part[p] + term;
+        low.part[p] += term - (sum - high.part[p]);
+        high.part[p] = sum;
+    }
+    void empty_into(Exact& sum) const {
+        Lanes<Doubles> first = high, second = low;
+        for (int p = 0; p < PARTS; p++) first.part[p] -= all(origin), second.part[p] -= all(low_origin);
+        sum.add(sum_of(first));
+        sum.add(sum_of(second));
+    }
+};
+
+INLINE double power_above(double x) { return x > 0 ? std::ldexp(1.0, std::ilogb(x) + 1) : 0.0; }
+
+// Add finite terms exactly, however far apart they are. Uses up `terms`.
+void add_exactly(double* terms, Exact& sum) {
+    for (;;) {
+        Lanes<Doubles> peak = {};
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) peak.part[p] = larger(size_of(load<Doubles>(terms + i + p * WIDTH)), peak.part[p]);
+        const double largest = highest(peak);
+        if (largest == 0.0) return;
+        const double origin = 1.5 * std::ldexp(power_above(largest), HEADROOM);
+        Lanes<Doubles> total = {};
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const Doubles term = load<Doubles>(terms + i + p * WIDTH), on_grid = (all(origin) + term) - all(origin);
+                total.part[p] += on_grid;
+                store(terms + i + p * WIDTH, term - on_grid);
+            }
+        sum.add(sum_of(total));
+    }
+}
+
+class Totals {
+  public:
+    Totals(State& state, const Format& format, bool wide)
+        : state(state), spacing(std::ldexp(1.0, 1 - format.precision)), smallest_binade(format.smallest_binade),
+          largest_binade(format.largest_binade), wide(wide) {
+        start();
+    }
+
+    bool has_room() const { return runs < RUNS_IN_BLOCK; }
+    void begin_block() {
+        flush();
+        start();
+    }
+    void flush() {
+        for (int s = 0; s < SUMS; s++) of[s].empty_into(destination(s));
+    }
+
+    // The accumulators while a run is added to them. ON_GRID is for runs whose |d|, d, U, ulp(r) and |r| lie on the grids
+    // of their first accumulators, WIDE for float64 on either side.
+    template <bool ON_GRID, bool WIDE> struct Adder {
+        Lanes<Doubles> high[SUMS], low[SUMS], scale_d, scale_r, spacing;
+        Longs lost = {};
+
+        INLINE explicit Adder(const Totals& totals) {
+            for (int s = 0; s < SUMS; s++) high[s] = totals.of[s].high, low[s] = totals.of[s].low;
+            scale_d = lanes_of(SCALES[1 + totals.error_scale]);
+            scale_r = lanes_of(SCALES[1 + totals.reference_scale]);
+            spacing = lanes_of(totals.spacing);
+        }
+        INLINE void two_step(int s, int p, Doubles term) {
+            const Doubles sum = high[s].part[p] + term;
+            low[s].part[p] += term - (sum - high[s].part[p]);
+            high[s].part[p] = sum;
+        }
+        INLINE void two_step_and_tell(int s, int p, Doubles term) {
+            const Doubles sum = high[s].part[p] + term, rest = term - (sum - high[s].part[p]), low_sum = low[s].part[p] + rest;
+            lost |= (Longs)(rest != low_sum - low[s].part[p]);
+            low[s].part[p] = low_sum;
+            high[s].part[p] = sum;
+        }
+        INLINE void one_step(int s, int p, Doubles term) {
+            if (ON_GRID) high[s].part[p] += term; else two_step(s, p, term);
+        }
+        INLINE void add(int p, Doubles d, Doubles e, Doubles r, Doubles size, Doubles power, Doubles u, Doubles q, Doubles f) {
+            one_step(ABSOLUTE, p, e);
+            if (ON_GRID) one_step(SIGNED, p, d); else two_step_and_tell(SIGNED, p, d);
+            one_step(ULPS, p, u);
+            one_step(SPACING, p, power * spacing.part[p]);
+            one_step(MAGNITUDE, p, size);
+            two_step(RELATIVE, p, q);
+            two_step(FLOORED, p, f);
+            if (WIDE) d *= scale_d.part[p], r *= scale_r.part[p];
+            const Doubles product = r * d;
+            two_step(SQUARED_ERROR, p, d * d);
+            two_step(SQUARED_REFERENCE, p, r * r);
+            two_step(PRODUCT, p, product);
+            two_step(WEIGHTED_ERROR, p, size_of(product));
+        }
+        // Tell whether a NaN or an infinity came in, or something of the sum of d was lost.
+        INLINE bool spoiled() const {
+            Longs bad = lost;
+            for (int p = 0; p < PARTS; p++) bad |= (Longs)(high[ABSOLUTE].part[p] - high[ABSOLUTE].part[p] != all(0.0));
+            return any(bad);
+        }
+        INLINE bool lossless() const { return !any(lost); }
+        INLINE void commit(Totals& totals) const {
+            for (int s = 0; s < SUMS; s++) totals.of[s].high = high[s], totals.of[s].low = low[s];
+            totals.runs++;
+        }
+        INLINE void commit_all_but_bias(Totals& totals) {
+            high[SIGNED] = totals.of[SIGNED].high, low[SIGNED] = totals.of[SIGNED].low;
+            commit(totals);
+        }
+    };
+
+    // Add a run's terms, whatever they are. Uses up the differences.
+    void add(Run& run) {
+        if (!fits(run) && !make_room(run)) return one_by_one(run);
+        if (!has_room()) begin_block();
+        Adder<false, true> adder(*this);
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const int at = i + p * WIDTH;
+                const Doubles d = load<Doubles>(run.d + at), r = load<Doubles>(run.r + at);
+                const Doubles power = power_of(r) * load<Doubles>(run.counts + at);
+                adder.add(p, d, size_of(d), r, size_of(r), power, load<Doubles>(run.ulps + at), load<Doubles>(run.ratio + at),
+                          load<Doubles>(run.floored + at));
+            }
+        if (adder.lossless()) return adder.commit(*this);
+        adder.commit_all_but_bias(*this);
+        add_exactly(run.d, state.sum[SIGNED]);
+    }
+
+    // Add a run of bit-identical pairs, whose errors are all zero: |r|, r**2 and ulp(r).
+    void add_identical(Run& run) {
+        if (!fits(run) && !make_room(run)) return one_by_one(run);
+        if (!has_room()) begin_block();
+        Accumulator ulps = of[SPACING], sizes = of[MAGNITUDE], squares = of[SQUARED_REFERENCE];
+        const Doubles scale = all(SCALES[1 + reference_scale]);
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const Doubles r = load<Doubles>(run.r + i + p * WIDTH), scaled = r * scale;
+                const Doubles power = power_of(r);
+                sizes.add(p, size_of(r));
+                ulps.add(p, power * all(spacing));
+                squares.add(p, scaled * scaled);
+            }
+        of[SPACING] = ulps, of[MAGNITUDE] = sizes, of[SQUARED_REFERENCE] = squares;
+        runs++;
+    }
+
+    // Tell whether no term of a run is larger than the accumulators have room for.
+    bool fits(const Run& run) const {
+        Longs above = {};
+        for (int m = 0; m < PEAKS; m++)
+            for (int p = 0; p < PARTS; p++) above |= ~(Longs)(run.peak[m].part[p] <= all(cap[m]));
+        if (any(above)) return false;
+        return !wide || (scale_for(highest(run.peak[PEAK_ABSOLUTE]), SMALL_ERROR, error_scale) == error_scale &&
+                         scale_for(highest(run.peak[PEAK_MAGNITUDE]), SMALL, reference_scale) == reference_scale);
+    }
+
+    // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
+    // a multiple of the ulp of the smallest number.
+    bool on_grid(const Run& run) const {
+        const double least = lowest(run.least);
+        int64_t bits;
+        memcpy(&bits, &least, sizeof bits);
+        if (bits < (int64_t)40 << 52) return false;
+        bits = (bits & EXPONENT) + ((int64_t)(53 - HEADROOM - 1 - 23) << 52);
+        double unit; // the ulp of the smallest, times 2**40
+        memcpy(&unit, &bits, sizeof unit);
+        return unit >= largest_on_grid;
+    }
+
+  private:
+    State& state;
+    const double spacing, smallest_binade, largest_binade;
+    const bool wide; // float64 on either side
+    double cap[PEAKS] = {}, largest_on_grid = 0.0;
+    int error_scale = 0, reference_scale = 0; // -1, 0, 1: errors and references are multiplied by 2**(600 * that)
+    int runs = 0;
+    Accumulator of[SUMS];
+
+    INLINE Doubles power_of(Doubles r) const {
+        return smaller(larger((Doubles)((Longs)r & EXPONENT), all(smallest_binade)), all(largest_binade));
+    }
+
+    Exact& destination(int s) {
+        const int degree = s == SQUARED_ERROR ? 2 * error_scale
+                         : s == SQUARED_REFERENCE ? 2 * reference_scale
+                         : s == PRODUCT || s == WEIGHTED_ERROR ? error_scale + reference_scale : 0;
+        return degree ? state.scaled[s][degree + 2] : state.sum[s];
+    }
+
+    void start() {
+        const double e = cap[PEAK_ABSOLUTE], r = cap[PEAK_MAGNITUDE];
+        const double binade = std::fmin(std::fmax(r, smallest_binade), largest_binade);
+        const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
+        const double product = error_scale || reference_scale ? es * rs : cap[PEAK_PRODUCT]; // which may have no exponent
+        const double largest[SUMS] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
+                                      es * es, rs * rs, product, product};
+        for (int s = 0; s < SUMS; s++) of[s].start(largest[s]);
+        largest_on_grid = std::fmax(std::fmax(e, r), cap[PEAK_ULPS] * binade * spacing);
+        runs = 0;
+    }
+
+    static int scale_for(double peak, double small, int current) {
+        return peak == 0.0 ? current : peak < small ? 1 : peak > LARGE ? -1 : 0;
+    }
+
+    // Start again with room for this run. Returns false for terms beyond what accumulators hold.
+    bool make_room(const Run& run) {
+        double most[PEAKS];
+        for (int m = 0; m < PEAKS; m++) {
+            most[m] = highest(run.peak[m]);
+            if (!(most[m] < OUT_OF_RANGE)) return false;
+        }
+        flush();
+        const int errors = wide ? scale_for(most[PEAK_ABSOLUTE], SMALL_ERROR, error_scale) : 0;
+        const int references = wide ? scale_for(most[PEAK_MAGNITUDE], SMALL, reference_scale) : 0;
+        if (errors != error_scale) cap[PEAK_ABSOLUTE] = cap[PEAK_PRODUCT] = 0.0;
+        if (references != reference_scale) cap[PEAK_MAGNITUDE] = cap[PEAK_PRODUCT] = 0.0;
+        error_scale = errors, reference_scale = references;
+        for (int m = 0; m < PEAKS; m++) cap[m] = most[m] > cap[m] ? power_above(most[m]) : cap[m];
+        start();
+        return true;
+    }
+
+    // For terms from anywhere in the range of float64.
+    void one_by_one(const Run& run) {
+        for (int i = 0; i < RUN; i++) {
+            const double d = run.d[i], r = run.r[i], e = std::fabs(d), size = std::fabs(r);
+            const double power = std::fmin(std::fmax(size >= DBL_MIN ? std::ldexp(1.0, std::ilogb(size)) : 0.0, smallest_binade), largest_binade);
+            const double terms[SQUARED_ERROR] = {e, d, run.ratio[i], run.floored[i], run.ulps[i], power * spacing * run.counts[i], size};
+            for (int s = 0; s < SQUARED_ERROR; s++) state.add(s, terms[s]);
+            add_product(SQUARED_ERROR, d, d);
+            add_product(SQUARED_REFERENCE, r, r);
+            add_product(PRODUCT, r, d);
+            add_product(WEIGHTED_ERROR, size, e);
+        }
+    }
+
+    // A product with 53 bits and an exponent without bounds.
+    void add_product(int s, double x, double y) {
+        if (x == 0.0 || y == 0.0) return;
+        if (!(std::fabs(x) <= DBL_MAX && std::fabs(y) <= DBL_MAX)) return state.add(s, x * y);
+        int ex, ey;
+        const double mantissa = std::frexp(x, &ex) * std::frexp(y, &ey);
+        const int exponent = ex + ey, degree = exponent < -960 ? 2 : exponent > 960 ? -2 : 0;
+        const double term = std::ldexp(mantissa, exponent + 600 * degree);
+        if (degree) state.scaled[s][degree + 2].add(term); else state.add(s, term);
+    }
+};
+
+} // namespace
+} // namespace precreg
