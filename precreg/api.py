@@ -13,6 +13,7 @@ from precreg.arith.formats import dtype_name
 from precreg.errors import UserError
 from precreg.measure.compare import compare as measured
 from precreg.tolerance.pyramid import CLOSENESS, SHIPPED_STANDARD, no_limit
+from precreg.tolerance.standard import Limits
 from precreg.tolerance.standards import find_standard
 from precreg.types import Comparison
 
@@ -36,7 +37,8 @@ def compare(
         rtol: relative tolerance: an element matches if |a - r| <= atol + rtol * |r|.
         atol: absolute tolerance, in the unit of the values. What is not given of the two is that of `standard` for
             the actual's dtype, or of the shipped standard where that says nothing.
-        standard: the name of a published standard (docs/standards.md). Only its rtol and atol are used: bounds judge.
+        standard: the name of a published standard (docs/standards.md). Only its rtol, atol and regions are used: bounds
+            judge.
         analyzers: names of installed analyzers (docs/analyzers.md) that measure the arrays, too.
         threads: how many to measure large arrays with; it changes no bit. None leaves it to precreg.
         worst: how many positions of the largest errors are named.
@@ -50,12 +52,10 @@ def compare(
             bad-analyzer, analyzer-failed.
     """
     a, r = np.asarray(actual), np.asarray(reference)
-    of_standard = _closeness(a.dtype, standard)
-    chosen = (
-        _limit(key, default, given) for key, default, given in zip(CLOSENESS, of_standard, (rtol, atol), strict=True)
-    )
+    of_standard = _measuring(a.dtype, standard)
+    chosen = (_limit(key, of_standard.bounds[key], given) for key, given in zip(CLOSENESS, (rtol, atol), strict=True))
     rtol, atol = chosen
-    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst)
+    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, regions=of_standard.regions)
     if not analyzers:
         return comparison
     from precreg.analyzers.measure import analyzed
@@ -72,13 +72,11 @@ def _limit(key: str, default: float, given: float | None) -> float:
 
 
 @lru_cache(maxsize=256)
-def _closeness(dtype: np.dtype[Any], standard: str | None) -> tuple[float, float]:
-    """Return rtol and atol of a standard for a dtype, of the shipped one where it says nothing."""
-    shipped = _limits(SHIPPED_STANDARD, dtype)
-    asked = shipped if standard is None else {**shipped, **_limits(standard, dtype)}
-    return asked["rtol"], asked["atol"]
+def _measuring(dtype: np.dtype[Any], standard: str | None) -> Limits:
+    """Return rtol, atol and regions of a standard for a dtype, of the shipped one where it says nothing."""
+    shipped, asked = (_limits(name or SHIPPED_STANDARD, dtype) for name in (SHIPPED_STANDARD, standard))
+    return Limits({**shipped.bounds, **asked.bounds}, regions=asked.regions)
 
 
-def _limits(standard: str, dtype: np.dtype[Any]) -> dict[str, float]:
-    found = find_standard(standard).limits(dtype_name(dtype))
-    return {} if found is None else found.bounds
+def _limits(standard: str, dtype: np.dtype[Any]) -> Limits:
+    return find_standard(standard).limits(dtype_name(dtype)) or Limits()

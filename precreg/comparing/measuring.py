@@ -104,8 +104,16 @@ def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> Compar
 
 
 def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: Terms) -> Comparison:
-    rtol, atol = tolerance.rtol.limit, tolerance.atol.limit
-    return compare(actual, reference, output=name, rtol=rtol, atol=atol, worst=terms.worst, threads=terms.threads)
+    return compare(
+        actual,
+        reference,
+        output=name,
+        rtol=tolerance.rtol.limit,
+        atol=tolerance.atol.limit,
+        regions=tolerance.regions,
+        worst=terms.worst,
+        threads=terms.threads,
+    )
 
 
 def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Terms) -> Comparison:

@@ -146,7 +146,8 @@ def _compared(
     case: Case, seed: int, output: str, actual: NDArray[Any], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
     tolerance = resolve(case.layers, output, dtype_name(actual.dtype), chain)
-    measured = compare(actual, oracle, output=output, seed=seed, rtol=tolerance.rtol.limit, atol=tolerance.atol.limit)
+    rtol, atol = tolerance.rtol.limit, tolerance.atol.limit
+    measured = compare(actual, oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=tolerance.regions)
     if not case.analyzers:
         return measured
     with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():

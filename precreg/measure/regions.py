@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf, nextafter
 
 from msgspec import Struct
@@ -44,7 +43,7 @@ REGIONS: dict[str, Regions] = {
 NONE = Regions()
 
 
-def regions_of(dtype_name: str, changed: Mapping[str, float] | None = None) -> Regions:
+def regions_of(dtype_name: str, changed: tuple[tuple[str, float], ...] = ()) -> Regions:
     """Return the regions of an output dtype, empty ones for a dtype that no standard lists; `changed` by a standard."""
     regions = REGIONS.get(dtype_name, NONE)
-    return replace(regions, **changed) if changed else regions
+    return replace(regions, **dict(changed)) if changed else regions
