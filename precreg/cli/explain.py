@@ -56,6 +56,8 @@ def _definition(case: Case) -> Iterator[str]:
     if case.params:
         yield f"params      {_shown(case.params)}"
     yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
+    if case.analyzers:
+        yield f"analyzers   {', '.join(case.analyzers)}"
     if case.requires:
         yield f"requires    {', '.join(case.requires)}"
     if case.tags:

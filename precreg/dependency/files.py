@@ -15,6 +15,7 @@ from os.path import isfile, normpath, realpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from precreg.analyzers.installed import entry_point
 from precreg.dependency.imports import Imported, needs
 from precreg.dependency.packages import installed_from
 from precreg.suite.modules import possible_files, search_path
@@ -82,6 +83,8 @@ def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
     for computation in (case.subject, case.oracle):
         if computation.kind == "python":
             yield computation.spec.partition(":")[0], case.directory
+    for analyzer in case.analyzers:
+        yield entry_point(analyzer).module, case.directory
 
 
 class _Search(NamedTuple):

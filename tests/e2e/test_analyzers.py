@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tests.e2e.command import ROOT, change, environ, precreg, repository
+from tests.e2e.command import ROOT, change, environ, git, precreg, repository
 
 PAGE = (ROOT / "docs" / "analyzers.md").read_text()
 FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -18,6 +19,14 @@ NARROW = "(x.dtype.itemsize < 8)"
 ONE_SIDED = f"{CENTRED} + x.dtype.type(1e-6 * {NARROW})"
 """Errors of one sign in float32, far within its bounds."""
 
+PLAIN = """\
+suite: plain
+subject: kernels:centred
+reference: kernels:centred
+inputs:
+  x: {shape: [8, 8], dtype: float32, normal: {}}
+tolerance: {atol: 1e-3}
+"""
 FORMULA = "max over rows |sum a - sum r|"
 
 
@@ -144,6 +153,17 @@ def test_reports_reviews_and_histories_need_no_package(accepted, run):
     assert "rows.max_sum_error" in precreg(accepted, "drift").stdout
 
 
+def test_a_change_of_an_analyzer_in_the_repository_selects_the_cases_that_ask(project, package, run):
+    shutil.copytree(package, project / "package")
+    (project / "suites/unit/plain.yaml").write_text(PLAIN)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "with the package")
+    change(project / "package/our_analyzers.py", "signs < 0", "signs < -0.5")
+    done = precreg(project, "list", "--changed-since", "HEAD", PYTHONPATH=str(project / "package"))
+    assert done.stdout.split() == ["unit/centred/float16", "unit/centred/float32"], done.stderr
+    assert "analyzers   signs, rows" in run("explain", "unit/centred/float32")
+
+
 def test_where_the_package_is_missing_a_suite_that_asks_says_so(project):
     done = precreg(project, "list")
     assert done.returncode == 2
@@ -211,9 +231,7 @@ def test_an_analyzer_that_fails_makes_its_case_an_error_with_the_traceback(jobs,
 def test_a_run_without_analyzers_reads_no_entry_points(tmp_path):
     (tmp_path / "suites/unit").mkdir(parents=True)
     (tmp_path / "suites/unit/kernels.py").write_text(FILES["suites/unit/kernels.py"])
-    suite = "suite: s\nsubject: kernels:centred\nreference: kernels:centred\n"
-    suite += "inputs:\n  x: {shape: [8, 8], dtype: float32, normal: {}}\ntolerance: {atol: 1e-3}\n"
-    (tmp_path / "suites/unit/s.yaml").write_text(suite)
+    (tmp_path / "suites/unit/plain.yaml").write_text(PLAIN)
     code = "import sys, importlib.metadata\nimportlib.metadata.entry_points = None\n"
     code += "sys.argv = ['precreg', 'run', '--jobs', '0']\nfrom precreg.__main__ import main; main()"
     command = [sys.executable, "-c", code]
