@@ -150,15 +150,16 @@ class _Products(NamedTuple):
 def _products(tally: Tally) -> _Products:
     sums = tally.sums
     if not any(exponent != 600 for _, exponent in tally.scaled):
-        plain = (sums.squared_error, sums.squared_reference, sums.product, sums.weighted_error)
-        return _Products(*map(value, plain))
+        squares = value(sums.squared_error), value(sums.squared_reference)
+        return _Products(*squares, value(sums.product), value(sums.weighted_error))
     names = ("squared_error", "squared_reference", "product", "weighted_error")
     totals = [_exactly(tally, name) for name in names]
     if None in totals:
         return _Products(nan, nan, nan, nan)
     i, j = (_half_exponent(total) for total in totals[:2])
     shifts = (2 * i, 2 * j, i + j, i + j)
-    return _Products(*(float(t / Fraction(2) ** s) for t, s in zip(totals, shifts, strict=True) if t is not None), i, j)
+    dd, rr, rd, weighted = (float(t / Fraction(2) ** s) for t, s in zip(totals, shifts, strict=True) if t is not None)
+    return _Products(dd, rr, rd, weighted, i, j)
 
 
 def _exactly(tally: Tally, name: str) -> Fraction | None:

@@ -67,16 +67,19 @@ def _joined(first: Named, second: Named) -> Named:
 
 
 def _taken(named: Named, order: Sequence[int]) -> Named:
-    return Named(*([part[place] for place in order] for part in named))
+    index, actual, reference = named
+    return Named([index[at] for at in order], [actual[at] for at in order], [reference[at] for at in order])
 
 
 def _groups(first: tuple[Groups, ...], second: tuple[Groups, ...]) -> tuple[Groups, ...]:
     if not first or not second:
         return first or second
-    return tuple(
-        Groups(*([*map(plus, *rows)] for rows in zip(one, other, strict=True)))
-        for one, other in zip(first, second, strict=True)
-    )
+    return tuple(map(_sum_of_groups, first, second))
+
+
+def _sum_of_groups(first: Groups, second: Groups) -> Groups:
+    sums = (list(map(plus, one, other)) for one, other in zip(first[1:], second[1:], strict=True))
+    return Groups(list(map(plus, first.n, second.n)), *sums)
 
 
 def _scaled(

@@ -188,22 +188,24 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
 - Errors are counted by size, in bins that end at the numbers of 8 significant bits: a bin holds what is above the end
   before it, up to its own end. Zero is a bin of its own, and infinity is counted with the largest float64.
 - A percentile is the nearest rank, the smallest error that at least that share of the errors does not exceed, *rounded
-  up*: the end of its bin, or the largest error where that is less. So it is never below the true one, and less than 1/128
-  above it (where the error is a normal float64); an error of up to 8 significant bits is exact. U* is the end of the bin of U. Shares above a number of ULP
-  are exact, because such a number ends a bin. The histogram of a record has four bins an octave, made of these.
+  up*: the end of its bin, or the largest error where that is less. So it is never below the true one, and above it by
+  less than 1/128 of it (where it is a normal float64); an error of up to 8 significant bits is exact. U* is the end of
+  the bin of U. Shares above a number of ULP are exact, because such a number ends a bin. The histogram of a record has
+  four bins an octave, made of these.
 - An element matches if |d| <= atol + rtol*|r|. A NaN matches a NaN, an infinity one of the same sign.
 - An element is bit-identical if a is r rounded to the output dtype (half to even), the sign of zero included. A NaN
   equals any NaN: its sign and payload are the platform's choice. A format that has no infinity and no NaN holds its
   largest number for anything beyond it, so such a reference is finite.
 - Regions: Ascend's small values, cancellation region and absolute threshold have bounds for float16, bfloat16, float32
   and some float8; their shares are absent for other dtypes. EPS of diff3 is 1e-6 for float32, 1e-4 for float16, else 0.
-- error_magnitude_correlation is absent where |d| or |r| varies by less than a millionth (2^-20) of its root mean square.
-  cosine and its distance are absent where r is all zeros, or the root mean square of a a millionth of that of r. snr and psnr are 9999 where every d is 0.
+- error_magnitude_correlation is absent where |d| or |r| varies by less than a millionth (2^-20) of its root mean
+  square; cosine and its distance where r is all zeros, or the root mean square of a is less than a millionth of r's.
+  snr and psnr are 9999 where every d is 0.
 - Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
-  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|; r*d is the real part
-  of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite component
-  is infinite; infinities match if the same components are infinite with the same signs, and count by the sign of
-  the first of them.
+  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|; r*d is the real
+  part of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite
+  component is infinite; infinities match if the same components are infinite with the same signs, and count by the
+  sign of the first of them.
 - Of equal values the first in C order is named: where a maximum stands, among the worst positions.
 - Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G.
 """

@@ -1,4 +1,4 @@
-"""The tally of a chunk of pairs, one pair at a time in Python's own numbers: slow, and short enough to be checked by eye.
+"""The tally of a chunk of pairs, one pair at a time in Python's own numbers: slow, to be checked by eye.
 
 A number is a float, an int for integers, or a numpy.longdouble where one side is a long double. All else follows the
 definitions of docs/metrics.md one by one.
@@ -45,7 +45,7 @@ _PLACED = 4
 class Pair(NamedTuple):
     """A finite pair: d, |d|, |a| and |r| as they are measured, and the components whose products are r * d."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     signed: float
     error: Number
     size: Number
@@ -337,7 +337,9 @@ def _groups(axis: Axis, rows: Rows) -> Groups:
     for pair, terms in rows:
         along = pair.index // axis.stride % axis.length
         group = max(g for g in range(axis.groups) if g * axis.length // axis.groups <= along)
-        added = (1, terms.absolute, pair.signed, terms.absolute * terms.absolute, terms.ulps)
-        for sums, term in zip(found, added, strict=True):
-            sums[group] += term
+        found.n[group] += 1
+        found.absolute[group] += terms.absolute
+        found.signed[group] += pair.signed
+        found.squared[group] += terms.absolute * terms.absolute
+        found.ulps[group] += terms.ulps
     return found

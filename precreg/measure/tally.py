@@ -56,7 +56,7 @@ Expansion = tuple[float, ...]
 class Sums(NamedTuple):
     """Sums over finite pairs of terms that are rounded to float64 once, d = a - r.
 
-    |d|, d, |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), ulp(r), |r|; and of second degree d^2, r^2, r*d, |r|*|d|.
+    |d|, d, |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), ulp(r), |r|; of second degree d^2, r^2, r*d, |r|*|d|.
     """
 
     absolute: Expansion = ()
