@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from precreg.measure.figures import figures
 from precreg.measure.forms import form
+from precreg.measure.mapped import unmapping
 from precreg.measure.merge import merge
 from precreg.measure.metrics import COUNTS
 from precreg.measure.pairing import Array, pairing_of
@@ -93,7 +94,8 @@ def _workers(size: int) -> int:
 
 def _tally_of_range(actual: Array, reference: Array, low: int, high: int, rules: Rules) -> Tally:
     tally, shape = form(), actual.shape
-    parts = (tally(a, r, start, shape, rules) for start, a, r in _chunks(actual, reference, low, high))
+    chunks = unmapping(_chunks(actual, reference, low, high), actual, reference)
+    parts = (tally(a, r, start, shape, rules) for start, a, r in chunks)
     return reduce(lambda first, second: merge(first, second, rules), parts)
 
 
@@ -118,7 +120,7 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
 
 def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
     flags = ["external_loop", "buffered", "ranged"]
-    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[arg-type, call-overload]
+    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[call-overload]
         pieces.iterrange = (start, stop)
         done = 0
         for a, r in pieces:

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import mmap
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+KEPT = 16
+"""Chunks whose pages are kept: to give back few at a time would cost time."""
+
+Chunk = TypeVar("Chunk")
+
+
+def unmapping(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chunk]:
+    """Yield chunks that are read one after the other, and give back what was read of the arrays they are from."""
+    for number, chunk in enumerate(chunks, start=1):
+        yield chunk
+        if number % KEPT == 0:
+            for array in arrays:
+                unmap_read(array)
 
 
 def unmap_read(array: NDArray[Any]) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precreg.measure.mapped import unmap_read
+from precreg.measure.compare import CHUNK, compare
+from precreg.measure.mapped import KEPT, unmap_read
 
 BYTES = 32 << 20
 
@@ -38,6 +39,17 @@ def test_what_was_written_into_a_copy_on_write_map_is_kept(path):
     array[:] = 1
     unmap_read(array)
     assert array.sum() == array.size
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what is resident")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_comparing_mapped_files_keeps_few_of_their_pages(tmp_path, threads):
+    n = 8 * KEPT * CHUNK
+    np.save(tmp_path / "a.npy", np.zeros(n, np.int8))
+    a, r = (np.load(tmp_path / "a.npy", mmap_mode="r") for _ in range(2))
+    before = resident()
+    assert compare(a, r, rtol=0, atol=0, threads=threads).counts["exact_matches"] == n
+    assert resident() - before < n / 2
 
 
 @pytest.mark.parametrize("array", [np.arange(4), np.arange(16)[::2].reshape(2, 4), np.float64(3)[...]])
