@@ -8,7 +8,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = "precreg/measure/core"
-FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-psabi"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+    "-Wno-psabi",
+]
 WIDE = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"]
 INSTRUCTION_SETS = {"generic": []}
 if platform.machine() in ("x86_64", "AMD64"):

@@ -22,7 +22,7 @@ INSTRUCTION_SET: str = _core.instruction_set
 
 _KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int16": 5, "uint16": 6, "int32": 7, "uint32": 8}
 _BYTE = 4
-_UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 _INTEGER = Format("integer", 53, 52, inf, negative_zero=False)
 """Between 2**52 and 2**53 floats of 53 bits are the integers: an ulp of 1, and rounding to integers."""
 
@@ -117,7 +117,7 @@ def _kind(dtype: np.dtype[Any]) -> int | None:
 
 def _view(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the dtype as which an array of ml_dtypes, which offer no buffer, is passed on."""
-    return _UNSIGNED.get(dtype.itemsize) if dtype.isbuiltin != 1 else None
+    return _UNSIGNED[dtype.itemsize] if dtype.isbuiltin != 1 else None
 
 
 def _patterns(dtype: np.dtype[Any]) -> Array:
