@@ -75,7 +75,7 @@ def _label(name: str, value: float, share: float, x: float, y: float) -> str:
     words = f"{name.partition('_')[0].upper()} {figure(value, 3)}"
     if x - BOX.left < LABEL_WIDTH:
         return text(words, x + 8, y + 16, "start")
-    return text(words, x - 4, y - 6, "end") if share > 0.95 else text(words, x - 8, y + 4, "end")
+    return text(words, x - 4, y - 6, "end") if share > 0.85 else text(words, x - 8, y + 4, "end")
 
 
 def description(histogram: Histogram, metrics: Mapping[str, float]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.report.charts import bars, cumulative, heat, histogram
 from precreg.report.charts.heat import Strip
-from precreg.types import Comparison
+from precreg.types import AxisGroups, Comparison
 
 if TYPE_CHECKING:
     from precreg.measure.heatmap import HeatMap
@@ -53,7 +54,13 @@ def _where(heat_map: HeatMap) -> str:
 
 
 def strips_of(comparison: Comparison) -> list[Strip]:
-    """Return the mean error along the axes of a comparison; none where it has no finite pair."""
-    if not comparison.heat or not comparison.shape:
-        return []
-    return [Strip(len(comparison.shape) - 1, comparison.shape[-1], comparison.heat)]
+    """Return the mean error along the axes that have more than one index; none where there is no finite pair."""
+    axes = zip(comparison.groups, comparison.shape, strict=False)
+    strips = [Strip(axis, length, _means(groups)) for axis, (groups, length) in enumerate(axes) if length > 1]
+    return strips if any(mean is not None for strip in strips for mean in strip.means) else []
+
+
+def _means(groups: AxisGroups) -> list[float | None]:
+    """Return the mean |a - r| of each group; the largest float64 where the sum is beyond it."""
+    pairs = zip(groups.absolute, groups.n, strict=True)
+    return [(sys.float_info.max if sum is None else sum / n) if n else None for sum, n in pairs]

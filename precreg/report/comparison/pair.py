@@ -10,13 +10,17 @@ from precreg.records import ComparedPair
 from precreg.report import describe
 from precreg.report.charts.figures import figures
 from precreg.report.charts.picture import about
-from precreg.report.detail import MOST_POSITIONS, count_rows, position_rows, tolerance_rows
+from precreg.report.detail import MOST_POSITIONS, count_rows, position_rows, tolerance_rows, unravelled
 from precreg.report.numbers import figure
 from precreg.types import Comparison
 
 
 class MetricRow(NamedTuple):
-    """One metric of a pair: `formula` and `source` explain it, `broken` says that a bound on it does not hold."""
+    """One metric of a pair.
+
+    `at` is where a maximum is first met, `formula` and `source` explain the metric, `broken` says that a bound on it
+    does not hold.
+    """
 
     name: str
     value: str
@@ -24,6 +28,7 @@ class MetricRow(NamedTuple):
     unit: str
     formula: str
     source: str
+    at: str
     broken: bool
 
 
@@ -63,7 +68,14 @@ def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
             value, other = comparison.metrics[name], others.get(name)
             written = "" if other is None else figure(other, 6)
             unit = "" if metric.unit == "1" else metric.unit
-            yield MetricRow(name, figure(value, 6), written, unit, metric.formula, metric.source, name in broken)
+            at = _index(comparison, name)
+            yield MetricRow(name, figure(value, 6), written, unit, metric.formula, metric.source, at, name in broken)
+
+
+def _index(comparison: Comparison, metric: str) -> str:
+    if metric not in comparison.places:
+        return ""
+    return f"[{', '.join(map(str, unravelled(comparison.places[metric], comparison.shape)))}]"
 
 
 def _positions(comparison: Comparison, kind: str) -> list[list[str]]:

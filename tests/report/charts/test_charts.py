@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from precreg.measure.compare import compare
 from precreg.measure.heatmap import HeatMap, heat_map
 from precreg.report.charts import bars, cumulative, errors, heat, histogram
-from precreg.report.charts.figures import figures
+from precreg.report.charts.figures import figures, strips_of
 from precreg.report.charts.heat import Strip
 from precreg.report.charts.scale import size
 from precreg.types import Histogram
@@ -183,3 +183,29 @@ def test_a_map_of_one_axis_is_a_strip():
     assert "[0:50] 0.001" in [one.text for one in tree.iter("title")]
     single = parsed(heat.draw_map(HeatMap((), [[1e-3]], [[0]])))
     assert "[] 0.001" in [one.text for one in single.iter("title")]
+
+
+def test_strips_are_the_groups_of_a_comparison():
+    reference = np.random.default_rng(5).standard_normal((40, 1, 6))
+    actual = reference.copy()
+    actual[20:25, :, 2] += 0.5
+    actual[:, :, 4] = np.nan
+    rows, columns = strips_of(measured(actual, reference))
+    assert (rows.axis, rows.length, columns.axis, columns.length) == (0, 40, 2, 6)
+    expected = [0.5 * 5 / 40 if column == 2 else 0.0 for column in range(6)]
+    assert columns.means == [None if column == 4 else pytest.approx(expected[column]) for column in range(6)]
+    starts = [group * 40 // 16 for group in range(17)]
+    wrong = [sum(20 <= row < 25 for row in range(*ends)) / (ends[1] - ends[0]) for ends in pairwise(starts)]
+    assert rows.means == [pytest.approx(share * 0.5 / 5) for share in wrong]
+
+
+def test_a_sum_beyond_float64_is_drawn_as_the_largest_error():
+    large = np.full((2, 3), 1.7e308)
+    (first, _) = strips_of(measured(large, -large))
+    assert first.means == [sys.float_info.max] * 2
+    assert parsed(heat.draw_strips([first])).tag == "svg"
+
+
+@pytest.mark.parametrize("array", [np.float64(1), np.ones(1), np.ones((1, 1)), np.full((2, 3), np.nan)])
+def test_without_axes_or_finite_pairs_there_is_no_strip(array):
+    assert strips_of(measured(array, array)) == []

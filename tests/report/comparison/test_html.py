@@ -84,6 +84,16 @@ def test_every_metric_has_its_formula_beside_it():
     assert all(name in written.text for name in measured)
 
 
+def test_a_maximum_says_where_it_is():
+    comparison = failed().comparison
+    first = comparison.places["max_abs_error"]
+    assert first == comparison.worst.index[0]
+    place = f"[{first // 60}, {first // 10 % 6}, {first % 10}]"
+    assert re.search(
+        rf"max_abs_error</abbr>.*<td class=.id.>{re.escape(place)}</td>", comparison_html(record_of(failed()))
+    )
+
+
 def test_metrics_of_an_analyzer_are_described_by_the_record():
     metric = Metric("sings.share", "1", "share of tones", "higher", "ours")
     comparison = replace(passed().comparison, metrics={"sings.share": 0.25}, described=(metric,))
