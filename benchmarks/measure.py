@@ -24,6 +24,8 @@ from measuring.goals import instructions, memory_goals, small_goals, speed_goals
 from measuring.limit import compile_probe, reading, with_numpy
 from measuring.peers import PEERS, Peer, assert_close, missing, ours, versions
 
+from precreg.measure.forms import form
+
 OURS, ALONE, LIMIT, NUMPY = "every metric, and digest", "every metric", "read limit", "numpy form, every metric"
 THREADS = (1, 2)
 NUMPY_FORM = {"PRECREG_FORM": "numpy"}
@@ -192,7 +194,8 @@ def memory_tasks(n: int) -> Iterator[tuple[str, Task]]:
 def main(asked: Settings) -> None:
     """Print the tables asked for."""
     clock = Clock(asked.rounds, asked.patience, asked.window)
-    print(f"{versions()}\n{machine()}; ~ marks what was never measured in a quiet moment")
+    served = form().__module__.rpartition(".")[2]
+    print(f"{versions()}\n{machine()}\ncompare() by {served}; ~ marks what was never measured in a quiet moment")
     if "a" in asked.tables:
         for dtype in DTYPES:
             table_a(asked, dtype, clock)

@@ -94,7 +94,7 @@ def test_small_arrays_and_memory(shown):
 
 def test_goals_are_printed_beside_the_figures(shown):
     goals = re.findall(
-        r"^   goal: (reached|NOT REACHED|not measured) +([\d.]+ )?(.*) \(at (?:least|most) ", shown, re.MULTILINE
+        r"^   goal: (reached|NOT REACHED|not measured) +([\de.+-]+ )?(.*) \(at (?:least|most) ", shown, re.MULTILINE
     )
     told = {what for _, _, what in goals}
     for peer in ("np.allclose", "torch.testing.assert_close", "msprobe, six metrics", "naive numpy script"):

@@ -72,4 +72,4 @@ def _at_most(goal: float, value: float | None, what: str) -> str:
 
 def _line(goal: str, value: float | None, what: str, reached: bool) -> str:
     verdict = "not measured" if value is None else "reached" if reached else "NOT REACHED"
-    return f"   goal: {verdict:12} {'' if value is None else f'{value:.2f}':>7} {what} ({goal})"
+    return f"   goal: {verdict:12} {'' if value is None else f'{value:.3g}':>7} {what} ({goal})"
