@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from precreg.arith.formats import dtype_name
 from precreg.errors import UserError
 from precreg.measure.compare import compare as measured
-from precreg.tolerance.pyramid import CLOSENESS, SHIPPED_STANDARD, no_limit
+from precreg.tolerance.pyramid import SHIPPED_STANDARD, no_limit
 from precreg.tolerance.standard import Limits
 from precreg.tolerance.standards import find_standard
 from precreg.types import Comparison
@@ -53,9 +53,9 @@ def compare(
     """
     a, r = np.asarray(actual), np.asarray(reference)
     of_standard = _measuring(a.dtype, standard)
-    chosen = (_limit(key, of_standard.bounds[key], given) for key, given in zip(CLOSENESS, (rtol, atol), strict=True))
-    rtol, atol = chosen
-    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, regions=of_standard.regions)
+    rtol = of_standard.bounds["rtol"] if rtol is None else _limit("rtol", rtol)
+    atol = of_standard.bounds["atol"] if atol is None else _limit("atol", atol)
+    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
     if not analyzers:
         return comparison
     from precreg.analyzers.measure import analyzed
@@ -63,9 +63,7 @@ def compare(
     return analyzed(comparison, a, r, analyzers, threads or 1)
 
 
-def _limit(key: str, default: float, given: float | None) -> float:
-    if given is None:
-        return default
+def _limit(key: str, given: float) -> float:
     if expected := no_limit(key, float(given)):
         raise UserError("bad-value", f"expected {expected} but got {key}={given}")
     return float(given)
