@@ -11,8 +11,15 @@ from precreg.types import Status
 
 
 def worst_first(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
-    """Sort by status, then by how far the worst number is beyond what is allowed, then by name."""
-    return sorted(pairs, key=lambda pair: (*describe.rank(pair.verdict), pair.name))
+    """Sort by status, by how far the worst number is beyond what is allowed, by how few elements match, by name.
+
+    What could not be measured comes before what was.
+    """
+    return sorted(pairs, key=lambda pair: (*describe.rank(pair.verdict), _matching(pair), pair.name))
+
+
+def _matching(pair: ComparedPair) -> float:
+    return -1.0 if pair.comparison is None else pair.comparison.metrics.get("match_ratio", -1.0)
 
 
 def exit_sentence(record: ComparisonRecord) -> str:
