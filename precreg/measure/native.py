@@ -117,7 +117,7 @@ def _kind(dtype: np.dtype[Any]) -> int | None:
 
 def _view(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the dtype as which an array of ml_dtypes, which offer no buffer, is passed on."""
-    return _UNSIGNED[dtype.itemsize] if dtype.isbuiltin != 1 else None
+    return _UNSIGNED[dtype.itemsize] if dtype.isbuiltin == 2 else None  # 0: of numpy, in a byte order that was named
 
 
 def _patterns(dtype: np.dtype[Any]) -> Array:

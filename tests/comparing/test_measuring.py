@@ -1,8 +1,10 @@
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from precreg.arith.formats import numpy_dtype
 from precreg.comparing.layers import layers
 from precreg.comparing.measuring import KEPT_POSITIONS, Terms, compared
 from precreg.comparing.pairing import Pair, paired
@@ -128,6 +130,17 @@ def test_raw_bytes_take_the_shape_of_the_other_side(write, actual, reference):
     found = one(actual, reference)
     assert found.verdict.reason is Reason.IDENTICAL
     assert found.comparison.shape == ((128,) if actual.endswith("bin") and reference.endswith("bin") else (8, 16))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16", "complex64"])
+@pytest.mark.parametrize("byte_order", ["little", "big"])
+def test_raw_bytes_of_either_byte_order(write, dtype, byte_order):
+    array = np.round(R).astype(numpy_dtype(dtype))
+    swapped = array.byteswap() if (byte_order == "big") == (sys.byteorder == "little") else array
+    write("a.bin", swapped)
+    write("r.npy", array.astype(np.complex128))
+    found = one("a.bin", "r.npy", raw=RawFormat(dtype, None, byte_order))
+    assert (found.comparison.dtype, found.verdict.reason) == (dtype, Reason.IDENTICAL)
 
 
 def test_raw_bytes_of_another_number_have_another_shape(write):

@@ -299,12 +299,13 @@ def test_many_pairs_are_shared_among_processes(tmp_path):
     assert json.loads((tmp_path / "shared.json").read_text())["pairs"] == alone["pairs"]
 
 
-def test_an_interrupted_comparison_says_how_far_it_was(tmp_path):
+@pytest.mark.parametrize("jobs", ["0", "2"])
+def test_an_interrupted_comparison_says_how_far_it_was(tmp_path, jobs):
     for number in range(64):
         (tmp_path / "out").mkdir(exist_ok=True)
         with (tmp_path / f"out/{number}.bin").open("wb") as stream:
             stream.truncate(64 << 20)  # a hole: no disk, and long enough to be interrupted in
-    command = [sys.executable, "-m", "precreg", "compare", "out", "out", "--dtype", "float32", "--jobs", "0"]
+    command = [sys.executable, "-m", "precreg", "compare", "out", "out", "--dtype", "float32", "--jobs", jobs]
     running = subprocess.Popen(command, cwd=tmp_path, env=environ(), stderr=subprocess.PIPE, text=True)
     assert running.stderr.readline() == "6 of 64 pairs\n"
     running.send_signal(signal.SIGINT)
