@@ -42,8 +42,10 @@ postgresql: .venv/.installed-dev
 	$(PYTHON) -m venv .venv
 	touch $@
 
-.venv/.installed: .venv/.python pyproject.toml constraints.txt
+# Whoever pulls a change of the measuring core has it compiled anew. Without a compiler its twin in numpy serves.
+.venv/.installed: .venv/.python pyproject.toml setup.py constraints.txt $(wildcard precreg/measure/core/*)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -c 'import precreg.measure._core' 2>/dev/null || echo "no C++ compiler: precreg measures with numpy, more slowly"
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
@@ -51,4 +53,4 @@ postgresql: .venv/.installed-dev
 	touch $@
 
 clean:
-	rm -rf .venv reports build precreg.egg-info
+	rm -rf .venv reports build dist precreg.egg-info precreg/measure/_core.*.so

@@ -1,41 +1,77 @@
-"""Builds the measuring core, if there is a compiler. Everything else about the package stands in pyproject.toml."""
+"""Builds the measuring core, if there is a compiler. Everything else about the package stands in pyproject.toml.
+
+The package works without it, more slowly: a compiler that is not there, or fails, does not fail the installation, and
+`precreg doctor` tells which form of measuring serves.
+"""
 
 import os
-import platform
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 CORE = "precreg/measure/core"
 FLAGS = [
     "-std=c++17",
     "-O3",
+    "-fno-fast-math",
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-lto",
     "-fvisibility=hidden",
+    "-g0",
+    "-Wno-unknown-warning-option",
     "-Wno-psabi",
+    "-Wno-uninitialized",  # gcc says that of its own header for AVX-512
+    "-Wno-maybe-uninitialized",
 ]
-WIDE = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"]
-INSTRUCTION_SETS = {"generic": []}
-if platform.machine() in ("x86_64", "AMD64"):
-    INSTRUCTION_SETS |= {"avx2": ["-mavx2"], "avx512": WIDE}
+STRIPPED = ["-fno-lto", "-Wl,-s"] if sys.platform == "linux" else ["-fno-lto"]
+WIDE = {
+    "avx2": ["-mavx2"],
+    "avx512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"],
+}
+"""Instruction sets beyond `generic`, which every processor of a platform has, and the flags that ask for them."""
+
+IS_X86 = sysconfig.get_platform().endswith(("x86_64", "amd64"))
+HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class BuildCore(build_ext):
     """Compiles the kernel once for each instruction set; the module chooses among them when it is loaded."""
 
-    def build_extension(self, extension):
-        """Compile and link; a failure leaves the package without its core, and with the numpy form."""
-        macros = [("PRECREG_X86", "1")] if len(INSTRUCTION_SETS) > 1 else []
-        kernels = [self.compile(f"{CORE}/kernel.cpp", name, flags, macros) for name, flags in INSTRUCTION_SETS.items()]
-        module = self.compile(f"{CORE}/module.cpp", "module", [], macros)
-        target = self.get_ext_fullpath(extension.name)
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        self.compiler.link_shared_object([*module, *sum(kernels, [])], target, target_lang="c++")
+    def build_extension(self, extension: Extension) -> None:
+        """Compile and link; setuptools makes an error a warning, because the extension is optional."""
+        target = Path(self.get_ext_fullpath(extension.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # that of an earlier build would be packed if this one fails
+        try:
+            objects = self.compile_known()
+        except CompileError as problem:
+            raise CompileError("no C++ compiler that can build it; precreg will measure with numpy alone") from problem
+        self.compiler.link_shared_object(objects, str(target), extra_postargs=STRIPPED, target_lang="c++")
 
-    def compile(self, source, name, flags, macros):
+    def compile_known(self) -> list[str]:
+        """Return the object files for every instruction set, or for `generic` where the compiler refuses the others."""
+        if IS_X86:
+            with suppress(CompileError):
+                return self.compile_all({"generic": [], **WIDE})
+        return self.compile_all({"generic": []})
+
+    def compile_all(self, instruction_sets: dict[str, list[str]]) -> list[str]:
+        """Return the object files of the module and of the kernel for each instruction set."""
+        macros = [("PRECREG_X86", "1")] if "avx2" in instruction_sets else []
+        units = [(f"{CORE}/kernel.cpp", name, flags, macros) for name, flags in instruction_sets.items()]
+        units.append((f"{CORE}/module.cpp", "module", [], macros))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return [built for unit in pool.map(lambda unit: self.compile(*unit), units) for built in unit]
+
+    def compile(self, source: str, name: str, flags: list[str], macros: list[tuple[str, str]]) -> list[str]:
         """Return the object files of one source for one instruction set."""
         return self.compiler.compile(
             [source],
@@ -45,9 +81,16 @@ class BuildCore(build_ext):
             include_dirs=self.compiler.include_dirs,
         )
 
+    def copy_extensions_to_source(self) -> None:
+        """Put the core beside its sources. One that is in use is not written over, nor does it outlive a failure."""
+        for earlier in Path(CORE).parent.glob("_core.*.so"):
+            earlier.unlink()
+        super().copy_extensions_to_source()
 
+
+core = Extension("precreg.measure._core", [f"{CORE}/kernel.cpp"], py_limited_api=True, optional=True)
 setup(
-    ext_modules=[Extension("precreg.measure._core", [f"{CORE}/kernel.cpp"], py_limited_api=True, optional=True)],
+    ext_modules=[core] if HAS_LIMITED_API else [],
     cmdclass={"build_ext": BuildCore},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {},
 )
