@@ -48,9 +48,9 @@ def _of_errors(comparison: Comparison) -> list[Figure]:
 
 
 def _where(heat_map: HeatMap) -> str:
-    over = "over all leading axes, " if len(heat_map.shape) > 2 else ""
+    over = " over all leading axes" if len(heat_map.shape) > 2 else ""
     crossed = "; a cross: NaN or infinity on one side" if any(map(any, heat_map.mismatched)) else ""
-    return f"mean |actual − reference| {over}colours on a log scale{crossed}"
+    return f"mean |actual − reference|{over}, colours on a log scale{crossed}"
 
 
 def strips_of(comparison: Comparison) -> list[Strip]:
