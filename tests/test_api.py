@@ -61,6 +61,18 @@ def test_worst_limits_what_is_named():
     assert found.worst.index == [8, 7]
 
 
+def test_threads_change_nothing_and_positions_of_large_arrays_are_theirs():
+    reference = np.arange(3 * 2**18 + 5, dtype=np.float64)
+    actual = reference.copy()
+    places = [2**18 + 1, 3 * 2**18 + 4, 7]
+    actual[places] += [3, 2, 1]
+    one, two, left_to_us = (precreg.compare(actual, reference, threads=threads) for threads in (1, 2, None))
+    assert one == two == left_to_us
+    assert one.worst.index == places
+    assert one.worst.reference == reference[places].tolist()
+    assert one.worst.actual == actual[places].tolist()
+
+
 def test_lists_are_taken_as_numpy_takes_them():
     assert precreg.compare([[1, 2]], [[1, 4]]).metrics["max_abs_error"] == 2
 

@@ -65,7 +65,7 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
 def _named(index: list[int], start: int, actual: Array, reference: Array) -> Named:
     if not index:
         return Named([], [], [])
-    return named(np.array(index) - start, start, actual, reference)
+    return named(np.array(index), start, actual, reference)
 
 
 @cache
