@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
     "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",
+    "doctor": "Say what works here: the measuring core, versions, project, git and history.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }
 

@@ -18,18 +18,24 @@ FORMS: dict[str, Form] = {"numpy": numpy_form.tally, "plain": plain.tally}
 try:
     from precreg.measure import native
 except ImportError:
-    FASTEST = "numpy"
+    FASTEST, _UNMET = "numpy", None
 else:
     FORMS["native"] = native.tally
     FASTEST = "native"
+    _ASKED = os.environ.get("PRECREG_ISA")
+    _UNMET = _ASKED if _ASKED not in (None, "", native.INSTRUCTION_SET) else None
 
 
 def form() -> Form:
     """Return the form that serves: the one that PRECREG_FORM names, else the fastest.
 
-    Raises UserError (bad-value) for a name that is none, or that of a form which was not built.
+    Raises UserError (bad-value) for a name that is none, or that of a form which was not built; and where the core
+    serves, for a PRECREG_ISA that names none of its instruction sets, or one that the processor lacks.
     """
     name = os.environ.get("PRECREG_FORM") or FASTEST
     if name not in FORMS:
         raise UserError("bad-value", f"expected one of {', '.join(FORMS)} but got PRECREG_FORM={name}")
+    if _UNMET and name == "native":
+        expected = "an instruction set of this processor (generic; avx2, avx512 on some)"
+        raise UserError("bad-value", f"expected {expected} but got PRECREG_ISA={_UNMET}")
     return FORMS[name]

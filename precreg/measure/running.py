@@ -141,7 +141,8 @@ def scalars(values: Array) -> list[Scalar]:
         return [int(value) for value in values.tolist()]
     if values.dtype.kind == "c" or values.dtype.itemsize > 8:
         return [str(value) for value in values]
-    numbers: list[float] = values.astype(np.float64).tolist()
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        numbers: list[float] = values.astype(np.float64).tolist()
     return [number if isfinite(number) else repr(number) for number in numbers]
 
 
