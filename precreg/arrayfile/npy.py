@@ -6,6 +6,7 @@ the end of its name, y.bfloat16.npy, and so does such an array in a .npz file: y
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from io import BytesIO
 from math import prod
@@ -15,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from precreg.arrayfile.stored import Array, Stored, can_be_held, is_of_ml_dtypes, native, open_file
+from precreg.arrayfile.stored import SMALL_BYTES, Array, Stored, can_be_held, is_of_ml_dtypes, native, open_file
 from precreg.errors import UserError
 
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4}
@@ -54,10 +55,13 @@ def find_array(path: Path, shown: str) -> Stored:
     cut short, or goes on after the array.
     """
     with open_file(path, shown) as stream:
-        header = read_header(stream, shown)
-        start = stream.tell()
-    check_size(header, path.stat().st_size - start, shown)
-    return Stored(path, shown, header.dtype, header.shape, header.order, start)
+        size = os.fstat(stream.fileno()).st_size
+        content = stream.read() if size <= SMALL_BYTES else None
+        beginning = stream if content is None else BytesIO(content)
+        header = read_header(beginning, shown)
+        start = beginning.tell()
+    check_size(header, size - start, shown)
+    return Stored(path, shown, header.dtype, header.shape, header.order, start, content)
 
 
 def bad(shown: str, expectation: str) -> UserError:

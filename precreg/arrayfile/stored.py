@@ -19,7 +19,10 @@ SMALL_BYTES = 1 << 18
 
 
 class Stored(NamedTuple):
-    """A plain array in a file, from byte `start` on. `shown` is how messages name it."""
+    """A plain array in a file, from byte `start` on. `shown` is how messages name it.
+
+    `content` is all of a small file, where it was read for its header's sake.
+    """
 
     path: Path
     shown: str
@@ -27,6 +30,7 @@ class Stored(NamedTuple):
     shape: tuple[int, ...]
     order: Literal["C", "F"]
     start: int
+    content: bytes | None = None
 
     def load(self) -> Array:
         """Return the array, read-only, in the byte order of the file; a large one is mapped: no element is read yet.
@@ -35,9 +39,10 @@ class Stored(NamedTuple):
         """
         size = prod(self.shape) * self.dtype.itemsize
         try:
-            if size > SMALL_BYTES:
+            if size > SMALL_BYTES and self.content is None:
                 return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
-            return np.frombuffer(self._read(size), self.dtype).reshape(self.shape, order=self.order)
+            content = self._read(size) if self.content is None else self.content[self.start :]
+            return np.frombuffer(content, self.dtype).reshape(self.shape, order=self.order)
         except (OSError, ValueError) as error:
             raise UserError("bad-array-file", f"expected a readable file but got: {error}", file=self.shown) from error
 
