@@ -4,7 +4,7 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors import SafetensorError, safe_open
@@ -40,6 +40,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tensors")
 
 
+@settings(deadline=None)  # files on a machine that is busy
 @given(arrays=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), ARRAYS))
 def test_what_the_safetensors_package_writes_is_read_as_it_reads_it(folder, arrays):
     arrays.pop("__metadata__", None)
@@ -146,6 +147,7 @@ def test_missing_files_and_folders_are_named(tmp_path):
         assert caught.value.slug == "missing-file"
 
 
+@settings(deadline=None)  # files on a machine that is busy
 @given(data=st.data())
 def test_damaged_files_give_arrays_or_a_refusal(folder, data):
     content = bytearray(save({"x": np.arange(40), "y": np.ones((2, 3), np.float32)}))
