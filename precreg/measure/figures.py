@@ -128,7 +128,7 @@ def _in_ulps(tally: Tally) -> Figures:
 def _signs(tally: Tally) -> Figures:
     above, below = tally.counts.above, tally.counts.below
     unequal = above + below
-    found = {"error_balance": abs(above - below) / tally.counts.finite, "one_sidedness": 0.0}
+    found = {"error_balance": abs(above - below) / tally.counts.n, "one_sidedness": 0.0}
     if unequal:
         found["diff4"] = below / unequal
     if unequal >= FEWEST_UNEQUAL:
