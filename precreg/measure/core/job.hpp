@@ -1,7 +1,6 @@
 // What the measuring core is told, and what it adds up. precreg/measure/tally.py says what each figure means.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -66,43 +65,16 @@ struct Exact {
     double part[CAPACITY];
     int size = 0;
 
-    void add(double term) {
-        if (size == CAPACITY) pack();
-        int kept = 0;
-        for (int i = 0; i < size; i++) {
-            const double sum = term + part[i], rounded = sum - term;
-            const double rest = (term - (sum - rounded)) + (part[i] - rounded);
-            if (rest != 0.0) part[kept++] = rest;
-            term = sum;
-        }
-        if (term != 0.0) part[kept++] = term;
-        size = kept;
-    }
+    void add(double term);
 
   private:
-    void pack() {
-        double largest = part[size - 1];
-        int bottom = size;
-        for (int i = size - 2; i >= 0; i--) { // downward: as much as there is room for goes into the larger one
-            const double sum = largest + part[i], rest = part[i] - (sum - largest);
-            if (rest != 0.0) part[--bottom] = sum, largest = rest; else largest = sum;
-        }
-        part[--bottom] = largest;
-        int top = 0;
-        for (int i = bottom + 1; i < size; i++) { // upward
-            const double sum = part[i] + largest, rest = largest - (sum - part[i]);
-            if (rest != 0.0) part[top++] = rest;
-            largest = sum;
-        }
-        part[top] = largest;
-        size = top + 1;
-    }
+    void pack();
 };
 
 struct Worst {
     double error;
     int64_t index; // within the call
-    bool operator<(const Worst& other) const { // the better one is less: a heap has the first to go on top
+    bool operator<(const Worst& other) const { // the worse error is less, and comes first
         return error > other.error || (error == other.error && index < other.index);
     }
 };
@@ -125,32 +97,19 @@ struct State {
     std::vector<int64_t> non_finite;
     GroupSums* groups = nullptr;
 
-    void add(int which, double term) {
-        if (term - term != 0.0) infinite[which] = true;
-        else if (term > 0x1p960 || term < -0x1p960) scaled[which][1].add(term * 0x1p-600); // adding it might overflow
-        else sum[which].add(term);
-    }
-
-    int64_t without_ratio = 0; // finite pairs with |r| <= 1e-12, which the table of ratios leaves out
+    void add(int which, double term);
+    int64_t without_ratio = 0;   // finite pairs with |r| <= 1e-12, which the table of ratios leaves out
     double least_of_worst = 0.0; // an error must be larger to be named
 
-    // Name an error if it is among the worst so far. Errors come by rising index, so that of equal ones the first stays.
-    void name_worst(Worst next, int64_t most) {
-        if (most <= 0) { least_of_worst = __builtin_inf(); return; }
-        if ((int64_t)worst.size() == most) {
-            std::pop_heap(worst.begin(), worst.end());
-            worst.pop_back();
-        }
-        worst.push_back(next);
-        std::push_heap(worst.begin(), worst.end());
-        if ((int64_t)worst.size() == most) least_of_worst = worst.front().error;
-    }
-    void name_non_finite(int64_t index, int64_t most) {
-        if ((int64_t)non_finite.size() < most) non_finite.push_back(index);
-    }
+    // Name an error that is larger than `least_of_worst`. Errors come by rising index, so that of equal ones the first
+    // stays. Now and then all but the worst are thrown away, which costs less than keeping them in order.
+    void name_worst(Worst next, int64_t most);
+    void keep_worst(int64_t most);
+    void name_non_finite(int64_t index, int64_t most);
 };
 
-// The same source, compiled for several instruction sets: same results, bit for bit.
+// The same source, compiled for several instruction sets: same results, bit for bit. All else is compiled once: what is
+// inline in a header might otherwise be taken, by the linker, from instructions that the processor does not have.
 void measure_generic(const Job&, State&);
 void measure_avx2(const Job&, State&);
 void measure_avx512(const Job&, State&);

@@ -7,6 +7,7 @@
 
 #include "job.hpp"
 #include "lanes.hpp"
+#include "places.hpp"
 #include "reader.hpp"
 #include "totals.hpp"
 
@@ -25,13 +26,16 @@ namespace {
 constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12;
 constexpr int KEY_SHIFT = 45;
 
-constexpr int KEY_BITS = 21;
-constexpr uint64_t KEY_MASK = (1 << KEY_BITS) - 1;
+// The keys of a run, under which its errors, ratios and ULPs are counted by size.
+struct Keys {
+    alignas(64) uint32_t of[FIGURES][RUN];
 
-INLINE ULongs key_of(Doubles value) { return ((ULongs)value - 1) >> KEY_SHIFT; }
-INLINE ULongs keys_of(Doubles error, Doubles ratio, Doubles ulps) {
-    return key_of(error) | key_of(ratio) << KEY_BITS | key_of(ulps) << 2 * KEY_BITS;
-}
+    INLINE void set(int at, Doubles error, Doubles ratio, Doubles ulps) {
+        store(of[ERRORS] + at, narrow(((ULongs)error - 1) >> KEY_SHIFT));
+        store(of[RATIOS] + at, narrow(((ULongs)ratio - 1) >> KEY_SHIFT));
+        store(of[ULP_ERRORS] + at, narrow(((ULongs)ulps - 1) >> KEY_SHIFT));
+    }
+};
 
 struct Counters {
     uint32_t *errors[2], *ratios[2], *ulps[2];
@@ -43,12 +47,14 @@ class Kernel {
         : job(job), state(state), totals(state, job.format, wide), spacing(std::ldexp(1.0, 1 - job.format.precision)),
           to_ulps(std::ldexp(1.0, job.format.precision - 2)), to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
+        smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
         const double ratio = of.threshold_rtol > 0 ? std::min(of.threshold_rtol, 1e-4) : 1e-4;
         alarming = ratio * (1 - 0x1p-40); // whether |d| > rtol |r| is asked without dividing
         for (double& counts : run.counts) counts = 1.0;
-        for (uint64_t& key : nothing) key = (uint64_t)UNUSED_KEY * (1 + (1ULL << KEY_BITS) + (1ULL << 2 * KEY_BITS));
+        for (auto& keys : nothing.of)
+            for (uint32_t& key : keys) key = UNUSED_KEY;
         for (int i = 0; i < 2; i++) {
             counters.errors[i] = state.table[ERRORS].counts[i];
             counters.ratios[i] = state.table[RATIOS].counts[i];
@@ -74,22 +80,21 @@ class Kernel {
     State& state;
     Totals totals;
     const double spacing, to_ulps, to_grid;
-    double small, tiny, alarming;
+    double small, tiny, smallest_diff3, alarming;
     Counters counters;
     int off_grid = 0, patience = 1; // how many runs not to try on the grid, and how many it was the last time
-    bool diff3_may_grow = true;
-    alignas(64) uint64_t key_buffer[2][RUN], nothing[RUN];
-    uint64_t* pending = nothing; // keys of a run whose sizes are not counted yet
+    Keys buffers[2], nothing, spare;
+    Keys* pending = &nothing; // of a run whose sizes are not counted yet
     Run run;
 
     template <class A, class R> void whole_run(const A* a, const R* r, int64_t first) {
         if (job.format.same && sizeof(A) == sizeof(R) && memcmp(a, r, RUN * sizeof(A)) == 0 && identical(r)) return;
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
-            state.groups->add(run.d, run.ulps, RUN, first);
+            add_to_groups(*state.groups, run, RUN, first);
             return look_closer(a, r, RUN, first);
         }
-        if (terms<A, R>(a, r)) return measured(a, r, RUN, first);
+        if (terms(a, r, buffers[0])) return measured(a, r, RUN, first);
         patched(a, r, RUN, first);
     }
 
@@ -99,14 +104,15 @@ class Kernel {
         memcpy(filled_a, a, size * sizeof(A));
         memcpy(filled_r, r, size * sizeof(R));
         for (int i = size; i < RUN; i++) run.counts[i] = 0.0;
-        if (terms<A, R>(filled_a, filled_r)) measured(filled_a, filled_r, size, first);
+        count_pending();
+        if (terms(filled_a, filled_r, buffers[0])) measured(filled_a, filled_r, size, first);
         else patched(filled_a, filled_r, size, first);
         for (double& counts : run.counts) counts = 1.0;
     }
 
     // The terms of one pair in each lane, and what a run keeps of them.
     struct Term {
-        Doubles d, y, e, size, power, u, q, f;
+        Doubles d, y, e, size, power, u, q, f, product;
     };
     struct Marks {
         Lanes<Doubles> error = {}, ratio = {}, floored = {}, ulp = {}, reference = {}, product = {}, least = lanes_of(DBL_MAX);
@@ -137,9 +143,10 @@ class Kernel {
         marks.ratio.part[p] = larger(t.q, marks.ratio.part[p]);
         marks.floored.part[p] = larger(t.f, marks.floored.part[p]);
         marks.ulp.part[p] = larger(t.u, marks.ulp.part[p]);
-        marks.product.part[p] = larger(t.e * t.size, marks.product.part[p]);
+        t.product = t.e * t.size;
+        marks.product.part[p] = larger(t.product, marks.product.part[p]);
         marks.reference.part[p] = larger(t.size, marks.reference.part[p]);
-        marks.least.part[p] = smaller(smaller(t.size, size_of(x)), marks.least.part[p]);
+        marks.least.part[p] = smaller(t.size, marks.least.part[p]);
         return t;
     }
 
@@ -151,10 +158,10 @@ class Kernel {
     }
 
     // Take the terms of 128 pairs. Returns false if a pair is not finite; the terms are then of no use.
-    template <class A, class R> bool terms(const A* a, const R* r) {
-        return job.format.same ? terms<A, R, false>(a, r) : terms<A, R, true>(a, r);
+    template <class A, class R> bool terms(const A* a, const R* r, Keys& into) {
+        return job.format.same ? terms<A, R, false>(a, r, into) : terms<A, R, true>(a, r, into);
     }
-    template <class A, class R, bool ROUND> __attribute__((noinline)) bool terms(const A* a, const R* r) {
+    template <class A, class R, bool ROUND> __attribute__((noinline)) bool terms(const A* a, const R* r, Keys& into) {
         Marks marks;
         Longs odd = {};
         for (int i = 0; i < RUN; i += LANES)
@@ -167,7 +174,7 @@ class Kernel {
                 store(run.ratio + at, t.q);
                 store(run.floored + at, t.f);
                 store(run.ulps + at, t.u);
-                store(run.keys + at, keys_of(t.e, t.q, t.u));
+                into.set(at, t.e, t.q, t.u);
             }
         keep(marks);
         return !any(odd);
@@ -180,8 +187,12 @@ class Kernel {
         constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
         const bool same = job.format.same;
         if (!WIDE && off_grid == 0) {
-            if (same ? swiftly<A, R, false, true>(a, r) : swiftly<A, R, true, true>(a, r)) return patience = 1;
-            off_grid = patience = std::min(2 * patience, 64);
+            if (same ? swiftly<A, R, false, true>(a, r) : swiftly<A, R, true, true>(a, r)) {
+                patience = 1;
+                return true;
+            }
+            patience = std::min(2 * patience, 64);
+            off_grid = patience;
         }
         off_grid -= off_grid > 0;
         return same ? swiftly<A, R, false, false>(a, r) : swiftly<A, R, true, false>(a, r);
@@ -191,30 +202,26 @@ class Kernel {
         constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
         Marks marks;
         typename Totals::Adder<ON_GRID, WIDE> adder(totals);
-        Longs larger_diff3 = {};
-        const Doubles most_diff3 = all(state.maximum[MAX_DIFF3] * (1 - 0x1p-40));
-        const uint64_t* const before = pending;
+        const Keys& before = *pending;
         const Counters to = counters;
-        uint64_t* const next = pending == key_buffer[0] ? key_buffer[1] : key_buffer[0];
+        Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
         for (int i = 0; i < RUN; i += LANES) {
             for (int p = 0; p < PARTS; p++) {
                 const int at = i + p * WIDTH;
                 const Term t = term<ROUND>(widen(a + at), widen(r + at), p, marks);
-                larger_diff3 |= (Longs)(t.e > most_diff3 * (t.size + all(DIFF3_FLOOR)));
-                store(next + at, keys_of(t.e, t.q, t.u));
+                next.set(at, t.e, t.q, t.u);
                 store(run.d + at, t.d);
                 store(run.ulps + at, t.u);
                 adder.add(p, t.d, t.e, t.y, t.size, t.power, t.u, t.q, t.f);
             }
-            count_sizes(before + i, to);
+            count_sizes(before, i, to);
         }
-        pending = nothing;
+        pending = &nothing;
         keep(marks);
         if (adder.spoiled() || !totals.fits(run) || any_above(run.peak[PEAK_MAGNITUDE], job.format.largest_reference)) return false;
         if (ON_GRID && !totals.on_grid(run)) return false;
         adder.commit(totals);
-        pending = next;
-        diff3_may_grow = any(larger_diff3);
+        pending = &next;
         return true;
     }
 
@@ -230,44 +237,46 @@ class Kernel {
     template <class A, class R> void measured(const A* a, const R* r, int size, int64_t first) {
         const int filled = RUN - size;
         count_pairs(size, filled);
-        count_pending();
-        pending = key_buffer[0];
-        memcpy(key_buffer[0], run.keys, sizeof run.keys);
-        diff3_may_grow = true;
-        state.groups->add(run.d, run.ulps, std::min<int64_t>(RUN, job.start + job.n - first), first);
+        pending = &buffers[0];
+        add_to_groups(*state.groups, run, (int)std::min<int64_t>(RUN, job.start + job.n - first), first);
         look_closer(a, r, size, first);
         totals.add(run);
         for (Figure figure : {ERRORS, ULP_ERRORS, RATIOS}) state.table[figure].counts[0][ZERO_KEY] -= (uint32_t)filled;
     }
 
     void count_pending() {
-        for (int i = 0; i < RUN; i += LANES) count_sizes(pending + i, counters);
-        pending = nothing;
+        for (int i = 0; i < RUN; i += LANES) count_sizes(*pending, i, counters);
+        pending = &nothing;
     }
 
     // What is rare: maxima and the worst errors, zeros, subnormals, small values, violations.
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
-        if (any_below(run.least, tiny)) look_at_tiny(a, r, size);
+        // An |a| below half of |r| has a ratio above a half.
+        if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
         if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
         if (any_above(run.peak[PEAK_RELATIVE], alarming)) look_at_large(a, r);
-        if (diff3_may_grow) diff3(a, r);
-        bool record = any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst);
+        // diff3's term is at most |d| / |r| where |r| is not small.
+        if (any_above(run.peak[PEAK_RELATIVE], state.maximum[MAX_DIFF3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
+        if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) name_worst(first);
+        bool record = false;
         for (int m = 0; m < PLACES; m++) record |= any_above(run.peak[m], state.maximum[m]);
         record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[MAX_MAGNITUDE]);
         if (__builtin_expect(record, 0)) {
-            terms(a, r);
+            terms(a, r, spare);
             maxima(first);
         }
     }
 
     // Count eight errors, ratios and ULPs by size. Neighbours go into different tables: equal ones need not wait.
-    INLINE static void count_sizes(const uint64_t* keys, const Counters& to) {
-        for (int i = 0; i < LANES; i++) {
-            const uint64_t key = keys[i];
-            to.errors[i & 1][key & KEY_MASK]++;
-            to.ratios[i & 1][key >> KEY_BITS & KEY_MASK]++;
-            to.ulps[i & 1][key >> 2 * KEY_BITS]++;
-            asm volatile("" ::: "memory"); // else compilers keep counters in registers, for want of which they lose them
+    INLINE static void count_sizes(const Keys& keys, int from, const Counters& to) {
+        for (int i = from; i < from + LANES; i += 2) {
+            to.errors[0][keys.of[ERRORS][i]]++;
+            to.ratios[0][keys.of[RATIOS][i]]++;
+            to.ulps[0][keys.of[ULP_ERRORS][i]]++;
+            to.errors[1][keys.of[ERRORS][i + 1]]++;
+            to.ratios[1][keys.of[RATIOS][i + 1]]++;
+            to.ulps[1][keys.of[ULP_ERRORS][i + 1]]++;
+            asm volatile("" ::: "memory"); // else compilers keep counters in registers, of which there are not enough
         }
     }
 
@@ -292,13 +301,17 @@ class Kernel {
             state.place[m] = first + at;
         }
         state.maximum[MAX_MAGNITUDE] = std::max(state.maximum[MAX_MAGNITUDE], highest(run.peak[PEAK_MAGNITUDE]));
-        for (int i = 0; i < RUN; i++) {
-            const double e = std::fabs(run.d[i]);
-            if (e > state.least_of_worst) state.name_worst({e, first + i}, job.worst);
+    }
+
+    __attribute__((noinline)) void name_worst(int64_t first) {
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles e = size_of(load<Doubles>(run.d + i));
+            if (!any((Longs)(e > all(state.least_of_worst)))) continue;
+            for (int j = 0; j < WIDTH; j++)
+                if (e[j] > state.least_of_worst) state.name_worst({e[j], first + i + j}, job.worst);
         }
     }
 
-    // Divisions are only made where the maximum may grow: |d| / (|r| + floor) > m needs |d| > m * (|r| + floor), nearly.
     template <class A, class R> __attribute__((noinline)) void diff3(const A* a, const R* r) {
         Doubles peak = {};
         for (int i = 0; i < RUN; i += WIDTH) {
@@ -324,7 +337,8 @@ class Kernel {
             flushed.part[0] -= (Longs)(held < normal) & (Longs)(held > none) & actual_zero;
             signs.part[0] -= is_zero & actual_zero & (((Longs)x ^ (Longs)y) >> 63);
             uncounted.part[0] -= left_out;
-            store(pending + i, load<ULongs>(pending + i) | (ULongs)(left_out & (int64_t)ZERO_KEY << KEY_BITS));
+            uint32_t* const keys = pending->of[RATIOS] + i;
+            store(keys, load<Ints>(keys) | narrow((ULongs)left_out & ZERO_KEY));
         }
         const int64_t filled = RUN - size;
         state.count[ZERO_REFERENCES] += sum_of(zero) - filled;
@@ -423,7 +437,7 @@ class Kernel {
             filled_a[i] = 0, filled_r[i] = 0, run.counts[i] = 0.0;
             dropped++;
         }
-        terms(filled_a, filled_r);
+        terms(filled_a, filled_r, buffers[0]);
         measured(filled_a, filled_r, size - dropped, first);
         for (double& counts : run.counts) counts = 1.0;
         state.count[N] += dropped;

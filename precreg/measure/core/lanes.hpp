@@ -82,6 +82,7 @@ INLINE Doubles widen(const float* from) { return __builtin_convertvector(load<Fl
 #endif
 INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
 template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
+INLINE Ints narrow(ULongs values) { return __builtin_convertvector(values, Ints); }
 
 // Tell whether any bit is set.
 INLINE bool any(Longs bits) {

@@ -8,6 +8,7 @@
 
 #include "job.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -91,6 +92,7 @@ void run(const Job& job, State& state, Sketch* sketches) {
     take(tables.table[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
     take(tables.table[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
     take(tables.table[ULP_ERRORS], finite, state.maximum[MAX_ULPS], sketches[ULP_ERRORS]);
+    state.keep_worst(job.worst);
     std::sort(state.worst.begin(), state.worst.end());
 }
 

@@ -26,9 +26,8 @@ enum Peak { PEAK_ABSOLUTE, PEAK_RELATIVE, PEAK_FLOORED, PEAK_ULPS, PEAK_MAGNITUD
 struct Run {
     alignas(64) double counts[RUN]; // 1, or 0 for a pair of zeros that fills a gap
     alignas(64) double d[RUN], r[RUN], ratio[RUN], floored[RUN], ulps[RUN];
-    alignas(64) uint64_t keys[RUN]; // of |d|, ratio and U, 21 bits each
     Lanes<Doubles> peak[PEAKS];
-    Lanes<Doubles> least;        // the smallest |a| or |r|
+    Lanes<Doubles> least;        // the smallest |r|
     int64_t matching, equal, above;
 };
 
@@ -189,6 +188,12 @@ class Totals {
         runs++;
     }
 
+    static Longs above(const Lanes<Doubles>& lanes, double bound) {
+        Longs result = {};
+        for (int p = 0; p < PARTS; p++) result |= (Longs)(lanes.part[p] > all(bound));
+        return result;
+    }
+
     // Tell whether no term of a run is larger than the accumulators have room for.
     bool fits(const Run& run) const {
         Longs above = {};
@@ -202,7 +207,8 @@ class Totals {
     // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
     // a multiple of the ulp of the smallest number.
     bool on_grid(const Run& run) const {
-        const double least = lowest(run.least);
+        if (any(above(run.peak[PEAK_RELATIVE], 0.5))) return false;
+        const double least = lowest(run.least) * 0.5; // no |a| is smaller
         int64_t bits;
         memcpy(&bits, &least, sizeof bits);
         if (bits < (int64_t)40 << 52) return false;

@@ -1,0 +1,74 @@
+#include "groups.hpp"
+
+#include <algorithm>
+
+namespace precreg {
+
+constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 2048;
+
+Axis::Axis(int64_t length, int64_t stride)
+    : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), n((size_t)groups) {
+    for (auto& of : sum) of.assign((size_t)groups, 0.0);
+}
+
+int64_t Axis::group_of(int64_t position) const { return ((position / stride % length + 1) * groups - 1) / length; }
+
+int64_t Axis::begin_of(int64_t group) const { return group * length / groups * stride; }
+
+int64_t Axis::end_of_stretch(int64_t position) const {
+    return position / (length * stride) * (length * stride) + begin_of(group_of(position) + 1);
+}
+
+int64_t Axis::positions_in(int64_t group, int64_t end) const {
+    const int64_t cycle = length * stride, begin = begin_of(group), size = begin_of(group + 1) - begin;
+    return end / cycle * size + std::clamp<int64_t>(end % cycle - begin, 0, size);
+}
+
+GroupSums::GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_t stop) {
+    int64_t stride = 1, tile = 1;
+    for (int i = dimensions - 1; i >= 0; i--) {
+        axes.insert(axes.begin(), Axis(shape[i], stride));
+        stride *= shape[i];
+        if (stride <= MOST_IN_TILE) tile = stride, leading = (size_t)i;
+        else if (tile == 1 && i == dimensions - 1) leading = (size_t)dimensions;
+    }
+    if (dimensions == 0 || axes.back().length > MOST_IN_TILE) leading = axes.size();
+    const int64_t wanted = std::min(stop - start, LEAST_IN_TILE); // few tiles for few pairs
+    if (leading < axes.size()) width = tile * std::max<int64_t>((wanted + tile - 1) / tile, 1);
+    in_stretches = leading > 0;
+    places.assign((size_t)(GROUP_SUMS * width), 0.0);
+    for (int s = 0; s < GROUP_SUMS; s++) place[s] = places.data() + s * width;
+    for (Axis& axis : axes)
+        for (int64_t g = 0; g < axis.groups; g++) axis.n[(size_t)g] = axis.positions_in(g, stop) - axis.positions_in(g, start);
+}
+
+void GroupSums::open_stretch(int64_t position) {
+    close_stretch();
+    stretch_begin = position;
+    stretch_end = INT64_MAX;
+    for (size_t a = 0; a < leading; a++) stretch_end = std::min(stretch_end, axes[a].end_of_stretch(position));
+}
+
+void GroupSums::close_stretch() {
+    for (size_t a = 0; a < leading && stretch_end > 0; a++) {
+        const size_t group = (size_t)axes[a].group_of(stretch_begin);
+        for (int s = 0; s < GROUP_SUMS; s++) axes[a].sum[s][group] += stretch[s];
+    }
+    for (double& of : stretch) of = 0.0;
+}
+
+void GroupSums::leave_out(int64_t position) {
+    for (Axis& axis : axes) axis.n[(size_t)axis.group_of(position)]--;
+}
+
+std::vector<Axis>& GroupSums::finish() {
+    close_stretch();
+    for (size_t a = leading; a < axes.size(); a++)
+        for (int64_t at = 0; at < width; at++) {
+            const size_t group = (size_t)axes[a].group_of(at);
+            for (int s = 0; s < GROUP_SUMS; s++) axes[a].sum[s][group] += place[s][at];
+        }
+    return axes;
+}
+
+} // namespace precreg
