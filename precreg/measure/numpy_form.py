@@ -147,7 +147,7 @@ class _Measuring(NamedTuple):
     def _relative(self, block: _Block, ratios: Array, largest: float) -> None:
         """Sum and count |d| / |r|, of which `largest` is the largest."""
         running, magnitude = self.running, block.pairs.magnitude
-        smallest = block.smallest_error / block.largest_magnitude * 0.5 if block.largest_magnitude else inf
+        smallest = _least(block, ratios, 0.0)
         running.sum_up("relative", ratios, largest, unit_of(smallest))
         if largest > 1e-4:
             for name, bound in (("thousandths", 1e-3), ("ten_thousandths", 1e-4)):
@@ -179,8 +179,7 @@ class _Measuring(NamedTuple):
         running, pairs = self.running, block.pairs
         ratios = self._quotient(block, MERE_FLOOR)
         most = running.note("floored", ratios, block.place)
-        smallest = block.smallest_error / (block.largest_magnitude + MERE_FLOOR) * 0.5
-        running.sum_up("floored", ratios, most, unit_of(smallest))
+        running.sum_up("floored", ratios, most, unit_of(_least(block, ratios, MERE_FLOOR)))
         if block.zeros or largest > running.maxima["diff3"]:
             ratios = self._quotient(block, DIFF3_FLOOR)
             if self.regions.diff3_bound > (0.0 if block.zeros else block.smallest_magnitude):
@@ -270,8 +269,8 @@ class _Measuring(NamedTuple):
             smallest, unit = block.smallest_error, block.unit
         else:
             ulps, most = self._spaced(block)
-            smallest = block.smallest_error / most
-            unit = unit_of(smallest / 2) if pairs.wide is not None else block.unit / most
+            smallest = block.smallest_error / most if pairs.wide is None else _smallest(ulps)
+            unit = unit_of(smallest) if pairs.wide is not None else block.unit / most
         largest = running.note("ulps", ulps, block.place)
         total = running.sum_up("ulps", ulps, largest, unit)
         running.counting["ulps"].add(ulps, smallest, largest, running.integers)
@@ -379,6 +378,14 @@ def _sized(pairs: Pairs, position: int, kept: Array | None) -> _Block:
         zeros = magnitude.size - _count(magnitude)
         smallest = _smallest(magnitude)
     return _Block(pairs, position, kept, largest[0], float(np.minimum.reduce(error)), largest[1], smallest, zeros)
+
+
+def _least(block: _Block, ratios: Array, floor: float) -> float:
+    """Return no more than the smallest |d| / (|r| + floor) above zero."""
+    if block.pairs.wide is not None:
+        return _smallest(ratios)
+    most = block.largest_magnitude + floor
+    return block.smallest_error / most * 0.5 if most else inf
 
 
 def _smallest(sizes: Array) -> float:

@@ -307,8 +307,10 @@ def _second_degree(rows: Rows) -> Parts:
 
 def _product(x: float, y: float) -> tuple[int, float]:
     """Return k and x * y * 2**-k, rounded once: k is 0 for products within 2**+-960."""
+    if not x or not y:
+        return 0, 0.0
     product = x * y
-    if not x or not y or not isfinite(x) or not isfinite(y):
+    if not isfinite(x) or not isfinite(y):
         return 0, product
     if exact.HUGE >= abs(product) >= 1 / exact.HUGE:
         return 0, product

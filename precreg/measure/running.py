@@ -70,8 +70,10 @@ class Running:
         if bounds[1] <= HUGE and bounds[0] >= TINY:
             return self.sum_up(name, products, bounds[1], max(unit, unit_of(bounds[0])))
         sizes = np.abs(products)
-        finite = np.isfinite(factors[0]) & np.isfinite(factors[1])
-        huge, tiny = finite & (sizes > HUGE), (sizes < TINY) & (factors[0] != 0) & (factors[1] != 0)
+        zero = (factors[0] == 0) | (factors[1] == 0)
+        products[zero] = 0.0  # infinite by zero, too: an error of zero adds nothing
+        finite = (np.isfinite(factors[0]) & np.isfinite(factors[1])) | zero
+        huge, tiny = finite & ~zero & (sizes > HUGE), (sizes < TINY) & ~zero
         for mask, exponent in ((huge, SECOND_DEGREE), (tiny, -SECOND_DEGREE)):
             first, second = (np.ldexp(factor[mask], -exponent // 2) for factor in factors)
             self._add_part((name, exponent), first * second)

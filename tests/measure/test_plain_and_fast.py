@@ -27,6 +27,14 @@ DTYPES = {
 ONE = np.float64(1).view(np.uint64).item()
 
 
+def beyond_float64(*arrays):
+    """Whether differences may be smaller than any float64, as those of long doubles are: they count as the smallest."""
+    with np.errstate(all="ignore"):
+        wide = [array.astype(np.longdouble) for array in arrays if array.dtype.kind not in "c"]
+        error = np.abs(wide[0] - wide[1]) if len(wide) == 2 else np.ones(1)
+        return bool(((error > 0) & (error < np.finfo(np.float64).tiny)).any())
+
+
 def from_bits(patterns, name):
     dtype = np.dtype(DTYPES[name])
     if name == "bool":

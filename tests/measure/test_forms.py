@@ -1,0 +1,164 @@
+"""One suite for every form of measuring: the readable one, numpy's, and the compiled core where it was built."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precreg.measure import plain
+from precreg.measure.exact import value
+from precreg.measure.forms import FORMS
+from precreg.measure.merge import merge
+from precreg.measure.tally import Rules, Sums, Tally
+from tests.measure.patterns import DTYPES, pairs
+
+FAST = [name for name in FORMS if name != "plain"]
+RULES = (Rules(0.0, 0.0, 3), Rules(1e-3, 1e-5, 100), Rules(0.5, 0.25, 0))
+
+
+def shape_of(size):
+    """Two axes where that divides."""
+    return next(((rows, size // rows) for rows in (3, 2) if size % rows == 0), (size,))
+
+
+def exactly(tally, name):
+    """A sum as a rational number; infinite and NaN ones as they are, as text."""
+    parts = {0: getattr(tally.sums, name)} | {k: part for (of, k), part in tally.scaled.items() if of == name}
+    if not all(math.isfinite(part) for sums in parts.values() for part in sums):
+        return repr(value(part for sums in parts.values() for part in sums))
+    return sum((Fraction(2) ** k * sum(map(Fraction, sums)) for k, sums in parts.items()), Fraction(0))
+
+
+def check_same(found, expected):
+    """Everything to the bit, but for sums: to an ULP of the exact one, and those of groups to rounding."""
+    for name in ("counts", "maxima", "places", "sketches", "errors", "worst", "non_finite"):
+        assert repr(getattr(found, name)) == repr(getattr(expected, name)), name
+    for name in Sums._fields:
+        check_sum(exactly(found, name), exactly(expected, name), name)
+    check_groups(found.groups, expected.groups)
+
+
+def check_sum(found, expected, name):
+    if isinstance(found, str) or isinstance(expected, str):
+        assert found == expected, name
+    else:
+        assert abs(found - expected) <= abs(expected) * Fraction(1, 2**52), name
+
+
+def check_groups(found, expected):
+    assert [groups.n for groups in found] == [groups.n for groups in expected]
+    for one, other in zip(found, expected, strict=True):
+        for sums, exact in zip(one[1:], other[1:], strict=True):
+            if all(map(math.isfinite, (*sums, *exact))):
+                slack = 1e-12 * max(map(abs, exact), default=0.0)
+                assert sums == pytest.approx(exact, rel=1e-9, abs=max(slack, 1e-300))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("form", FAST)
+def test_a_fast_form_gives_what_the_readable_one_gives(form, name):
+    @settings(max_examples=100, deadline=None)
+    @given(pairs(name), st.sampled_from(RULES))
+    def check(pair, rules):
+        shape = shape_of(pair[0].size)
+        check_same(FORMS[form](*pair, 0, shape, rules), plain.tally(*pair, 0, shape, rules))
+
+    check()
+
+
+LONG = 40_000
+
+
+def long_pair(kind):
+    """Arrays of some blocks, in which rare things come, are absent, or are everywhere."""
+    generator = np.random.default_rng(5)
+    reference = generator.normal(size=LONG).astype(np.float32)
+    actual = (reference * (1 + generator.normal(size=LONG) * 1e-6)).astype(np.float32)
+    if kind == "rare":
+        actual[20_000:20_010] = np.nan
+        reference[100:103], reference[39_999] = (np.inf, 0.0, -0.0), 1e-45
+    elif kind == "subnormal":
+        actual, reference = (generator.integers(0, 2**23, LONG, np.uint32).view(np.float32) for _ in "ar")
+    elif kind == "zeros":
+        actual, reference = np.maximum(actual, 0), np.maximum(reference, 0)
+    elif kind == "wide":
+        actual, reference = (generator.integers(0, 2**64, LONG, np.uint64).view(np.float64) for _ in "ar")
+    elif kind == "same":
+        actual = reference
+    elif kind == "nan":
+        actual = np.full_like(actual, np.nan)
+    return actual, reference
+
+
+LONG_KINDS = ("ordinary", "rare", "subnormal", "zeros", "wide", "same", "nan")
+
+
+def cut(form, pair, cuts, shape, rules):
+    places = sorted({0, *cuts, pair[0].size})
+    return [
+        FORMS[form](pair[0][low:high], pair[1][low:high], low, shape, rules) for low, high in itertools.pairwise(places)
+    ]
+
+
+@pytest.mark.parametrize("kind", LONG_KINDS)
+@pytest.mark.parametrize("form", FAST)
+def test_parts_merge_to_the_whole_wherever_they_are_cut_and_in_any_order(form, kind):
+    pair, shape, rules = long_pair(kind), (5, 80, 100), Rules(1e-6, 0.0, 40)
+    whole = FORMS[form](*pair, 0, shape, rules)
+
+    @settings(max_examples=12, deadline=None)
+    @given(st.lists(st.integers(1, LONG - 1), max_size=6), st.randoms(use_true_random=False))
+    def check(cuts, random):
+        parts = cut(form, pair, cuts, shape, rules)
+        random.shuffle(parts)
+        merged = reduce(lambda first, second: merge(first, second, rules), parts)
+        check_same(merged, whole)
+        if form == "numpy":
+            assert repr((merged.sums, merged.scaled)) == repr((whole.sums, whole.scaled))
+
+    check()
+
+
+@pytest.mark.parametrize("kind", LONG_KINDS)
+def test_forms_agree_over_blocks(kind):
+    pair, rules = long_pair(kind), Rules(1e-6, 0.0, 40)
+    first, *others = (FORMS[form](*pair, 0, (5, 80, 100), rules) for form in FAST)
+    for other in others:
+        check_same(other, first)
+
+
+def test_sums_are_the_exact_ones():
+    actual, reference = (array.astype(np.float64) for array in long_pair("ordinary"))
+    for form in FAST:
+        tally = FORMS[form](actual, reference, 0, actual.shape, RULES[0])
+        errors = [abs(a - r) for a, r in zip(actual.tolist(), reference.tolist(), strict=True)]
+        assert value(tally.sums.absolute) == math.fsum(errors)
+        assert value(tally.sums.squared_error) == math.fsum(error * error for error in errors)
+        assert exactly(tally, "absolute") == sum(map(Fraction, errors))
+
+
+def test_nothing_merges_with_a_tally_to_itself():
+    tally = FORMS["numpy"](*long_pair("rare"), 0, (LONG,), RULES[1])
+    assert merge(Tally(), tally, RULES[1]) == merge(tally, Tally(), RULES[1]) == tally
+
+
+@pytest.mark.parametrize("form", FAST)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
+def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
+    generator = np.random.default_rng(2)
+    shape = (3, 1, 35, 2, 70)
+    actual, reference = ((generator.normal(size=shape) * 9).astype(dtype) for _ in "ar")
+    tally = FORMS[form](actual.reshape(-1), reference.reshape(-1), 0, shape, RULES[0])
+    errors = np.abs(actual.astype(np.complex128) - reference.astype(np.complex128))
+    for axis, groups in enumerate(tally.groups):
+        length = shape[axis]
+        edges = [length * group // len(groups.n) for group in range(len(groups.n) + 1)]
+        slices = [np.take(errors, range(low, high), axis) for low, high in itertools.pairwise(edges)]
+        assert groups.n == [part.size for part in slices]
+        assert groups.absolute == pytest.approx([part.sum() for part in slices])
+        assert groups.squared == pytest.approx([(part * part).sum() for part in slices])

@@ -1,0 +1,180 @@
+"""The compiled core: same bits on every instruction set and however it is called, and wrong arguments never crash it.
+
+That it gives what the readable form gives is tested in test_forms.py.
+"""
+
+import itertools
+import resource
+import struct
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from math import inf, nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precreg.measure import compare, plain
+from precreg.measure.merge import merge
+from precreg.measure.self_test import differences
+from precreg.measure.tally import Rules
+from tests.e2e.command import environ
+from tests.measure import tallies
+
+native = pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
+from precreg.measure import _core  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+RULES = Rules(1e-3, 1e-5, 20)
+FLOAT32 = np.dtype(np.float32)
+
+
+def tallies_of(instruction_set):
+    """Return the instruction set that served another process, and the digests of its tallies."""
+    command = [sys.executable, "-m", "tests.measure.tallies"]
+    variables = environ(PRECREG_ISA=instruction_set)
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+    serving, *digests = done.stdout.splitlines()
+    return serving, digests
+
+
+def test_every_instruction_set_gives_the_same_bits():
+    """Some 3,000 pairs of arrays, each instruction set in a process of its own: about 5 s."""
+    found = dict(tallies_of(name) for name in ("generic", "avx2", "avx512"))
+    assert len(found["generic"]) > 2500
+    for name, digests in found.items():
+        differing = [line for line, other in zip(digests, found["generic"], strict=True) if line != other]
+        assert not differing, f"{name}: {differing[:5]}"
+
+
+def long_pair():
+    """Two chunks and a part of a third, with rare things in some places."""
+    generator = np.random.default_rng(3)
+    reference = generator.normal(size=2 * compare.CHUNK + 777)
+    actual = (reference * (1 + generator.normal(size=reference.size) * 1e-6)).astype(np.float32)
+    actual[1000:1003], reference[compare.CHUNK], actual[-1] = nan, inf, 1e-45
+    reference[5000:6000] *= 1e-300
+    return actual, reference
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    pair = long_pair()
+    one, *others = (repr(compare.tally_of(*pair, RULES, threads)) for threads in (1, 2, 3, 8))
+    assert [other == one for other in others] == [True] * 3
+
+
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_any_cut_gives_the_same_counts_maxima_places_and_named_pairs(order):
+    actual, reference = long_pair()
+    whole = native.tally(actual, reference, 0, actual.shape, RULES)
+    for cuts in ([1], [127, 128, 129], [5000, 300_000], list(range(0, actual.size, 50_001))):
+        places = [*sorted({0, *cuts}), actual.size]
+        parts = [
+            native.tally(actual[low:high], reference[low:high], low, actual.shape, RULES)
+            for low, high in itertools.pairwise(places)
+        ]
+        merged = reduce(lambda one, other: merge(one, other, RULES), parts if order == "forward" else parts[::-1])
+        assert differences(merged, whole) == []
+
+
+@pytest.mark.parametrize(("name", "pair"), tallies.hard_pairs(), ids=lambda part: part if isinstance(part, str) else "")
+def test_sums_are_those_of_the_readable_form(name, pair):
+    actual, reference = pair
+    shape = (actual.size,)
+    assert differences(native.tally(*pair, 0, shape, RULES), plain.tally(*pair, 0, shape, RULES)) == []
+
+
+def measure(**changed):
+    """Call the core itself on 40 ones, with some of the arguments changed."""
+    plan = native._plan(FLOAT32, FLOAT32, ())
+    ones = np.ones(40, np.float32)
+    arguments = dict(actual=ones, reference=ones, plan=plan.packed, tables=plan.tables, start=0, shape=(40,))
+    return _core.measure(*({**arguments, "rtol": 0.0, "atol": 0.0, "worst": 3} | changed).values())
+
+
+def plan_with(place, number):
+    packed = native._plan(FLOAT32, FLOAT32, ()).packed
+    return packed[: 4 * place] + struct.pack("<i", number) + packed[4 * place + 4 :]
+
+
+WRONG = {
+    "fewer references": {"reference": np.ones(39, np.float32)},
+    "references of another size": {"reference": np.ones(40)},
+    "parts of items": {"actual": bytes(163), "reference": bytes(163)},
+    "a gap between items": {"actual": np.ones(80, np.float32)[::2]},
+    "columns first": {"actual": np.ones((5, 8), np.float32).T},
+    "no buffer": {"actual": None},
+    "a list": {"reference": [1.0] * 40},
+    "no plan": {"plan": b""},
+    "a short plan": {"plan": bytes(127)},
+    "a long plan": {"plan": bytes(129)},
+    "text for a plan": {"plan": "x"},
+    "one table": {"tables": np.zeros((1, 256), np.float32)},
+    "tables of float64": {"tables": np.zeros((2, 256))},
+    "a kind too large": {"plan": plan_with(0, 9)},
+    "a negative kind": {"plan": plan_with(0, -1)},
+    "a negative kind of the reference": {"plan": plan_with(1, -1)},
+    "a shape that is a list": {"shape": [40]},
+    "a shape of text": {"shape": ("x",)},
+    "a shape of large numbers": {"shape": (2**80,)},
+    "an empty shape": {"shape": (0, 5)},
+    "a negative shape": {"shape": (-40,)},
+    "a shape too large": {"shape": (2**40, 2**40)},
+    "a shape too small": {"shape": (39,)},
+    "a start before the array": {"start": -1},
+    "a start too late": {"start": 1},
+    "a start beyond integers": {"start": 2**63},
+    "a negative number of named pairs": {"worst": -1},
+    "a tolerance of text": {"rtol": "x"},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_raise(name):
+    """In a process of its own, which an unprotected core would bring down."""
+    code = f"from tests.measure.test_native import WRONG, measure\nmeasure(**WRONG[{name!r}])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    kind = done.stderr.splitlines()[-1].partition(":")[0]
+    assert kind in ("ValueError", "TypeError", "OverflowError", "BufferError")
+
+
+def test_ones_are_measured():
+    assert measure()[0][:2] == (40, 40)
+
+
+def test_another_thread_runs_meanwhile():
+    """The main thread counts while the core measures; if it held the interpreter, there would be one count a call."""
+    pair = (np.ones(20_000_000, np.float32),) * 2
+    working, done = threading.Event(), threading.Event()
+
+    def work():
+        working.set()
+        native.tally(*pair, 0, pair[0].shape, RULES)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        working.wait()
+        turns = 0
+        while not done.is_set():
+            turns += 1
+    assert turns > 1000
+
+
+def test_memory_stays_flat_over_many_calls():
+    generator = np.random.default_rng(0)
+    actual, reference = (generator.normal(size=3000).astype(np.float32) for _ in "ar")
+    actual[5], reference[7] = nan, 1e-40
+
+    def call(times):
+        for _ in range(times):
+            native.tally(actual, reference, 0, (30, 100), RULES)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = call(1000)
+    grown = call(10_000) - before
+    assert grown * (1 if sys.platform == "darwin" else 1024) < 2_000_000, "bytes"
