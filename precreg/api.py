@@ -58,6 +58,8 @@ def compare(
     comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
     if not analyzers:
         return comparison
+    if isinstance(analyzers, str):
+        raise UserError("bad-value", f"expected a list of names but got analyzers={analyzers!r}")
     from precreg.analyzers.measure import analyzed
 
     return analyzed(comparison, a, r, analyzers, threads or 1)

@@ -56,6 +56,11 @@ def test_unknown_names_are_refused(slug, settings):
     assert caught.value.slug == slug
 
 
+def test_one_name_is_no_list_of_names():
+    with pytest.raises(precreg.UserError, match="expected a list of names but got analyzers='signs'"):
+        precreg.compare([1.0], [1.0], analyzers="signs")
+
+
 def test_worst_limits_what_is_named():
     found = precreg.compare(np.arange(9.0), np.zeros(9), worst=2)
     assert found.worst.index == [8, 7]

@@ -47,7 +47,7 @@ def analyzed(
         UserError: what `load` raises; analyzer-failed, from what the analyzer raised; bad-analyzer, for a result that
             is no number or was not declared.
     """
-    loaded = [load(name) for name in analyzers]
+    loaded = [load(name) for name in dict.fromkeys(analyzers)]
     described = tuple(metric for analyzer in loaded for metric in analyzer.metrics.values())
     pair = Pair(_read_only(np.asarray(actual)), _read_only(np.asarray(reference)))
     metrics = dict(comparison.metrics)

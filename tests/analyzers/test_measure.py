@@ -114,6 +114,13 @@ def test_what_is_not_finite_is_absent(expression, whole):
     assert found.described
 
 
+def test_one_that_is_asked_for_twice_measures_once(whole):
+    name = whole("return {'share': 0}")
+    assert [metric.name for metric in precreg.compare([1.0], [1.0], analyzers=[name, name]).described] == [
+        f"{name}.share"
+    ]
+
+
 def test_what_is_left_out_is_absent(whole):
     assert metrics([1.0], [1.0], whole("return {}")) == {}
 
