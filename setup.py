@@ -64,10 +64,12 @@ class BuildCore(build_ext):
         return self.compile_all({"generic": []})
 
     def compile_all(self, instruction_sets: dict[str, list[str]]) -> list[str]:
-        """Return the object files of the module and of the kernel for each instruction set."""
+        """Return the object files of the kernel for each instruction set, and of all else, which is compiled once."""
         macros = [("PRECREG_X86", "1")] if "avx2" in instruction_sets else []
-        units = [(f"{CORE}/kernel.cpp", name, flags, macros) for name, flags in instruction_sets.items()]
-        units.append((f"{CORE}/module.cpp", "module", [], macros))
+        once = sorted(str(source) for source in Path(CORE).glob("*.cpp") if source.name != "kernel.cpp")
+        # Of a template that several object files have, the linker keeps the first: so the widest come last.
+        units = [(source, "once", [], macros) for source in once]
+        units += [(f"{CORE}/kernel.cpp", name, flags, macros) for name, flags in instruction_sets.items()]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return [built for unit in pool.map(lambda unit: self.compile(*unit), units) for built in unit]
 
