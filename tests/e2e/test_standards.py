@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.e2e.command import precreg
+from tests.e2e.command import precreg, repository, with_suite
 
 REFERENCE = np.linspace(1, 2, 4000)
 
@@ -77,3 +77,22 @@ def test_a_standard_brings_its_own_regions(compared):
     done = compared(off(2**-12), "msprobe-absolute-26.2.0")
     assert done.returncode == 1
     assert "relative_violation_share is 1, and must be at most 0" in done.stdout
+
+
+SUITE = """\
+suite: s
+subject: k:near
+reference: k:exact
+inputs: {x: {shape: [64], dtype: float32, uniform: {low: 2, high: 4}}}
+tolerance: {standard: NAME}
+"""
+KERNEL = (
+    "import numpy as np\n\n\ndef near(x):\n    return x * np.float32(1 + 2**-12)\n\n\ndef exact(x):\n    return x\n"
+)
+
+
+@pytest.mark.parametrize(("name", "code"), [("msprobe-accumulated-26.2.0", 2), ("msprobe-absolute-26.2.0", 1)])
+def test_a_suite_is_measured_by_its_standards_regions(tmp_path, name, code):
+    """Accurate enough, it waits for a baseline: 2."""
+    project = repository(with_suite(tmp_path, SUITE.replace("NAME", name), KERNEL))
+    assert precreg(project, "run").returncode == code
