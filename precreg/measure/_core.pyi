@@ -14,3 +14,6 @@ def measure(
     worst: int,
     /,
 ) -> tuple[Any, ...]: ...
+def sizes(
+    keys: bytes, counts: bytes, largest: float, /
+) -> tuple[tuple[float, ...], tuple[int, ...], float, list[int], list[int]]: ...

@@ -18,7 +18,7 @@ from precreg.measure.merge import merge
 from precreg.measure.metrics import COUNTS
 from precreg.measure.pairing import Array, pairing_of
 from precreg.measure.regions import regions_of
-from precreg.measure.sketch import bins_of, histogram
+from precreg.measure.sketch import histogram
 from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
 from precreg.types import AxisGroups, Comparison, Positions
 
@@ -66,7 +66,7 @@ def compare(
         counts=_counts(tally.counts),
         worst=_positions(tally.worst),
         non_finite=_positions(tally.non_finite),
-        histogram=histogram(bins_of(tally.sketches.absolute)) if tally.counts.finite else None,
+        histogram=histogram(tally.sketches.absolute) if tally.counts.finite else None,
         heat=_heat(tally.groups),
         places=_places(tally),
         groups=tuple(map(_axis_groups, tally.groups)),
@@ -102,16 +102,18 @@ def _tally_of_range(actual: Array, reference: Array, low: int, high: int, rules:
 def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
     """Yield the flat chunks of a range, each with the position that it begins at; they are read before the next.
 
-    Arrays that lie in memory in C order are cut; of others, numpy's iterator copies a chunk at a time.
+    Arrays that lie in memory in C order, in the machine's byte order, are cut; of others, numpy's iterator copies a
+    chunk at a time.
     """
     starts = range(low, high, CHUNK)
-    if actual.flags.c_contiguous and reference.flags.c_contiguous:
+    if all(side.flags.c_contiguous and side.dtype.isnative for side in (actual, reference)):
         a, r = actual.reshape(-1), reference.reshape(-1)
         for start in starts:
             stop = min(start + CHUNK, high)
             yield start, a[start:stop], r[start:stop]
         return
-    into = np.empty(min(CHUNK, high - low), actual.dtype), np.empty(min(CHUNK, high - low), reference.dtype)
+    size = min(CHUNK, high - low)
+    into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
     for start in starts:
         stop = min(start + CHUNK, high)
         _copy_flat((actual, reference), start, stop, into)

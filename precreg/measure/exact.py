@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from precreg.measure.tally import Expansion
 
-BLOCK = 1 << 14
-"""Terms that are summed at once: their buffers stay in a core's second cache."""
+BLOCK = 1 << 15
+"""Terms that are summed at once: few enough for their buffers to stay in a core's caches, many enough for numpy."""
 
 HUGE = 2.0**960
 """Up to this size as many terms as memory holds add up without overflow."""

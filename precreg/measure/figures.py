@@ -10,7 +10,7 @@ from precreg.arith.formats import Format
 from precreg.measure.exact import value
 from precreg.measure.metrics import METRICS
 from precreg.measure.regions import Regions
-from precreg.measure.sketch import Bins, bins_of, count_above, mean_log2, percentiles
+from precreg.measure.sketch import sizes
 from precreg.measure.tally import Tally
 
 EXACT_DB = 9999.0
@@ -20,8 +20,11 @@ MOST_BITS = 53.0
 FEWEST_UNEQUAL = 100
 """Below this many unequal pairs their signs tell nothing."""
 
-_PERMILLES = (500, 900, 950, 990, 999)
-_PERCENTS = ("p50", "p90", "p95", "p99", "p99.9")
+_PERCENTILES = {
+    name: tuple(f"{percent}_{name}" for percent in ("p50", "p90", "p95", "p99", "p99.9"))
+    for name in ("abs_error", "rel_error", "ulp")
+}
+_ABOVE = ("share_above_0.5_ulp", "share_above_1_ulp", "share_above_2_ulp", "share_above_32_ulp")
 _LEAST_VARIANCE = 2.0**-40
 _PLAIN_VARIANCE = 2.0**-20
 _CANCELLED = 2.0**-10
@@ -78,11 +81,6 @@ def _times_power(number: float, exponent: int) -> float:
         return inf if number > 0 else -inf
 
 
-def _with_percentiles(name: str, bins: Bins, largest: float) -> Figures:
-    found = percentiles(bins, _PERMILLES, largest)
-    return {f"{percent}_{name}": figure for percent, figure in zip(_PERCENTS, found, strict=True)}
-
-
 def _absolute(tally: Tally) -> Figures:
     n, maxima = tally.counts.finite, tally.maxima
     return {
@@ -91,7 +89,9 @@ def _absolute(tally: Tally) -> Figures:
         "bias": _mean(tally, "signed", n),
         "mean_magnitude": _mean(tally, "magnitude", n),
         "max_magnitude": maxima.magnitude,
-        **_with_percentiles("abs_error", bins_of(tally.sketches.absolute), maxima.absolute),
+        **dict(
+            zip(_PERCENTILES["abs_error"], sizes(tally.sketches.absolute, maxima.absolute).percentiles, strict=True)
+        ),
     }
 
 
@@ -106,22 +106,20 @@ def _relative(tally: Tally) -> Figures:
         found["share_rel_above_1e-3"] = counts.thousandths / n
         found["share_rel_above_1e-4"] = counts.ten_thousandths / n
     if tally.sketches.relative.keys:
-        found |= _with_percentiles("rel_error", bins_of(tally.sketches.relative), maxima.relative)
+        counted = sizes(tally.sketches.relative, maxima.relative)
+        found |= zip(_PERCENTILES["rel_error"], counted.percentiles, strict=True)
     return found
 
 
 def _in_ulps(tally: Tally) -> Figures:
-    n, bins = tally.counts.finite, bins_of(tally.sketches.ulps)
+    n, counted = tally.counts.finite, sizes(tally.sketches.ulps, tally.maxima.ulps)
     return {
         "max_ulp": tally.maxima.ulps,
         "mean_ulp": _mean(tally, "ulps", n),
-        "mean_log2_ulp": mean_log2(bins),
-        **_with_percentiles("ulp", bins, tally.maxima.ulps),
-        "share_above_0.5_ulp": count_above(bins, 0.5) / n,
-        "share_above_1_ulp": count_above(bins, 1.0) / n,
-        "share_above_2_ulp": count_above(bins, 2.0) / n,
-        "share_above_32_ulp": count_above(bins, 32.0) / n,
+        "mean_log2_ulp": counted.mean_log2,
         "ulp_scale": _mean(tally, "spacing", n),
+        **dict(zip(_PERCENTILES["ulp"], counted.percentiles, strict=True)),
+        **{name: count / n for name, count in zip(_ABOVE, counted.above, strict=True)},
     }
 
 

@@ -17,7 +17,7 @@ MOST = 16
 
 _MOST_IN_TILE = 4096
 _LEAST_IN_TILE = 2048
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 _SUMS = 4
 
 
@@ -71,7 +71,7 @@ class GroupSums:
         self._runs: list[tuple[int, list[float]]] = []
 
     def blocks(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Cut a range into blocks of about 2**14 positions that end where a tile does."""
+        """Cut a range into blocks of about 2**15 positions that end where a tile does."""
         size = max(_BLOCK // self.width, 1) * self.width
         cuts = [start, *range((start // size + 1) * size, stop, size), stop]
         return list(pairwise(cuts))

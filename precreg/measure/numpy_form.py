@@ -64,8 +64,8 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
 class _Block(NamedTuple):
     """Finite pairs of a block, and what is known of their sizes.
 
-    The smallest ones are of the numbers above zero, or below them. Every d is a multiple of `unit`, every r of
-    `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the pairs; None: all of them.
+    The smallest ones are of the numbers above zero, or below them; `worst` is where the largest error is. Every d is a
+    multiple of `unit`, every r of `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the pairs; None: all of them.
     """
 
     pairs: Pairs
@@ -76,6 +76,7 @@ class _Block(NamedTuple):
     largest_magnitude: float
     smallest_magnitude: float
     zeros: int
+    worst: int
     unit: float = 0.0
     magnitude_unit: float = 0.0
 
@@ -97,14 +98,16 @@ class _Measuring(NamedTuple):
         """Measure one block."""
         pairs = pair(actual, reference, self.pairing, self.running.buffers)
         self.running.counts["n"] += actual.size
-        kept = None
-        largest = pairs.error[pairs.error.argmax()], pairs.magnitude[pairs.magnitude.argmax()]
+        block = _sized(pairs, position, None)
         beyond = inf if self.pairing.same or self.pairing.format is None else self.pairing.format.largest
-        if not largest[0] < inf or largest[1] > beyond:
+        if not block.largest_error < inf or block.largest_magnitude > beyond:
             kept = self._set_apart(pairs, position)
-            pairs = pairs if kept is None else pairs.take(kept)
-        if pairs.error.size:
-            self._finite(_sized(pairs, position, kept))
+            if kept is not None:
+                pairs = pairs.take(kept)
+                if not pairs.error.size:
+                    return
+                block = _sized(pairs, position, kept)
+        self._finite(block)
 
     def _set_apart(self, pairs: Pairs, position: int) -> Array | None:
         """Count the pairs that are not finite, and return a mask of the others; None if there are no such pairs."""
@@ -128,8 +131,8 @@ class _Measuring(NamedTuple):
         running, pairs = self.running, block.pairs
         running.counts["finite"] += pairs.error.size
         running.counts["zero_references"] += block.zeros
-        running.note("absolute", pairs.error, block.place)
-        running.note("magnitude", pairs.magnitude, block.place)
+        running.note_at("absolute", block.largest_error, block.worst, block.place)
+        running.note_at("magnitude", block.largest_magnitude, 0, block.place)
         ratios = self._quotient(block, 0.0)
         if block.zeros:
             np.copyto(ratios, 0.0, where=pairs.magnitude == 0)
@@ -190,13 +193,15 @@ class _Measuring(NamedTuple):
         """Count what standards look at apart; their relative bounds are powers of two, so quotients tell."""
         regions, counts, error, size = self.regions, self.running.counts, block.pairs.error, block.pairs.magnitude
         least = 0.0 if block.zeros else block.smallest_magnitude
-        if least < regions.cancellation_bound:
-            small = size < regions.small_bound
+        if least < max(regions.small_bound, regions.cancellation_bound):
+            places = np.flatnonzero(size < max(regions.small_bound, regions.cancellation_bound))
+            few, errors, quotients = size[places], error[places], ratios[places]
+            small = few < regions.small_bound
             counts["small_values"] += _count(small)
-            counts["small_value_errors"] += _count(small & (error > regions.small_error))
-            within = (size < regions.cancellation_bound) & ~small
+            counts["small_value_errors"] += _count(small & (errors > regions.small_error))
+            within = (few < regions.cancellation_bound) & ~small
             counts["cancellations"] += _count(within)
-            counts["cancellation_errors"] += _count(within & (ratios > regions.cancellation_rtol))
+            counts["cancellation_errors"] += _count(within & (quotients > regions.cancellation_rtol))
         if least < regions.threshold_bound and block.largest_error > regions.threshold_atol:
             small = size < regions.threshold_bound
             counts["absolute_violations"] += _count(small & (error > regions.threshold_atol))
@@ -241,9 +246,12 @@ class _Measuring(NamedTuple):
         running, pairs, counts = self.running, block.pairs, self.running.counts
         n = pairs.error.size
         running.sum_up("magnitude", pairs.magnitude, block.largest_magnitude, block.magnitude_unit)
-        allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
-        allowed += self.rules.atol
-        counts["matching"] += _count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
+        if block.largest_error <= self.rules.atol:
+            counts["matching"] += n
+        else:
+            allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
+            allowed += self.rules.atol
+            counts["matching"] += _count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
         exact = running.counting["absolute"].add(
             pairs.error, block.smallest_error, block.largest_error, running.integers
         )
@@ -372,12 +380,14 @@ class _Measuring(NamedTuple):
 def _sized(pairs: Pairs, position: int, kept: Array | None) -> _Block:
     """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
     error, magnitude = pairs.error, pairs.magnitude
-    largest = float(error[error.argmax()]), float(magnitude[magnitude.argmax()])
+    worst = int(error.argmax())
+    largest = float(error[worst]), float(np.maximum.reduce(magnitude))
     smallest, zeros = float(np.minimum.reduce(magnitude)), 0
     if smallest == 0:
         zeros = magnitude.size - _count(magnitude)
         smallest = _smallest(magnitude)
-    return _Block(pairs, position, kept, largest[0], float(np.minimum.reduce(error)), largest[1], smallest, zeros)
+    least = float(np.minimum.reduce(error))
+    return _Block(pairs, position, kept, largest[0], least, largest[1], smallest, zeros, worst)
 
 
 def _least(block: _Block, ratios: Array, floor: float) -> float:

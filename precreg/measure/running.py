@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from math import frexp, inf, isfinite, ldexp
 from typing import Any
 
@@ -81,15 +82,19 @@ class Running:
         self._add_part(name, products[finite & ~huge & ~tiny])
         return float(np.add.reduce(products))
 
-    def note(self, name: str, values: Array, place_of: Any) -> float:
+    def note(self, name: str, values: Array, place_of: Callable[[int], int]) -> float:
         """Keep the largest value seen, and its first place; return the largest of these values."""
         index = int(values.argmax())
         largest = float(values[index])
+        self.note_at(name, largest, index, place_of)
+        return largest
+
+    def note_at(self, name: str, largest: float, index: int, place_of: Callable[[int], int]) -> None:
+        """Keep a largest value, which stands at an index of a block, if it is the largest seen."""
         if largest > self.maxima[name]:
             self.maxima[name] = largest
             if name in self.places:
                 self.places[name] = place_of(index)
-        return largest
 
     def figures(self) -> dict[str, Any]:
         """Return the fields of a Tally that need no array to be read again."""

@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left
 from functools import lru_cache
 from itertools import accumulate
-from math import fsum, log2
+from math import fsum, inf, log2
 from operator import mul
 from typing import Any, NamedTuple
 
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 from precreg.measure.tally import Sketch
 from precreg.types import Histogram
+
+PERMILLES = (500, 900, 950, 990, 999)
+ENDS = (0.5, 1.0, 2.0, 32.0)
+"""Upper ends of bins, so that the values above them can be told."""
 
 _SHIFT = 45
 _COARSER = 5
@@ -52,9 +56,10 @@ class Counting:
         keys = scratch[: values.size]
         np.subtract(values.view(np.int64), 1 + ((low - 1) << _SHIFT), out=keys)
         np.right_shift(keys, _SHIFT, out=keys)
-        if int(np.minimum.reduce(keys)) < 0:
-            np.maximum(keys, 0, out=keys)
-        counts = np.bincount(keys)  # the zeros come first
+        try:
+            counts = np.bincount(keys)  # the zeros come first
+        except ValueError:  # it looked for keys below 0, and found zeros
+            counts = np.bincount(np.maximum(keys, 0, out=keys))
         self._grow(low, key_of(largest) + 1)
         self._counts[low - self._low : low - self._low + counts.size - 1] += counts[1:]
         zeros = int(counts[0])
@@ -94,44 +99,39 @@ def add(first: Sketch, second: Sketch) -> Sketch:
     return Sketch(keys[starts].astype("<i4").tobytes(), sums.astype("<i8").tobytes())
 
 
-class Bins(NamedTuple):
-    """The bins of a sketch that hold values, in ascending order, and how many values are in them and in all before."""
+class Sizes(NamedTuple):
+    """What is known of counted values.
 
-    keys: tuple[int, ...]
-    counts: tuple[int, ...]
-    running: tuple[int, ...]
+    `percentiles` are, per PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest value: never
+    below the value, and above it by less than a 128th of it. `above` counts, per ENDS, the values above. `mean_log2` is
+    the mean of log2(v* + 1/4), where v* is the upper end of a value's bin. `bins` and `counts` are those of the
+    coarser histogram, four bins an octave, zeros among them.
+    """
 
-    @property
-    def size(self) -> int:
-        """How many values were counted."""
-        return self.running[-1] if self.running else 0
+    percentiles: tuple[float, ...]
+    above: tuple[int, ...]
+    mean_log2: float
+    bins: list[int]
+    counts: list[int]
 
 
-def bins_of(sketch: Sketch) -> Bins:
-    """Read a sketch."""
+def read_sizes(sketch: Sketch, largest: float) -> Sizes:
+    """Read a sketch of at least one value, of which `largest` is the largest."""
     keys = struct.unpack(f"<{len(sketch.keys) // 4}i", sketch.keys)
     counts = struct.unpack(f"<{len(sketch.counts) // 8}q", sketch.counts)
-    return Bins(keys, counts, tuple(accumulate(counts)))
-
-
-def percentiles(bins: Bins, permilles: tuple[int, ...], largest: float) -> list[float]:
-    """Return, per permille, the upper end of the bin of the nearest-rank value, at most `largest`.
-
-    That is never below the value, and above it by less than a 128th of it.
-    """
-    ranks = [max(-(-permille * bins.size // 1000), 1) for permille in permilles]
-    return [min(upper_end(bins.keys[bisect_left(bins.running, rank)]), largest) for rank in ranks]
-
-
-def count_above(bins: Bins, end: float) -> int:
-    """Count the values above `end`, the upper end of a bin."""
-    last = bisect_left(bins.keys, key_of(end) + 1)
-    return bins.size - (bins.running[last - 1] if last else 0)
-
-
-def mean_log2(bins: Bins) -> float:
-    """Return the mean of log2(v* + 1/4), where v* is the upper end of a value's bin."""
-    return fsum(map(mul, bins.counts, map(_log2_above, bins.keys))) / bins.size
+    running = tuple(accumulate(counts))
+    ranks = [max(-(-permille * running[-1] // 1000), 1) for permille in PERMILLES]
+    lasts = [bisect_left(keys, key_of(end) + 1) for end in ENDS]
+    coarse: dict[int, int] = {}
+    for key, count in zip(keys, counts, strict=True):
+        coarse[key >> _COARSER] = coarse.get(key >> _COARSER, 0) + count
+    return Sizes(
+        tuple(min(upper_end(keys[bisect_left(running, rank)]), largest) for rank in ranks),
+        tuple(running[-1] - (running[last - 1] if last else 0) for last in lasts),
+        fsum(map(mul, counts, map(_log2_above, keys))) / running[-1],
+        list(coarse),
+        list(coarse.values()),
+    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -139,9 +139,20 @@ def _log2_above(key: int) -> float:
     return log2(upper_end(key) + 0.25)
 
 
-def histogram(bins: Bins) -> Histogram:
+def _compiled(sketch: Sketch, largest: float) -> Sizes:
+    return Sizes(*_core.sizes(sketch.keys, sketch.counts, largest))
+
+
+try:
+    from precreg.measure import _core
+except ImportError:
+    sizes = read_sizes
+else:
+    sizes = _compiled
+
+
+def histogram(sketch: Sketch) -> Histogram:
     """Return the coarser histogram of a record: four bins an octave, and zeros apart."""
-    coarse: dict[int, int] = {}
-    for key, count in zip(bins.keys, bins.counts, strict=True):
-        coarse[key >> _COARSER] = coarse.get(key >> _COARSER, 0) + count
-    return Histogram(coarse.pop(_ZERO_KEY, 0), list(coarse), list(coarse.values()))
+    coarse = sizes(sketch, inf)
+    zeros = coarse.bins[0] == _ZERO_KEY
+    return Histogram(coarse.counts[0] if zeros else 0, coarse.bins[zeros:], coarse.counts[zeros:])

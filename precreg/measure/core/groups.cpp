@@ -64,9 +64,11 @@ void GroupSums::leave_out(int64_t position) {
 std::vector<Axis>& GroupSums::finish() {
     close_stretch();
     for (size_t a = leading; a < axes.size(); a++)
-        for (int64_t at = 0; at < width; at++) {
+        for (int64_t at = 0, end; at < width; at = end) {
             const size_t group = (size_t)axes[a].group_of(at);
-            for (int s = 0; s < GROUP_SUMS; s++) axes[a].sum[s][group] += place[s][at];
+            end = std::min(axes[a].end_of_stretch(at), width);
+            for (int s = 0; s < GROUP_SUMS; s++)
+                for (int64_t i = at; i < end; i++) axes[a].sum[s][group] += place[s][i];
         }
     return axes;
 }

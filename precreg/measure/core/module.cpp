@@ -9,6 +9,7 @@
 #include "job.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -229,7 +230,59 @@ PyObject* measure(PyObject*, PyObject* arguments) {
     }
 }
 
-PyMethodDef METHODS[] = {{"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
+// sizes(keys, counts, largest): what figures.py wants of a sketch, as sketch.py computes it: percentiles, how many values are
+// above 1/2, 1, 2 and 32, the mean of log2(v* + 1/4), and the bins and counts of the coarser histogram.
+double upper_end(int key) {
+    const int64_t bits = (int64_t)(key + 1) << 45;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+PyObject* sizes(PyObject*, PyObject* arguments) {
+    constexpr int PERMILLES[] = {500, 900, 950, 990, 999};
+    constexpr double ENDS[] = {0.5, 1.0, 2.0, 32.0};
+    const char *packed_keys, *packed_counts;
+    Py_ssize_t keys_size, counts_size;
+    double largest;
+    if (!PyArg_ParseTuple(arguments, "y#y#d", &packed_keys, &keys_size, &packed_counts, &counts_size, &largest)) return nullptr;
+    const Py_ssize_t n = keys_size / (Py_ssize_t)sizeof(int32_t);
+    if (n == 0 || counts_size != n * (Py_ssize_t)sizeof(int64_t))
+        return PyErr_Format(PyExc_ValueError, "expected as many counts as keys, and at least one");
+    try {
+        std::vector<int32_t> keys((size_t)n), bins;
+        std::vector<int64_t> counts((size_t)n), filled;
+        memcpy(keys.data(), packed_keys, (size_t)keys_size);
+        memcpy(counts.data(), packed_counts, (size_t)counts_size);
+        int64_t total = 0, seen = 0, above[4] = {};
+        for (int64_t count : counts) total += count;
+        double percentiles[5], log2s = 0.0, rest = 0.0;
+        int found = 0;
+        for (size_t i = 0; i < keys.size(); i++) {
+            const double end = upper_end(keys[i]);
+            seen += counts[i];
+            while (found < 5 && seen >= std::max<int64_t>((PERMILLES[found] * total + 999) / 1000, 1))
+                percentiles[found++] = std::min(end, largest);
+            for (int e = 0; e < 4; e++) above[e] += end > ENDS[e] ? counts[i] : 0;
+            const double term = (double)counts[i] * std::log2(end + 0.25), sum = log2s + term, rounded = sum - log2s;
+            rest += (log2s - (sum - rounded)) + (term - rounded);
+            log2s = sum;
+            const int32_t bin = keys[i] >> 5;
+            if (bins.empty() || bins.back() != bin) bins.push_back(bin), filled.push_back(0);
+            filled.back() += counts[i];
+        }
+        return Py_BuildValue(
+            "(NNdNN)", tuple_of(5, [&](Py_ssize_t i) { return PyFloat_FromDouble(percentiles[i]); }),
+            tuple_of(4, [&](Py_ssize_t i) { return PyLong_FromLongLong(above[i]); }), (log2s + rest) / (double)total,
+            list_of((Py_ssize_t)bins.size(), [&](Py_ssize_t i) { return PyLong_FromLong(bins[(size_t)i]); }),
+            list_of((Py_ssize_t)filled.size(), [&](Py_ssize_t i) { return PyLong_FromLongLong(filled[(size_t)i]); }));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+PyMethodDef METHODS[] = {{"sizes", sizes, METH_VARARGS, "Figures of a sketch."},
+                         {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace
