@@ -1,0 +1,109 @@
+"""`precreg doctor`: what is said of what is there, of what is not, and of what is broken."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from precreg.cli import examining
+from precreg.cli.examining import findings
+from precreg.measure import forms, numpy_form
+from tests.e2e.command import ROOT, git, precreg, repository, with_suite
+
+SUITE = """\
+suite: s
+subject: k:same
+reference: k:same
+inputs: {x: {shape: [2], dtype: float32, normal: {mean: 0, std: 1}}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return repository(with_suite(tmp_path / "p", SUITE))
+
+
+def doctor(project, *arguments, **variables):
+    """Return the exit code and the findings by name, as the real command gives them."""
+    done = precreg(project, "doctor", "--json", *arguments, **variables)
+    assert done.stderr == ""
+    return done.returncode, {
+        finding["name"]: (finding["state"], finding["says"]) for finding in json.loads(done.stdout)
+    }
+
+
+def test_a_project_that_is_well(project):
+    code, found = doctor(project)
+    assert code == 0
+    assert {name for name, (state, _) in found.items() if state == "broken"} == set()
+    assert found["measuring"] == (
+        "ok",
+        f"the form {forms.FASTEST} serves; 2100 adversarial pairs as in the plain one",
+    )
+    assert found["python"][1].startswith(sys.version.split()[0])
+    assert found["project"] == ("ok", str(project))
+    assert found["history"] == ("absent", "none yet; precreg history add --create begins one")
+    assert git(project, "rev-parse", "HEAD")[:8] in found["git"][1]
+
+
+def test_a_history_is_counted_and_a_named_one_must_be_there(project):
+    precreg(project, "run", "--jobs", "0")
+    precreg(project, "history", "add", "--create", "reports")
+    assert doctor(project)[1]["history"] == ("ok", "1 run")
+    code, found = doctor(project, PRECREG_HISTORY="elsewhere.sqlite")
+    assert (code, found["history"][0]) == (2, "broken")
+    assert "elsewhere.sqlite" in found["history"][1]
+
+
+def test_a_form_that_does_not_measure_right_is_broken(monkeypatch):
+    """numpy's form with one count that is wrong: what a bug of the core would look like."""
+    right = numpy_form.tally
+
+    def wrong(actual, reference, *others):
+        tally = right(actual, reference, *others)
+        return type(tally)(**{name: getattr(tally, name) for name in tally.__struct_fields__ if name != "counts"})
+
+    monkeypatch.setitem(forms.FORMS, "numpy", wrong)
+    monkeypatch.setenv("PRECREG_FORM", "numpy")
+    (found,) = (finding for finding in findings(None, None) if finding.name == "measuring")
+    assert found.state == "broken"
+    assert "float32 against float64: counts" in found.says
+
+
+def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
+    package = shutil.copytree(ROOT / "precreg", tmp_path / "precreg", ignore=shutil.ignore_patterns("*.so"))
+    core = package / "measure" / "_core.abi3.so"
+    assert doctor(tmp_path)[1]["core"][0] == "absent"
+    core.write_bytes(b"no library")
+    code, found = doctor(tmp_path)
+    assert (code, found["core"][0], found["measuring"][0]) == (2, "broken", "ok")
+    assert "the form numpy serves" in found["measuring"][1]
+
+
+@pytest.mark.parametrize("variable", ["PRECREG_FORM", "PRECREG_ISA"])
+def test_a_form_that_is_not_there_is_broken(tmp_path, variable):
+    if variable == "PRECREG_ISA" and "native" not in forms.FORMS:
+        pytest.skip("no C++ compiler was there to build the core")
+    code, found = doctor(tmp_path, **{variable: "x"})
+    assert (code, found["measuring"][0]) == (2, "broken")
+    assert found["measuring"][1].endswith(f"but got {variable}=x")
+
+
+def test_no_project_is_no_mistake_unless_one_is_named(tmp_path):
+    code, found = doctor(tmp_path)
+    assert (code, found["project"][0], "history" in found) == (0, "absent", False)
+    named = precreg(tmp_path, "--project", tmp_path, "doctor")
+    assert named.returncode == 2
+    assert "project     broken: expected a folder with suites/" in named.stdout
+
+
+def test_what_may_be_installed_is_told_with_its_use(monkeypatch):
+    monkeypatch.setattr(examining, "OPTIONAL", {"no-such-package": "it is of use"})
+    (found,) = (finding for finding in findings(None, None) if finding.name == "no-such-package")
+    assert found == ("no-such-package", "absent", "not installed; it is of use")
+
+
+def test_without_git_reports_name_no_commit(project):
+    code, found = doctor(project, PATH=str(project))
+    assert (code, found["git"][0]) == (0, "absent")
