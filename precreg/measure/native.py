@@ -14,7 +14,6 @@ from precreg.measure import _core
 from precreg.measure.numpy_form import tally as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import Regions, regions_of
-from precreg.measure.running import named
 from precreg.measure.tally import Counts, Groups, Maxima, Named, Places, Rules, Sketch, Sketches, Sums, Tally
 
 INSTRUCTION_SET: str = _core.instruction_set
@@ -40,32 +39,34 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
     plan = _plan(actual.dtype, reference.dtype, rules.regions)
     if plan is None:
         return numpy_tally(actual, reference, start, shape, rules)
-    a, r = (
-        np.ascontiguousarray(side) if view is None else np.ascontiguousarray(side).view(view)
-        for side, view in zip((actual, reference), plan.views, strict=True)
-    )
-    worst = max(rules.worst, 0)
-    counts, sums, maxima, places, *sketches, errors, index, non_finite, scaled, groups = _core.measure(
-        a, r, plan.packed, plan.tables, start, shape, rules.rtol, rules.atol, worst
+    counts, sums, maxima, places, *sketches, errors, worst, non_finite, scaled, groups = _core.measure(
+        _flat(actual, plan.views[0]),
+        _flat(reference, plan.views[1]),
+        plan.packed,
+        plan.tables,
+        start,
+        shape,
+        rules.rtol,
+        rules.atol,
+        max(rules.worst, 0),
     )
     return Tally(
-        counts=Counts(*counts),
-        sums=Sums(*sums),
-        maxima=Maxima(*maxima),
-        places=Places(*places),
-        sketches=Sketches(*(Sketch(*sketch) for sketch in sketches)),
-        errors=errors,
-        worst=_named(index, start, actual, reference),
-        non_finite=_named(non_finite, start, actual, reference),
-        groups=tuple(Groups(*axis) for axis in groups),
-        scaled={(Sums._fields[which], exponent): parts for which, exponent, parts in scaled},
+        Counts(*counts),
+        Sums(*sums),
+        Maxima(*maxima),
+        Places(*places),
+        Sketches(*(Sketch(*sketch) for sketch in sketches)),
+        errors,
+        Named(*worst),
+        Named(*non_finite),
+        tuple([Groups(*axis) for axis in groups]),
+        {(Sums._fields[which], exponent): parts for which, exponent, parts in scaled} if scaled else {},
     )
 
 
-def _named(index: list[int], start: int, actual: Array, reference: Array) -> Named:
-    if not index:
-        return Named([], [], [])
-    return named(np.array(index), start, actual, reference)
+def _flat(side: Array, view: np.dtype[Any] | None) -> Array:
+    contiguous = side if side.flags.c_contiguous else np.ascontiguousarray(side)
+    return contiguous if view is None else contiguous.view(view)
 
 
 @cache
@@ -79,7 +80,8 @@ def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[
         return None  # a reference between integers may be too large to have an ulp of 1
     format = pairing.format or _INTEGER
     flags = pairing.same or actual == reference, format.negative_zero, format.overflow != format.overflow
-    packed = pack("<6i", *kinds, format.precision, *flags)
+    integers = pairing.format is None, pairing.reference_format is None
+    packed = pack("<8i", *kinds, *integers, format.precision, *flags)
     largest_binade = inf if format is _INTEGER else 2.0**format.max_exponent
     packed += pack("<5d", 2.0**format.min_exponent, largest_binade, *_limits(pairing, format))
     packed += pack("<8d", *_regions(regions_of(pairing.dtype, regions)))

@@ -15,6 +15,7 @@ struct Side {
     Kind kind;
     const void* data;
     const float* table;
+    bool integer;
 };
 
 // The output's number format. ulp(r) is 2**(e - precision + 1) with e the exponent of r, but at least that of

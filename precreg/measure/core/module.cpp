@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include "job.hpp"
+#include "reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -151,7 +152,23 @@ PyObject* groups(std::vector<Axis>& axes) {
     });
 }
 
-PyObject* result(const State& state, const Sketch* sketches) {
+// One value of a side as a record has it: an integer, a float, or the text of what JSON has no number for.
+PyObject* scalar(const Side& side, int64_t at) {
+    if (side.integer) return PyLong_FromDouble(value_at(side, at));
+    const double value = value_at(side, at);
+    if (value - value == 0.0) return PyFloat_FromDouble(value);
+    return PyUnicode_FromString(value != value ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+// (indices, actual values, reference values)
+template <class Index> PyObject* named(const Job& job, size_t size, Index index) {
+    const auto list = [&](auto item) { return list_of((Py_ssize_t)size, [&](Py_ssize_t i) { return item(index((size_t)i)); }); };
+    return Py_BuildValue("(NNN)", list([](int64_t at) { return PyLong_FromLongLong(at); }),
+                         list([&](int64_t at) { return scalar(job.actual, at - job.start); }),
+                         list([&](int64_t at) { return scalar(job.reference, at - job.start); }));
+}
+
+PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
     const auto integer = [](int64_t value) { return PyLong_FromLongLong(value); };
     return Py_BuildValue(
         "(NNNN(NN)(NN)(NN)NNNNN)", tuple_of(COUNTS, [&](Py_ssize_t i) { return integer(state.count[i]); }),
@@ -161,8 +178,9 @@ PyObject* result(const State& state, const Sketch* sketches) {
         bytes_of(sketches[ERRORS].counts), bytes_of(sketches[RATIOS].keys), bytes_of(sketches[RATIOS].counts),
         bytes_of(sketches[ULP_ERRORS].keys), bytes_of(sketches[ULP_ERRORS].counts),
         list_of((Py_ssize_t)state.worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(state.worst[i].error); }),
-        list_of((Py_ssize_t)state.worst.size(), [&](Py_ssize_t i) { return integer(state.worst[i].index); }),
-        list_of((Py_ssize_t)state.non_finite.size(), [&](Py_ssize_t i) { return integer(state.non_finite[i]); }), scaled(state), groups(state.groups->finish()));
+        named(job, state.worst.size(), [&](size_t i) { return state.worst[i].index; }),
+        named(job, state.non_finite.size(), [&](size_t i) { return state.non_finite[i]; }), scaled(state),
+        groups(state.groups->finish()));
 }
 
 struct Buffer {
@@ -178,7 +196,7 @@ constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
 
 // As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
 struct Plan {
-    int32_t actual, reference, precision, same, negative_zero, overflow_is_nan;
+    int32_t actual, reference, actual_is_integer, reference_is_integer, precision, same, negative_zero, overflow_is_nan;
     double smallest_binade, largest_binade, smallest_normal, largest_reference, saturation;
     Regions regions;
 };
@@ -205,8 +223,8 @@ PyObject* measure(PyObject*, PyObject* arguments) {
     if (r.view.len != n * ITEM_SIZE[plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
         return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables");
     const float* patterns = (const float*)table.view.buf;
-    const Job job = {{(Kind)plan.actual, a.view.buf, patterns},
-                     {(Kind)plan.reference, r.view.buf, patterns + 256},
+    const Job job = {{(Kind)plan.actual, a.view.buf, patterns, plan.actual_is_integer != 0},
+                     {(Kind)plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer != 0},
                      n, start, rtol, atol, worst,
                      {plan.precision, plan.smallest_binade, plan.largest_binade, plan.smallest_normal, plan.largest_reference, plan.saturation,
                       plan.negative_zero != 0, plan.overflow_is_nan != 0, plan.same != 0},
@@ -224,7 +242,7 @@ PyObject* measure(PyObject*, PyObject* arguments) {
             enough_memory = false;
         }
         if (thread) PyEval_RestoreThread(thread);
-        return enough_memory ? result(state, sketches) : PyErr_NoMemory();
+        return enough_memory ? result(job, state, sketches) : PyErr_NoMemory();
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }

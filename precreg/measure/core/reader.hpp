@@ -11,16 +11,16 @@ namespace {
 
 constexpr int64_t PIECE = 2048; // stays in the first cache
 
-bool needs_float64(Kind kind) { return kind == Kind::float64 || kind == Kind::int32 || kind == Kind::uint32; }
+inline bool needs_float64(Kind kind) { return kind == Kind::float64 || kind == Kind::int32 || kind == Kind::uint32; }
 
-float from_bits(uint32_t bits) {
+inline float from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
 // Shifted into place, an exponent is 112 too small; multiplying sets it right, subnormals included.
-float from_float16(uint16_t half) {
+inline float from_float16(uint16_t half) {
     const float magnitude = from_bits((uint32_t)(half & 0x7FFF) << 13) * 0x1p112f;
     uint32_t bits;
     memcpy(&bits, &magnitude, sizeof bits);
@@ -28,7 +28,28 @@ float from_float16(uint16_t half) {
     return from_bits(bits | (uint32_t)(half & 0x8000) << 16);
 }
 
-float from_bfloat16(uint16_t half) { return from_bits((uint32_t)half << 16); }
+inline float from_bfloat16(uint16_t half) { return from_bits((uint32_t)half << 16); }
+
+template <class T> T item(const Side& side, int64_t at) {
+    T value;
+    memcpy(&value, (const char*)side.data + at * (int64_t)sizeof value, sizeof value);
+    return value;
+}
+
+inline double value_at(const Side& side, int64_t at) {
+    switch (side.kind) {
+    case Kind::float32: return item<float>(side, at);
+    case Kind::float64: return item<double>(side, at);
+    case Kind::float16: return from_float16(item<uint16_t>(side, at));
+    case Kind::bfloat16: return from_bfloat16(item<uint16_t>(side, at));
+    case Kind::byte: return side.table[item<uint8_t>(side, at)];
+    case Kind::int16: return item<int16_t>(side, at);
+    case Kind::uint16: return item<uint16_t>(side, at);
+    case Kind::int32: return item<int32_t>(side, at);
+    case Kind::uint32: return item<uint32_t>(side, at);
+    }
+    return 0.0;
+}
 
 template <class T> class Reader {
   public:
