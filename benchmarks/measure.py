@@ -20,13 +20,24 @@ from measuring.agreement import disagreements
 from measuring.child import Task, peak_over_inputs, remote_call
 from measuring.clock import Clock, Measured, load_of_others
 from measuring.data import Pair, draw, shaped
-from measuring.goals import instructions, memory_goals, small_goals, speed_goals
+from measuring.goals import (
+    ALONE,
+    IDENTICAL,
+    LIMIT,
+    NAN,
+    NUMPY,
+    OURS,
+    SUBNORMAL,
+    instructions,
+    memory_goals,
+    small_goals,
+    speed_goals,
+)
 from measuring.limit import compile_probe, reading, with_numpy
 from measuring.peers import PEERS, Peer, assert_close, missing, ours, versions
 
 from precreg.measure.forms import form
 
-OURS, ALONE, LIMIT, NUMPY = "every metric, and digest", "every metric", "read limit", "numpy form, every metric"
 THREADS = (1, 2)
 NUMPY_FORM = {"PRECREG_FORM": "numpy"}
 SMALL = (100, 1000, 10_000, 100_000, 1_000_000)
@@ -90,17 +101,17 @@ def calls_of_ours(n: int, dtype: str, ordinary: Pair) -> Iterator[tuple[str, Cal
     """Yield what we are timed at: label, call and number of threads."""
     pairs = {
         OURS: ordinary,
-        "bit-identical, and digest": draw("identical", n, dtype),
-        "subnormal": draw("subnormal", n, dtype),
-        "a tenth NaN or infinite": draw("spoiled", n, dtype),
+        f"{IDENTICAL}, and digest": draw("identical", n, dtype),
+        SUBNORMAL: draw("subnormal", n, dtype),
+        NAN: draw("spoiled", n, dtype),
         "two dimensions": shaped(ordinary, 2),
         "four dimensions": shaped(ordinary, 4),
     }
     for threads in THREADS:
         yield ALONE, ours(ordinary, threads, digest=False), threads
-        yield "bit-identical", ours(pairs["bit-identical, and digest"], threads, digest=False), threads
+        yield IDENTICAL, ours(pairs[f"{IDENTICAL}, and digest"], threads, digest=False), threads
         for label, pair in pairs.items():
-            yield label, ours(pair, threads, digest=label in (OURS, "bit-identical, and digest")), threads
+            yield label, ours(pair, threads, digest="digest" in label), threads
 
 
 def table_a(asked: Settings, dtype: str, clock: Clock) -> None:

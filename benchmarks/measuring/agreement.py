@@ -16,7 +16,6 @@ class Tolerance(NamedTuple):
     why: str = ""
 
 
-EXACT = Tolerance(0.0)
 COUNTED = Tolerance(1 / 64, why="ours come from counts by size, at most 1/128 above")
 IN_FLOAT64 = Tolerance(1e-6, 1e-12, why="terms are added in another order")
 PRINTED = Tolerance(1e-4, why="six digits are printed, of a difference in float32")
