@@ -23,9 +23,12 @@ from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
 from precreg.types import AxisGroups, Comparison, Positions
 
 CHUNK = 1 << 18
-"""Elements that are measured at a time: arrays are cut at its multiples, whoever measures the parts."""
+"""Arrays are cut at its multiples, whoever measures the parts. So many elements are copied at a time."""
 
-MANY = 1 << 22
+CHUNKS_IN_PLACE = 16
+"""As many are measured at a time where nothing is copied: a merge costs as much as some thousand elements."""
+
+MANY = 1 << 19
 """From this many elements on, threads are worth their start."""
 
 
@@ -76,6 +79,8 @@ def compare(
 def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None = None) -> Tally:
     """Return the tally of two arrays of one shape, with at least one element, in whatever memory layout."""
     size = actual.size
+    if size <= CHUNK and _in_order(actual, reference):
+        return form()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
     chunks = -(-size // CHUNK)
     workers = min(_workers(size) if threads is None else max(threads, 1), chunks)
     if workers == 1:
@@ -105,19 +110,22 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
     Arrays that lie in memory in C order, in the machine's byte order, are cut; of others, numpy's iterator copies a
     chunk at a time.
     """
-    starts = range(low, high, CHUNK)
-    if all(side.flags.c_contiguous and side.dtype.isnative for side in (actual, reference)):
+    if _in_order(actual, reference):
         a, r = actual.reshape(-1), reference.reshape(-1)
-        for start in starts:
-            stop = min(start + CHUNK, high)
+        for start in range(low, high, CHUNKS_IN_PLACE * CHUNK):
+            stop = min(start + CHUNKS_IN_PLACE * CHUNK, high)
             yield start, a[start:stop], r[start:stop]
         return
     size = min(CHUNK, high - low)
     into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
-    for start in starts:
+    for start in range(low, high, CHUNK):
         stop = min(start + CHUNK, high)
         _copy_flat((actual, reference), start, stop, into)
         yield start, into[0][: stop - start], into[1][: stop - start]
+
+
+def _in_order(*sides: Array) -> bool:
+    return all([side.flags.c_contiguous and side.dtype.isnative for side in sides])
 
 
 def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
@@ -132,7 +140,7 @@ def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[A
 
 
 def _counts(counts: Counts) -> dict[str, int]:
-    every = counts._asdict()
+    every = dict(zip(counts._fields, counts, strict=True))
     every["inf_matched"] = counts.plus_inf_matched + counts.minus_inf_matched
     every["inf_mismatched"] = counts.plus_inf_mismatched + counts.minus_inf_mismatched
     return {name: every[name] for name in COUNTS}
@@ -156,5 +164,8 @@ def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
 
 
 def _axis_groups(groups: Groups) -> AxisGroups:
-    sums = ([number if isfinite(number) else None for number in row] for row in groups[1:])
-    return AxisGroups(groups.n, *sums)
+    return AxisGroups(groups.n, *map(_finite_or_none, groups[1:]))
+
+
+def _finite_or_none(sums: list[float]) -> list[float | None]:
+    return [*sums] if isfinite(sum(sums)) else [number if isfinite(number) else None for number in sums]

@@ -43,7 +43,8 @@ def figures(tally: Tally, format: Format | None, regions: Regions) -> Figures:
     found = _shares(tally, regions)
     if tally.counts.finite:
         found |= _absolute(tally) | _relative(tally) | _in_ulps(tally) | _signs(tally) | _second_degree(tally)
-    return {name: figure for name in METRICS if isfinite(figure := found.get(name, nan))}
+    in_order = zip(METRICS, map(found.get, METRICS), strict=True)
+    return {name: figure for name, figure in in_order if figure is not None and figure - figure == 0.0}
 
 
 def _shares(tally: Tally, regions: Regions) -> Figures:

@@ -9,6 +9,7 @@ import numpy as np
 
 from precreg.arith.formats import Format
 from precreg.arith.spacing import ulp
+from precreg.measure.block import Block, count, count_regions, least_quotient, sized, smallest_of
 from precreg.measure.groups import GroupSums
 from precreg.measure.pairing import (
     Array,
@@ -61,30 +62,6 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
         )
 
 
-class _Block(NamedTuple):
-    """Finite pairs of a block, and what is known of their sizes.
-
-    The smallest ones are of the numbers above zero, or below them; `worst` is where the largest error is. Every d is a
-    multiple of `unit`, every r of `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the pairs; None: all of them.
-    """
-
-    pairs: Pairs
-    position: int
-    kept: Array | None
-    largest_error: float
-    smallest_error: float
-    largest_magnitude: float
-    smallest_magnitude: float
-    zeros: int
-    worst: int
-    unit: float = 0.0
-    magnitude_unit: float = 0.0
-
-    def place(self, index: int) -> int:
-        """Return the flat position of a pair."""
-        return self.position + (index if self.kept is None else int(np.flatnonzero(self.kept)[index]))
-
-
 class _Measuring(NamedTuple):
     """Measures block after block."""
 
@@ -98,7 +75,7 @@ class _Measuring(NamedTuple):
         """Measure one block."""
         pairs = pair(actual, reference, self.pairing, self.running.buffers)
         self.running.counts["n"] += actual.size
-        block = _sized(pairs, position, None)
+        block = sized(pairs, position, None)
         beyond = inf if self.pairing.same or self.pairing.format is None else self.pairing.format.largest
         if not block.largest_error < inf or block.largest_magnitude > beyond:
             kept = self._set_apart(pairs, position)
@@ -106,7 +83,7 @@ class _Measuring(NamedTuple):
                 pairs = pairs.take(kept)
                 if not pairs.error.size:
                     return
-                block = _sized(pairs, position, kept)
+                block = sized(pairs, position, kept)
         self._finite(block)
 
     def _set_apart(self, pairs: Pairs, position: int) -> Array | None:
@@ -127,7 +104,7 @@ class _Measuring(NamedTuple):
             self.running.non_finite += mismatched.tolist()
         return kept
 
-    def _finite(self, block: _Block) -> None:
+    def _finite(self, block: Block) -> None:
         running, pairs = self.running, block.pairs
         running.counts["finite"] += pairs.error.size
         running.counts["zero_references"] += block.zeros
@@ -147,15 +124,15 @@ class _Measuring(NamedTuple):
         values = (pairs.error, pairs.signed, squares, ulps)
         self.groups.add(block.position, values, [*sums, squared, total], block.kept)
 
-    def _relative(self, block: _Block, ratios: Array, largest: float) -> None:
+    def _relative(self, block: Block, ratios: Array, largest: float) -> None:
         """Sum and count |d| / |r|, of which `largest` is the largest."""
         running, magnitude = self.running, block.pairs.magnitude
-        smallest = _least(block, ratios, 0.0)
+        smallest = least_quotient(block, ratios, 0.0)
         running.sum_up("relative", ratios, largest, unit_of(smallest))
         if largest > 1e-4:
             for name, bound in (("thousandths", 1e-3), ("ten_thousandths", 1e-4)):
-                running.counts[name] += _count(np.greater(ratios, bound, out=running.mask[: ratios.size]))
-        self._count_regions(block, ratios, largest)
+                running.counts[name] += count(np.greater(ratios, bound, out=running.mask[: ratios.size]))
+        running.counts.update(count_regions(block, ratios, largest, self.regions))
         if block.smallest_magnitude <= SMALLEST_RELATIVE_REFERENCE:
             ratios = ratios[magnitude > SMALLEST_RELATIVE_REFERENCE]
         else:
@@ -163,7 +140,7 @@ class _Measuring(NamedTuple):
         if ratios.size:
             running.counting["relative"].add(ratios, smallest, largest, running.integers)
 
-    def _quotient(self, block: _Block, floor: float) -> Array:
+    def _quotient(self, block: Block, floor: float) -> Array:
         """Return |d| / (|r| + floor) in the seventh buffer."""
         pairs = block.pairs
         out = self.running.buffers[6][: pairs.error.size]
@@ -177,39 +154,19 @@ class _Measuring(NamedTuple):
             out[np.isnan(out)] = inf  # infinite by infinite: undefined, and no less than that
         return out
 
-    def _floored(self, block: _Block, largest: float) -> None:
+    def _floored(self, block: Block, largest: float) -> None:
         """Measure |d| / (|r| + 1e-7), and diff3's term where it could be the largest: it is at most |d| / |r|."""
         running, pairs = self.running, block.pairs
         ratios = self._quotient(block, MERE_FLOOR)
         most = running.note("floored", ratios, block.place)
-        running.sum_up("floored", ratios, most, unit_of(_least(block, ratios, MERE_FLOOR)))
+        running.sum_up("floored", ratios, most, unit_of(least_quotient(block, ratios, MERE_FLOOR)))
         if block.zeros or largest > running.maxima["diff3"]:
             ratios = self._quotient(block, DIFF3_FLOOR)
             if self.regions.diff3_bound > (0.0 if block.zeros else block.smallest_magnitude):
                 np.copyto(ratios, pairs.error, where=pairs.magnitude < self.regions.diff3_bound)
             running.note("diff3", ratios, block.place)
 
-    def _count_regions(self, block: _Block, ratios: Array, largest: float) -> None:
-        """Count what standards look at apart; their relative bounds are powers of two, so quotients tell."""
-        regions, counts, error, size = self.regions, self.running.counts, block.pairs.error, block.pairs.magnitude
-        least = 0.0 if block.zeros else block.smallest_magnitude
-        if least < max(regions.small_bound, regions.cancellation_bound):
-            places = np.flatnonzero(size < max(regions.small_bound, regions.cancellation_bound))
-            few, errors, quotients = size[places], error[places], ratios[places]
-            small = few < regions.small_bound
-            counts["small_values"] += _count(small)
-            counts["small_value_errors"] += _count(small & (errors > regions.small_error))
-            within = (few < regions.cancellation_bound) & ~small
-            counts["cancellations"] += _count(within)
-            counts["cancellation_errors"] += _count(within & (quotients > regions.cancellation_rtol))
-        if least < regions.threshold_bound and block.largest_error > regions.threshold_atol:
-            small = size < regions.threshold_bound
-            counts["absolute_violations"] += _count(small & (error > regions.threshold_atol))
-        if regions.threshold_bound and largest > regions.threshold_rtol:
-            large = size >= regions.threshold_bound
-            counts["relative_violations"] += _count(large & (ratios > regions.threshold_rtol))
-
-    def _with_units(self, block: _Block, largest_relative: float) -> _Block:
+    def _with_units(self, block: Block, largest_relative: float) -> Block:
         """Count subnormals, and find the units; the smallest |a| is looked for only where |r| does not tell it."""
         format, pairs = self.pairing.format, block.pairs
         smallest_normal = format.smallest_normal if format else 0.0
@@ -219,9 +176,9 @@ class _Measuring(NamedTuple):
             smallest = self._smallest_actual(pairs, smallest_normal)
         if block.smallest_magnitude < smallest_normal:
             small = (pairs.magnitude < smallest_normal) & (pairs.magnitude > 0)
-            self.running.counts["reference_subnormals"] += _count(small)
+            self.running.counts["reference_subnormals"] += count(small)
         if self.pairing.is_complex or pairs.wide is not None:
-            least = _smallest(pairs.error)
+            least = smallest_of(pairs.error)
             units = unit_of(least), unit_of(block.smallest_magnitude)
         else:
             magnitude_unit = quantum(self.pairing.reference_format, block.smallest_magnitude)
@@ -232,16 +189,16 @@ class _Measuring(NamedTuple):
     def _smallest_actual(self, pairs: Pairs, smallest_normal: float) -> float:
         """Return the smallest |a| above zero, and count subnormal actuals and those that became zero."""
         sizes = absolute(pairs.actual)
-        smallest = _smallest(sizes)
+        smallest = smallest_of(sizes)
         counts = self.running.counts
         if smallest < smallest_normal:
-            counts["actual_subnormals"] += _count((sizes < smallest_normal) & (sizes > 0))
+            counts["actual_subnormals"] += count((sizes < smallest_normal) & (sizes > 0))
         if smallest_normal and float(np.minimum.reduce(sizes)) == 0:
             rounded = absolute(held(pairs.reference[sizes == 0], self.pairing))
-            counts["flushed_subnormals"] += _count((rounded < smallest_normal) & (rounded > 0))
+            counts["flushed_subnormals"] += count((rounded < smallest_normal) & (rounded > 0))
         return smallest
 
-    def _first_degree(self, block: _Block) -> list[float]:
+    def _first_degree(self, block: Block) -> list[float]:
         """Measure |d|, d and |r|, and what matches; return the sums of |d| and d."""
         running, pairs, counts = self.running, block.pairs, self.running.counts
         n = pairs.error.size
@@ -251,24 +208,24 @@ class _Measuring(NamedTuple):
         else:
             allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
             allowed += self.rules.atol
-            counts["matching"] += _count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
+            counts["matching"] += count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
         exact = running.counting["absolute"].add(
             pairs.error, block.smallest_error, block.largest_error, running.integers
         )
         counts["exact_matches"] += exact
         if exact == n and not self.pairing.is_complex:
             return [0.0, 0.0]
-        above = _count(np.greater(pairs.signed, 0.0, out=running.mask[:n]))
+        above = count(np.greater(pairs.signed, 0.0, out=running.mask[:n]))
         counts["above"] += above
         if self.pairing.is_complex:
-            counts["below"] += _count(np.less(pairs.signed, 0.0, out=running.mask[:n]))
+            counts["below"] += count(np.less(pairs.signed, 0.0, out=running.mask[:n]))
             signed = running.sum_up("signed", pairs.signed, _largest(pairs.signed), 0.0)
         else:
             counts["below"] += n - above - exact
             signed = running.sum_up("signed", pairs.signed, block.largest_error, block.unit)
         return [running.sum_up("absolute", pairs.error, block.largest_error, block.unit), signed]
 
-    def _in_ulps(self, block: _Block) -> tuple[Array, float]:
+    def _in_ulps(self, block: Block) -> tuple[Array, float]:
         """Measure U and ulp(r); return U and its sum."""
         running, pairs = self.running, block.pairs
         n, ulps = pairs.error.size, pairs.error
@@ -277,7 +234,7 @@ class _Measuring(NamedTuple):
             smallest, unit = block.smallest_error, block.unit
         else:
             ulps, most = self._spaced(block)
-            smallest = block.smallest_error / most if pairs.wide is None else _smallest(ulps)
+            smallest = block.smallest_error / most if pairs.wide is None else smallest_of(ulps)
             unit = unit_of(smallest) if pairs.wide is not None else block.unit / most
         largest = running.note("ulps", ulps, block.place)
         total = running.sum_up("ulps", ulps, largest, unit)
@@ -285,7 +242,7 @@ class _Measuring(NamedTuple):
         self._count_identical(block, ulps)
         return ulps, total
 
-    def _spaced(self, block: _Block) -> tuple[Array, float]:
+    def _spaced(self, block: Block) -> tuple[Array, float]:
         """Sum ulp(r); return U and the largest ulp(r)."""
         running, pairs, format = self.running, block.pairs, self.pairing.format
         assert format is not None
@@ -300,7 +257,7 @@ class _Measuring(NamedTuple):
         running.sum_up("spacing", spacing, most, least if pairs.wide is None else unit_of(least))
         return ulps, most
 
-    def _spacing(self, block: _Block, format: Format) -> Array:
+    def _spacing(self, block: Block, format: Format) -> Array:
         """Return ulp(r), from the bits of |r| where float64 holds it and its inverse as normal numbers."""
         magnitude = block.pairs.magnitude
         if block.smallest_magnitude < _SMALLEST_FAST_REFERENCE or block.largest_magnitude > format.largest:
@@ -314,7 +271,7 @@ class _Measuring(NamedTuple):
             np.copyto(spacing, format.smallest_subnormal, where=magnitude == 0)
         return spacing
 
-    def _count_identical(self, block: _Block, ulps: Array) -> None:
+    def _count_identical(self, block: Block, ulps: Array) -> None:
         """Count the actuals that are the rounded reference: those nearer than half an ulp, if no zero's sign differs.
 
         Where rounding has to break a tie, or happens below the smallest number or beyond the largest, pairs are looked
@@ -324,20 +281,20 @@ class _Measuring(NamedTuple):
         near: Array = np.less(ulps, 0.5, out=self.running.mask[: ulps.size])
         if self.pairing.is_complex:
             near = identical(pairs.actual, held(pairs.reference, self.pairing))
-            counts["zero_sign_differences"] += _count((pairs.error == 0) & ~near)
+            counts["zero_sign_differences"] += count((pairs.error == 0) & ~near)
         elif block.zeros and format and format.negative_zero:
             differ = np.signbit(pairs.actual) != np.signbit(pairs.reference)
             differ &= near
             differ &= pairs.magnitude == 0
-            counts["zero_sign_differences"] += _count(differ)
+            counts["zero_sign_differences"] += count(differ)
             near &= ~differ
-        counts["equal"] += _count(near)
+        counts["equal"] += count(near)
         places = None if self.pairing.is_complex else self._doubtful(block, ulps)
         if places is not None and places.size:
             same = identical(pairs.actual[places], held(pairs.reference[places], self.pairing))
-            counts["equal"] += _count(same) - _count(near[places])
+            counts["equal"] += count(same) - count(near[places])
 
-    def _doubtful(self, block: _Block, ulps: Array) -> Array | None:
+    def _doubtful(self, block: Block, ulps: Array) -> Array | None:
         """Return where half an ulp does not tell what the reference is rounded to; None: nowhere."""
         pairing, format, magnitude = self.pairing, self.pairing.format, block.pairs.magnitude
         if pairing.same:
@@ -349,7 +306,7 @@ class _Measuring(NamedTuple):
             doubtful |= magnitude > format.largest
         return np.flatnonzero(doubtful)
 
-    def _second_degree(self, block: _Block) -> tuple[Array, float]:
+    def _second_degree(self, block: Block) -> tuple[Array, float]:
         """Sum the products of d and r; return d * d and its sum."""
         running, pairs = self.running, block.pairs
         error = block.smallest_error, block.largest_error
@@ -368,7 +325,7 @@ class _Measuring(NamedTuple):
         running.sum_products("weighted_error", both, mixed, magnitude_unit * unit, out)
         if self.pairing.is_complex:
             parts = narrowed(components(pairs.reference))
-            least = _smallest(np.abs(parts)), _smallest(np.abs(pairs.difference))
+            least = smallest_of(np.abs(parts)), smallest_of(np.abs(pairs.difference))
             mixed, unit, out = (least[0] * least[1], mixed[1]), 0.0, np.empty(2 * n)
             running.sum_products("product", (parts, pairs.difference), mixed, 0.0, out)
         else:
@@ -377,40 +334,9 @@ class _Measuring(NamedTuple):
         return squares, total
 
 
-def _sized(pairs: Pairs, position: int, kept: Array | None) -> _Block:
-    """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
-    error, magnitude = pairs.error, pairs.magnitude
-    worst = int(error.argmax())
-    largest = float(error[worst]), float(np.maximum.reduce(magnitude))
-    smallest, zeros = float(np.minimum.reduce(magnitude)), 0
-    if smallest == 0:
-        zeros = magnitude.size - _count(magnitude)
-        smallest = _smallest(magnitude)
-    least = float(np.minimum.reduce(error))
-    return _Block(pairs, position, kept, largest[0], least, largest[1], smallest, zeros, worst)
-
-
-def _least(block: _Block, ratios: Array, floor: float) -> float:
-    """Return no more than the smallest |d| / (|r| + floor) above zero."""
-    if block.pairs.wide is not None:
-        return _smallest(ratios)
-    most = block.largest_magnitude + floor
-    return block.smallest_error / most * 0.5 if most else inf
-
-
-def _smallest(sizes: Array) -> float:
-    """Return the smallest of the numbers that are not 0; infinity without any."""
-    smallest = float(np.minimum.reduce(sizes))
-    return smallest or float(np.minimum.reduce(np.where(sizes == 0, inf, sizes)))
-
-
 def _largest(values: Array) -> float:
     return max(float(np.maximum.reduce(values)), -float(np.minimum.reduce(values)))
 
 
 def _times(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     return first[0] * second[0], first[1] * second[1]
-
-
-def _count(mask: Array) -> int:
-    return int(np.count_nonzero(mask))

@@ -102,10 +102,10 @@ def add(first: Sketch, second: Sketch) -> Sketch:
 class Sizes(NamedTuple):
     """What is known of counted values.
 
-    `percentiles` are, per PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest value: never
-    below the value, and above it by less than a 128th of it. `above` counts, per ENDS, the values above. `mean_log2` is
-    the mean of log2(v* + 1/4), where v* is the upper end of a value's bin. `bins` and `counts` are those of the
-    coarser histogram, four bins an octave, zeros among them.
+    `percentiles` are, per PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest value:
+    never below the value, and above it by less than a 128th of it. `above` counts, per ENDS, the values above.
+    `mean_log2` is the mean of log2(v* + 1/4), where v* is the upper end of a value's bin. `bins` and `counts` are those
+    of the coarser histogram, four bins an octave, zeros among them.
     """
 
     percentiles: tuple[float, ...]

@@ -86,8 +86,9 @@ def test_what_is_measured_is_what_the_definitions_say(name):
             fast, plain = compare(*pair, rtol=rtol, atol=atol), plain_compare(*pair, rtol, atol)
         assert fast.counts == plain["counts"]
         assert (fast.non_finite.index if fast.non_finite else []) == plain["non_finite"]
-        check_metrics(fast, plain)
-        check_places(fast, plain, name)
+        if not beyond_float64(*pair):
+            check_metrics(fast, plain)
+            check_places(fast, plain, name)
 
     check()
 

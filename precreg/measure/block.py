@@ -1,0 +1,92 @@
+"""Finite pairs that are measured together, and what is known of their sizes before they are looked at one by one."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from precreg.measure.pairing import Array, Pairs
+from precreg.measure.regions import Regions
+
+
+class Block(NamedTuple):
+    """Finite pairs of a block, and what is known of their sizes.
+
+    The smallest ones are of the numbers above zero, or below them; `worst` is where the largest error is. Every d is a
+    multiple of `unit`, every r of `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the
+    pairs; None: all of them.
+    """
+
+    pairs: Pairs
+    position: int
+    kept: Array | None
+    largest_error: float
+    smallest_error: float
+    largest_magnitude: float
+    smallest_magnitude: float
+    zeros: int
+    worst: int
+    unit: float = 0.0
+    magnitude_unit: float = 0.0
+
+    def place(self, index: int) -> int:
+        """Return the flat position of a pair."""
+        return self.position + (index if self.kept is None else int(np.flatnonzero(self.kept)[index]))
+
+
+def sized(pairs: Pairs, position: int, kept: Array | None) -> Block:
+    """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
+    error, magnitude = pairs.error, pairs.magnitude
+    worst = int(error.argmax())
+    largest = float(error[worst]), float(np.maximum.reduce(magnitude))
+    smallest, zeros = float(np.minimum.reduce(magnitude)), 0
+    if smallest == 0:
+        zeros = magnitude.size - count(magnitude)
+        smallest = smallest_of(magnitude)
+    least = float(np.minimum.reduce(error))
+    return Block(pairs, position, kept, largest[0], least, largest[1], smallest, zeros, worst)
+
+
+def least_quotient(block: Block, ratios: Array, floor: float) -> float:
+    """Return no more than the smallest |d| / (|r| + floor) above zero."""
+    if block.pairs.wide is not None:
+        return smallest_of(ratios)
+    most = block.largest_magnitude + floor
+    return block.smallest_error / most * 0.5 if most else inf
+
+
+def count_regions(block: Block, ratios: Array, largest: float, regions: Regions) -> dict[str, int]:
+    """Count what standards look at apart, by tally.Counts' names; of the ratios |d| / |r| one is `largest`."""
+    counts: dict[str, int] = {}
+    error, size = block.pairs.error, block.pairs.magnitude
+    least = 0.0 if block.zeros else block.smallest_magnitude
+    bound = max(regions.small_bound, regions.cancellation_bound)
+    if least < bound:
+        places = np.flatnonzero(size < bound)
+        few, errors, quotients = size[places], error[places], ratios[places]
+        small = few < regions.small_bound
+        counts["small_values"] = count(small)
+        counts["small_value_errors"] = count(small & (errors > regions.small_error))
+        within = (few < regions.cancellation_bound) & ~small
+        counts["cancellations"] = count(within)
+        counts["cancellation_errors"] = count(within & (quotients > regions.cancellation_rtol))
+    if least < regions.threshold_bound and block.largest_error > regions.threshold_atol:
+        small = size < regions.threshold_bound
+        counts["absolute_violations"] = count(small & (error > regions.threshold_atol))
+    if regions.threshold_bound and largest > regions.threshold_rtol:
+        large = size >= regions.threshold_bound
+        counts["relative_violations"] = count(large & (ratios > regions.threshold_rtol))
+    return counts
+
+
+def smallest_of(sizes: Array) -> float:
+    """Return the smallest of the numbers that are not 0; infinity without any."""
+    smallest = float(np.minimum.reduce(sizes))
+    return smallest or float(np.minimum.reduce(np.where(sizes == 0, inf, sizes)))
+
+
+def count(mask: Array) -> int:
+    """Count what is true, or not 0."""
+    return int(np.count_nonzero(mask))
