@@ -45,6 +45,7 @@ ADVICE: dict[str, str] = {
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",
     "unreadable-proposals": "remove the file, and run its cases again: precreg run writes proposals anew",
+    "old-schema": "remove the file, run its cases, and accept them anew: git diff shows what changed",
     "future-schema": "upgrade precreg: the file was written by a newer version",
     "unreadable-record": "make the record again with the command that wrote it",
     "unreadable-journal": "start the run again without --resume",

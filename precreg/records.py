@@ -11,7 +11,8 @@ from precreg.types import Comparison, Finding, Histogram, Location, Outcome, Rol
 
 RECORD_SCHEMA = "precreg-record/1"
 COMPARISON_SCHEMA = "precreg-comparison/1"
-BASELINE_SCHEMA = "precreg-baseline/1"
+BASELINE_SCHEMA = "precreg-baseline/2"
+"""Raised, with those of proposals and journals, when digests or figures get another meaning: old ones tell nothing."""
 
 HANDWRITTEN = "pytest-"
 """What the definition digest of a case begins with that a hand-written test defines, and no suite."""

@@ -25,7 +25,7 @@ FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
 """
-BASELINE = '{"schema": "precreg-baseline/1", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
+BASELINE = '{"schema": "precreg-baseline/2", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
 
 
 class Project:
@@ -260,8 +260,11 @@ SCENARIOS = {
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
+    "old-schema": written(
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/2", "baseline/1"), "run", "--jobs", "0"
+    ),
     "future-schema": written(
-        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/1", "baseline/9"), "baseline", "list"
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/2", "baseline/9"), "baseline", "list"
     ),
     "unreadable-record": written("reports/record.json", "{}", "report", "reports"),
     "unreadable-journal": written(".precreg/journal.jsonl", "{}\n", "run", "--resume"),

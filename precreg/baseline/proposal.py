@@ -17,7 +17,7 @@ from precreg.records import BaselineEntry, CaseResult, Environment, GitState
 from precreg.types import Reason, Status
 from precreg.writing import WORKING_FOLDER
 
-SCHEMA = "precreg-proposals/1"
+SCHEMA = "precreg-proposals/2"
 FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
 

@@ -68,7 +68,7 @@ def read_suite(project: Path, environment: str, suite: str) -> dict[str, Baselin
     """Return the entries of one file by case name; none where there is no file.
 
     Raises:
-        UserError: unreadable-baseline, conflicted-baseline or future-schema.
+        UserError: unreadable-baseline, conflicted-baseline, old-schema or future-schema.
     """
     file = baseline_file(environment, suite)
     data = read_bytes(project, file)

@@ -36,7 +36,8 @@ def parse(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[
     one case of plain JSON values or raises msgspec.ValidationError.
 
     Raises:
-        UserError: conflicted-baseline, future-schema or unreadable-baseline, with the line where one is to blame.
+        UserError: conflicted-baseline, old-schema, future-schema or unreadable-baseline, with the line where one is
+            to blame.
     """
     text = _decoded(data, shown)
     document = _document(text, shown)
@@ -119,9 +120,10 @@ def _check_header(document: Any, shown: str, header: Mapping[str, str]) -> None:
         raise UserError("unreadable-baseline", 'expected an object with "cases" in it', file=shown)
     family, _, version = header["schema"].rpartition("/")
     written = re.fullmatch(rf"{family}/([0-9]{{1,9}})", str(document.get("schema")))
-    if written is not None and int(written[1]) > int(version):
-        message = f"expected schema {header['schema']} or older but got schema={document['schema']}"
-        raise UserError("future-schema", message, file=shown)
+    if written is not None and int(written[1]) != int(version):
+        slug = "future-schema" if int(written[1]) > int(version) else "old-schema"
+        message = f"expected schema {header['schema']} but got schema={document['schema']}"
+        raise UserError(slug, message, file=shown)
     for key in {**header, **document}:
         if key != "cases" and document.get(key) != header.get(key):
             message = f"expected {key} to be {header.get(key)!r}, as its place says, but got {document.get(key)!r}"

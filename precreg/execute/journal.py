@@ -22,7 +22,7 @@ from precreg.records import Environment
 from precreg.types import Outcome
 from precreg.writing import make_scratch_folder, writing
 
-JOURNAL_SCHEMA = "precreg-journal/1"
+JOURNAL_SCHEMA = "precreg-journal/2"
 _Line = TypeVar("_Line")
 
 
@@ -117,7 +117,10 @@ def _header(line: bytes, path: Path) -> Header:
     schema = _decoded(line, _Schema, path, 1).schema
     if schema == JOURNAL_SCHEMA:
         return _decoded(line, Header, path, 1)
-    slug = "future-schema" if schema.startswith("precreg-journal/") else "unreadable-journal"
+    family, _, version = schema.rpartition("/")
+    own_family, _, own_version = JOURNAL_SCHEMA.rpartition("/")
+    is_newer = family == own_family and version.isdecimal() and int(version) > int(own_version)
+    slug = "future-schema" if is_newer else "unreadable-journal"
     raise UserError(slug, f"expected schema={JOURNAL_SCHEMA} but got schema={schema}", file=str(path), line=1)
 
 

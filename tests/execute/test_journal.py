@@ -11,7 +11,7 @@ from precreg.execute.journal import Header, header, resume, start
 from precreg.records import Environment
 from precreg.types import Comparison, Execution, Failure, Histogram, Outcome, Positions, Reason
 
-HEADER = Header("precreg-journal/1", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
+HEADER = Header("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 COMPARISON = Comparison(
     "out",
     0,
@@ -99,9 +99,11 @@ def test_what_is_broken_elsewhere_is_refused_with_its_line(written):
 @pytest.mark.parametrize(
     ("first_line", "slug"),
     [
-        (b'{"schema": "precreg-journal/2", "new": []}\n', "future-schema"),
-        (b'{"schema": "precreg-record/1"}\n', "unreadable-journal"),
+        (b'{"schema": "precreg-journal/3", "new": []}\n', "future-schema"),
         (b'{"schema": "precreg-journal/1"}\n', "unreadable-journal"),
+        (b'{"schema": "precreg-journal/two"}\n', "unreadable-journal"),
+        (b'{"schema": "precreg-record/1"}\n', "unreadable-journal"),
+        (b'{"schema": "precreg-journal/2"}\n', "unreadable-journal"),
         (b"text\n", "unreadable-journal"),
         (b'{"schema": "precr', "nothing-to-resume"),
         (b"", "nothing-to-resume"),
