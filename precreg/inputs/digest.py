@@ -1,9 +1,9 @@
 """The digest of an array: equal for equal dtype, shape and bits, on every machine.
 
-It is there to see changes, at the speed of memory: XXH3 with 128 bits, which accidents do not collide. It is no
-protection against forgery, for which it need not be one: baselines are reviewed in git, and who may write the digests
-there may write the figures beside them as well. Whatever selects code or names it, such as the digest of a definition,
-is SHA-256 or BLAKE2.
+It is there to see changes, at the speed of memory: XXH3 with 128 bits, in which no accident makes two arrays the same.
+It does not withstand forgery: who aims at a digest can make other bits that have it, but could as well write another
+digest into the baseline. Review in git guards both. Digests of what is no array (definitions, sources, environments)
+are SHA-256 or BLAKE2.
 """
 
 from __future__ import annotations
