@@ -64,7 +64,7 @@ def hard_pairs():
     """Return those of `pairs` of one length on which sums are hardest: few, because the readable form is slow."""
     with np.errstate(all="ignore"):
         chosen = [(name, pair) for name, pair in pairs() if pair[0].size == 255 and name.startswith(("float", "bf"))]
-    return [(name, pair) for name, pair in chosen if not name.startswith(("float6", "float4"))][::2]
+    return [(name, pair) for name, pair in chosen if not name.startswith(("float6", "float4"))]
 
 
 def main():
@@ -74,9 +74,8 @@ def main():
     for name, (actual, reference) in pairs():
         size = actual.size
         shape = (size // 5, 5) if size % 5 == 0 else (size,)
-        for rules in (Rules(1e-3, 1e-5, 20),):
-            found = tally(actual, reference, 0, shape, rules)
-            print(name, hashlib.blake2b(repr(found).encode(), digest_size=8).hexdigest())
+        found = tally(actual, reference, 0, shape, Rules(1e-3, 1e-5, 20))
+        print(name, hashlib.blake2b(repr(found).encode(), digest_size=8).hexdigest())
 
 
 if __name__ == "__main__":
