@@ -1,32 +1,64 @@
-"""What `pip install .` gives: the command, with everything it needs to run and to report, outside this checkout."""
+"""What `pip install .` gives: the command, with everything it needs to run and to report, outside this checkout.
 
+Where there is a C++ compiler the core is built, which takes most of the time here; without one nothing fails.
+"""
+
+import json
+import os
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from tests.e2e.command import ROOT, copy_of, environ
+from tests.e2e.command import ROOT, copy_of, environ, precreg
 from tests.e2e.test_road import ROAD
+
+SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+COMPILER = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), None)
+BUILT = {"_core.abi3.so"} if COMPILER else set()
+
+
+def install(folder, **variables):
+    """Install a copy of the sources into a folder; what they depend on is that of the tests."""
+    source, target = folder / "source", folder / "installed"
+    source.mkdir()
+    for name in SOURCES:
+        shutil.copy(ROOT / name, source)
+    built = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "precreg", source / "precreg", ignore=built)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--target", target, source], env={**os.environ, **variables}, check=True)
+    return target
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Install a copy of the sources into a folder; what they depend on is that of the tests."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "precreg", source / "precreg", ignore=shutil.ignore_patterns("__pycache__"))
-    target = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--target", target, source], check=True)
-    return target
+    return install(tmp_path_factory.mktemp("with"))
+
+
+@pytest.fixture(scope="module")
+def without_compiler(tmp_path_factory):
+    return install(tmp_path_factory.mktemp("without"), CC="/bin/false", CXX="/bin/false")
 
 
 def run(installed, folder, *arguments):
     command = [sys.executable, str(installed / "bin" / "precreg"), *arguments]
     variables = environ(PYTHONPATH=str(installed), PYTHONSAFEPATH="1")
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+def verdicts(project):
+    """Return the verdict of every case of the last run."""
+    results = json.loads((project / "reports" / "record.json").read_text())["results"]
+    assert results
+    return {result["id"]: (result["verdict"]["status"], result["verdict"]["reason"]) for result in results}
+
+
+def doctor(installed, folder):
+    shown = run(installed, folder, "doctor", "--json")
+    assert shown.returncode == 0, shown.stdout
+    return {finding["name"]: finding["says"] for finding in json.loads(shown.stdout)}
 
 
 def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path):
@@ -46,5 +78,35 @@ def test_help_and_version(installed, tmp_path):
     assert run(installed, tmp_path, "--version").stdout.startswith("precreg ")
 
 
-def test_types_are_shipped(installed):
+def test_types_are_shipped_and_sources_of_the_core_are_not(installed):
     assert (installed / "precreg" / "py.typed").is_file()
+    measure = installed / "precreg" / "measure"
+    assert {path.name for path in measure.iterdir() if path.suffix != ".py"} - {"__pycache__"} == BUILT | {"_core.pyi"}
+    assert all(path.stat().st_size < 2_000_000 for path in measure.glob("*.so")), "stripped"
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+def test_the_core_is_built_and_serves(installed, tmp_path):
+    found = doctor(installed, tmp_path)
+    assert str(installed / "precreg" / "measure") in found["core"]
+    assert found["measuring"].startswith("the form native serves")
+
+
+def test_an_install_without_a_compiler_works_and_gives_the_same_verdicts(without_compiler, tmp_path):
+    found = doctor(without_compiler, tmp_path)
+    assert found["core"] == "not built: no C++ compiler was there when precreg was installed"
+    assert found["measuring"].startswith("the form numpy serves")
+    project = copy_of(ROAD, tmp_path)
+    assert run(without_compiler, project, "run").returncode == 1
+    by_numpy = verdicts(project)
+    assert precreg(project, "run").returncode == 1
+    assert verdicts(project) == by_numpy
+
+
+def test_the_variable_gives_the_same_verdicts_too(tmp_path):
+    project = copy_of(ROAD, tmp_path)
+    found = []
+    for form in ("", "numpy"):
+        precreg(project, "run", PRECREG_FORM=form)
+        found.append(verdicts(project))
+    assert found[0] == found[1]
