@@ -26,17 +26,21 @@ namespace {
 constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12;
 constexpr int KEY_SHIFT = 45;
 
+// Written out, because compilers keep counters in registers, of which there are not enough.
+INLINE void count_one(uint32_t& counter) {
+#if defined(__x86_64__)
+    asm("addl $1, %0" : "+m"(counter) : : "cc");
+#else
+    counter++;
+#endif
+}
+
+INLINE void set_key(uint32_t* to, Doubles value) { store(to, narrow(((ULongs)value - 1) >> KEY_SHIFT)); }
+
 // The keys of a run, under which its errors, ratios and ULPs are counted by size.
 struct Keys {
     alignas(64) uint32_t of[FIGURES][RUN];
-
-    INLINE void set(int at, Doubles error, Doubles ratio, Doubles ulps) {
-        store(of[ERRORS] + at, narrow(((ULongs)error - 1) >> KEY_SHIFT));
-        store(of[RATIOS] + at, narrow(((ULongs)ratio - 1) >> KEY_SHIFT));
-        store(of[ULP_ERRORS] + at, narrow(((ULongs)ulps - 1) >> KEY_SHIFT));
-    }
 };
-
 struct Counters {
     uint32_t *errors[2], *ratios[2], *ulps[2];
 };
@@ -110,44 +114,53 @@ class Kernel {
         for (double& counts : run.counts) counts = 1.0;
     }
 
-    // The terms of one pair in each lane, and what a run keeps of them.
-    struct Term {
-        Doubles d, y, e, size, power, u, q, f, product;
+    // The terms of one pair in each lane.
+    struct Pair {
+        Doubles d, r, e, size;
     };
+    struct Quotients {
+        Doubles ratio, floored;
+    };
+    struct Ulps {
+        Doubles power, ulps; // the binade of r, and U
+    };
+    // What a run keeps of its terms.
     struct Marks {
         Lanes<Doubles> error = {}, ratio = {}, floored = {}, ulp = {}, reference = {}, product = {}, least = lanes_of(DBL_MAX);
         Lanes<Longs> matching = {}, equal = {}, above = {};
     };
 
-    template <bool ROUND> INLINE Term term(Doubles x, Doubles y, int p, Marks& marks) const {
-        Term t;
-        t.y = y;
-        t.d = x - y;
-        t.e = size_of(t.d);
-        t.size = size_of(y);
-        t.power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
-        if (ROUND) t.power = smaller(t.power, all(job.format.largest_binade));
-        t.u = t.e * (Doubles)(EXPONENT - (Longs)t.power) * all(to_ulps); // 2**(1 - exponent) * 2**(precision - 2)
-        t.q = (Doubles)((Longs)(t.e / t.size) & (Longs)(t.size > all(0.0)));
-        t.f = t.e / (t.size + all(FLOOR));
-        Doubles held = y;
+    INLINE static Pair pair(Doubles a, Doubles r) {
+        const Doubles d = a - r;
+        return {d, r, size_of(d), size_of(r)};
+    }
+
+    INLINE static Quotients quotients(const Pair& of, int p, Marks& marks) {
+        const Doubles ratio = (Doubles)((Longs)(of.e / of.size) & (Longs)(of.size > all(0.0)));
+        const Doubles floored = of.e / (of.size + all(FLOOR));
+        marks.ratio.part[p] = larger(ratio, marks.ratio.part[p]);
+        marks.floored.part[p] = larger(floored, marks.floored.part[p]);
+        return {ratio, floored};
+    }
+
+    template <bool ROUND> INLINE Ulps ulps(Doubles a, const Pair& of, int p, Marks& marks) const {
+        Doubles power = larger((Doubles)((Longs)of.r & EXPONENT), all(job.format.smallest_binade)), held = of.r;
         if (ROUND) {
-            const Doubles shift = t.power * all(to_grid);
-            held = smaller((t.size + shift) - shift, all(job.format.saturation));
-            held = (Doubles)((Longs)held | ((Longs)y & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
+            power = smaller(power, all(job.format.largest_binade));
+            const Doubles shift = power * all(to_grid);
+            held = smaller((of.size + shift) - shift, all(job.format.saturation));
+            held = (Doubles)((Longs)held | ((Longs)of.r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
         }
-        marks.matching.part[p] = count_at_most(t.e, all(job.atol) + all(job.rtol) * t.size, marks.matching.part[p]);
-        marks.equal.part[p] = count_same_bits(x, held, marks.equal.part[p]);
-        marks.above.part[p] = count_larger(t.d, all(0.0), marks.above.part[p]);
-        marks.error.part[p] = larger(t.e, marks.error.part[p]);
-        marks.ratio.part[p] = larger(t.q, marks.ratio.part[p]);
-        marks.floored.part[p] = larger(t.f, marks.floored.part[p]);
-        marks.ulp.part[p] = larger(t.u, marks.ulp.part[p]);
-        t.product = t.e * t.size;
-        marks.product.part[p] = larger(t.product, marks.product.part[p]);
-        marks.reference.part[p] = larger(t.size, marks.reference.part[p]);
-        marks.least.part[p] = smaller(t.size, marks.least.part[p]);
-        return t;
+        const Doubles ulps = of.e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps); // 2**(1 - e) * 2**(precision - 2)
+        marks.equal.part[p] = count_same_bits(a, held, marks.equal.part[p]);
+        marks.matching.part[p] = count_at_most(of.e, all(job.atol) + all(job.rtol) * of.size, marks.matching.part[p]);
+        marks.above.part[p] = count_larger(of.d, all(0.0), marks.above.part[p]);
+        marks.error.part[p] = larger(of.e, marks.error.part[p]);
+        marks.ulp.part[p] = larger(ulps, marks.ulp.part[p]);
+        marks.product.part[p] = larger(of.e * of.size, marks.product.part[p]);
+        marks.reference.part[p] = larger(of.size, marks.reference.part[p]);
+        marks.least.part[p] = smaller(of.size, marks.least.part[p]);
+        return {power, ulps};
     }
 
     INLINE void keep(const Marks& marks) {
@@ -167,21 +180,27 @@ class Kernel {
         for (int i = 0; i < RUN; i += LANES)
             for (int p = 0; p < PARTS; p++) {
                 const int at = i + p * WIDTH;
-                const Term t = term<ROUND>(widen(a + at), widen(r + at), p, marks);
-                odd |= ~((Longs)(t.e <= all(DBL_MAX)) & (Longs)(t.size <= all(job.format.largest_reference)));
-                store(run.d + at, t.d);
-                store(run.r + at, t.y);
-                store(run.ratio + at, t.q);
-                store(run.floored + at, t.f);
-                store(run.ulps + at, t.u);
-                into.set(at, t.e, t.q, t.u);
+                const Doubles x = widen(a + at);
+                const Pair of = pair(x, widen(r + at));
+                const Quotients q = quotients(of, p, marks);
+                const Ulps u = ulps<ROUND>(x, of, p, marks);
+                odd |= ~((Longs)(of.e <= all(DBL_MAX)) & (Longs)(of.size <= all(job.format.largest_reference)));
+                store(run.d + at, of.d);
+                store(run.r + at, of.r);
+                store(run.ratio + at, q.ratio);
+                store(run.floored + at, q.floored);
+                store(run.ulps + at, u.ulps);
+                set_key(into.of[ERRORS] + at, of.e);
+                set_key(into.of[RATIOS] + at, q.ratio);
+                set_key(into.of[ULP_ERRORS] + at, u.ulps);
             }
         keep(marks);
         return !any(odd);
     }
 
     // Do all of it at once, for a run of finite pairs whose terms are no larger than was seen before. Returns false,
-    // with nothing done, for any other run. Counters lag one run behind: they and the arithmetic do not wait for each other.
+    // with nothing done, for any other run. Counters lag one run behind: they and the arithmetic do not wait for each
+    // other. Two loops, because there are not registers enough for one.
     template <class A, class R> INLINE bool swiftly(const A* a, const R* r) {
         if (!totals.has_room()) totals.begin_block();
         constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
@@ -208,13 +227,26 @@ class Kernel {
         for (int i = 0; i < RUN; i += LANES) {
             for (int p = 0; p < PARTS; p++) {
                 const int at = i + p * WIDTH;
-                const Term t = term<ROUND>(widen(a + at), widen(r + at), p, marks);
-                next.set(at, t.e, t.q, t.u);
-                store(run.d + at, t.d);
-                store(run.ulps + at, t.u);
-                adder.add(p, t.d, t.e, t.y, t.size, t.power, t.u, t.q, t.f);
+                const Doubles x = widen(a + at);
+                const Pair of = pair(x, widen(r + at));
+                const Ulps u = ulps<ROUND>(x, of, p, marks);
+                set_key(next.of[ERRORS] + at, of.e);
+                set_key(next.of[ULP_ERRORS] + at, u.ulps);
+                store(run.d + at, of.d);
+                store(run.ulps + at, u.ulps);
+                adder.add_errors(p, of.d, of.e, of.r, of.size, u.power, u.ulps);
             }
-            count_sizes(before, i, to);
+            count_sizes(before.of[ERRORS] + i, to.errors);
+            count_sizes(before.of[ULP_ERRORS] + i, to.ulps);
+        }
+        for (int i = 0; i < RUN; i += LANES) {
+            for (int p = 0; p < PARTS; p++) {
+                const int at = i + p * WIDTH;
+                const Quotients q = quotients(pair(widen(a + at), widen(r + at)), p, marks);
+                set_key(next.of[RATIOS] + at, q.ratio);
+                adder.add_quotients(p, q.ratio, q.floored);
+            }
+            count_sizes(before.of[RATIOS] + i, to.ratios);
         }
         pending = &nothing;
         keep(marks);
@@ -245,7 +277,11 @@ class Kernel {
     }
 
     void count_pending() {
-        for (int i = 0; i < RUN; i += LANES) count_sizes(*pending, i, counters);
+        for (int i = 0; i < RUN; i += LANES) {
+            count_sizes(pending->of[ERRORS] + i, counters.errors);
+            count_sizes(pending->of[RATIOS] + i, counters.ratios);
+            count_sizes(pending->of[ULP_ERRORS] + i, counters.ulps);
+        }
         pending = &nothing;
     }
 
@@ -267,16 +303,11 @@ class Kernel {
         }
     }
 
-    // Count eight errors, ratios and ULPs by size. Neighbours go into different tables: equal ones need not wait.
-    INLINE static void count_sizes(const Keys& keys, int from, const Counters& to) {
-        for (int i = from; i < from + LANES; i += 2) {
-            to.errors[0][keys.of[ERRORS][i]]++;
-            to.ratios[0][keys.of[RATIOS][i]]++;
-            to.ulps[0][keys.of[ULP_ERRORS][i]]++;
-            to.errors[1][keys.of[ERRORS][i + 1]]++;
-            to.ratios[1][keys.of[RATIOS][i + 1]]++;
-            to.ulps[1][keys.of[ULP_ERRORS][i + 1]]++;
-            asm volatile("" ::: "memory"); // else compilers keep counters in registers, of which there are not enough
+    // Count eight values by size. Neighbours go into different tables: equal ones need not wait for each other.
+    INLINE static void count_sizes(const uint32_t* keys, uint32_t* const* tables) {
+        for (int i = 0; i < LANES; i += 2) {
+            count_one(tables[0][keys[i]]);
+            count_one(tables[1][keys[i + 1]]);
         }
     }
 

@@ -94,60 +94,74 @@ class Totals {
         for (int s = 0; s < SUMS; s++) of[s].empty_into(destination(s));
     }
 
-    // The accumulators while a run is added to them. ON_GRID is for runs whose |d|, d, U, ulp(r) and |r| lie on the grids
-    // of their first accumulators, WIDE for float64 on either side.
+    // The accumulators while a run is added to them: by name, for compilers keep arrays in memory. ON_GRID is for runs whose
+    // |d|, d, U, ulp(r) and |r| lie on the grids of their first accumulators, WIDE for float64 on either side.
     template <bool ON_GRID, bool WIDE> struct Adder {
-        Lanes<Doubles> high[SUMS], low[SUMS], scale_d, scale_r, spacing;
+        struct Sum {
+            Lanes<Doubles> high, low;
+
+            INLINE void one_step(int p, Doubles term) {
+                if (ON_GRID) high.part[p] += term; else two_step(p, term);
+            }
+            INLINE void two_step(int p, Doubles term) {
+                const Doubles sum = high.part[p] + term;
+                low.part[p] += term - (sum - high.part[p]);
+                high.part[p] = sum;
+            }
+            // Returns where something is lost.
+            INLINE Longs two_step_and_tell(int p, Doubles term) {
+                const Doubles sum = high.part[p] + term, rest = term - (sum - high.part[p]), low_sum = low.part[p] + rest;
+                const Longs lost = rest != low_sum - low.part[p];
+                low.part[p] = low_sum;
+                high.part[p] = sum;
+                return lost;
+            }
+        };
+        Sum absolute, bias, relative, floored, ulps, spacing, magnitude, squared_error, squared_reference, product, weighted;
+        Doubles scale_d, scale_r, unit;
         Longs lost = {};
 
-        INLINE explicit Adder(const Totals& totals) {
-            for (int s = 0; s < SUMS; s++) high[s] = totals.of[s].high, low[s] = totals.of[s].low;
-            scale_d = lanes_of(SCALES[1 + totals.error_scale]);
-            scale_r = lanes_of(SCALES[1 + totals.reference_scale]);
-            spacing = lanes_of(totals.spacing);
+        INLINE explicit Adder(Totals& totals) {
+            each([&](int s, Sum& sum) __attribute__((always_inline)) { sum = {totals.of[s].high, totals.of[s].low}; });
+            scale_d = all(SCALES[1 + totals.error_scale]);
+            scale_r = all(SCALES[1 + totals.reference_scale]);
+            unit = all(totals.spacing);
         }
-        INLINE void two_step(int s, int p, Doubles term) {
-            const Doubles sum = high[s].part[p] + term;
-            low[s].part[p] += term - (sum - high[s].part[p]);
-            high[s].part[p] = sum;
+        template <class Do> INLINE void each(Do with) {
+            with(ABSOLUTE, absolute), with(SIGNED, bias), with(RELATIVE, relative), with(FLOORED, floored), with(ULPS, ulps);
+            with(SPACING, spacing), with(MAGNITUDE, magnitude), with(SQUARED_ERROR, squared_error);
+            with(SQUARED_REFERENCE, squared_reference), with(PRODUCT, product), with(WEIGHTED_ERROR, weighted);
         }
-        INLINE void two_step_and_tell(int s, int p, Doubles term) {
-            const Doubles sum = high[s].part[p] + term, rest = term - (sum - high[s].part[p]), low_sum = low[s].part[p] + rest;
-            lost |= (Longs)(rest != low_sum - low[s].part[p]);
-            low[s].part[p] = low_sum;
-            high[s].part[p] = sum;
+        INLINE void add_errors(int p, Doubles d, Doubles e, Doubles r, Doubles size, Doubles power, Doubles u) {
+            absolute.one_step(p, e);
+            if (ON_GRID) bias.one_step(p, d); else lost |= bias.two_step_and_tell(p, d);
+            ulps.one_step(p, u);
+            spacing.one_step(p, power * unit);
+            magnitude.one_step(p, size);
+            if (WIDE) d *= scale_d, r *= scale_r;
+            const Doubles rd = r * d;
+            squared_error.two_step(p, d * d);
+            squared_reference.two_step(p, r * r);
+            product.two_step(p, rd);
+            weighted.two_step(p, size_of(rd));
         }
-        INLINE void one_step(int s, int p, Doubles term) {
-            if (ON_GRID) high[s].part[p] += term; else two_step(s, p, term);
-        }
-        INLINE void add(int p, Doubles d, Doubles e, Doubles r, Doubles size, Doubles power, Doubles u, Doubles q, Doubles f) {
-            one_step(ABSOLUTE, p, e);
-            if (ON_GRID) one_step(SIGNED, p, d); else two_step_and_tell(SIGNED, p, d);
-            one_step(ULPS, p, u);
-            one_step(SPACING, p, power * spacing.part[p]);
-            one_step(MAGNITUDE, p, size);
-            two_step(RELATIVE, p, q);
-            two_step(FLOORED, p, f);
-            if (WIDE) d *= scale_d.part[p], r *= scale_r.part[p];
-            const Doubles product = r * d;
-            two_step(SQUARED_ERROR, p, d * d);
-            two_step(SQUARED_REFERENCE, p, r * r);
-            two_step(PRODUCT, p, product);
-            two_step(WEIGHTED_ERROR, p, size_of(product));
+        INLINE void add_quotients(int p, Doubles ratio, Doubles floored_ratio) {
+            relative.two_step(p, ratio);
+            floored.two_step(p, floored_ratio);
         }
         // Tell whether a NaN or an infinity came in, or something of the sum of d was lost.
         INLINE bool spoiled() const {
             Longs bad = lost;
-            for (int p = 0; p < PARTS; p++) bad |= (Longs)(high[ABSOLUTE].part[p] - high[ABSOLUTE].part[p] != all(0.0));
+            for (int p = 0; p < PARTS; p++) bad |= (Longs)(absolute.high.part[p] - absolute.high.part[p] != all(0.0));
             return any(bad);
         }
         INLINE bool lossless() const { return !any(lost); }
-        INLINE void commit(Totals& totals) const {
-            for (int s = 0; s < SUMS; s++) totals.of[s].high = high[s], totals.of[s].low = low[s];
+        INLINE void commit(Totals& totals) {
+            each([&](int s, Sum& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; });
             totals.runs++;
         }
         INLINE void commit_all_but_bias(Totals& totals) {
-            high[SIGNED] = totals.of[SIGNED].high, low[SIGNED] = totals.of[SIGNED].low;
+            bias = {totals.of[SIGNED].high, totals.of[SIGNED].low};
             commit(totals);
         }
     };
@@ -162,8 +176,8 @@ class Totals {
                 const int at = i + p * WIDTH;
                 const Doubles d = load<Doubles>(run.d + at), r = load<Doubles>(run.r + at);
                 const Doubles power = power_of(r) * load<Doubles>(run.counts + at);
-                adder.add(p, d, size_of(d), r, size_of(r), power, load<Doubles>(run.ulps + at), load<Doubles>(run.ratio + at),
-                          load<Doubles>(run.floored + at));
+                adder.add_errors(p, d, size_of(d), r, size_of(r), power, load<Doubles>(run.ulps + at));
+                adder.add_quotients(p, load<Doubles>(run.ratio + at), load<Doubles>(run.floored + at));
             }
         if (adder.lossless()) return adder.commit(*this);
         adder.commit_all_but_bias(*this);
@@ -242,7 +256,8 @@ class Totals {
         const double e = cap[PEAK_ABSOLUTE], r = cap[PEAK_MAGNITUDE];
         const double binade = std::fmin(std::fmax(r, smallest_binade), largest_binade);
         const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
-        const double product = error_scale || reference_scale ? es * rs : cap[PEAK_PRODUCT]; // which may have no exponent
+        const double scaled = cap[PEAK_PRODUCT] * SCALES[1 + error_scale] * SCALES[1 + reference_scale];
+        const double product = cap[PEAK_PRODUCT] > 0x1p-900 ? scaled : es * rs; // unscaled, it may have been lost
         const double largest[SUMS] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
                                       es * es, rs * rs, product, product};
         for (int s = 0; s < SUMS; s++) of[s].start(largest[s]);
