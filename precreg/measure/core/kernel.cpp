@@ -92,7 +92,10 @@ class Kernel {
     Run run;
 
     template <class A, class R> void whole_run(const A* a, const R* r, int64_t first) {
-        if (job.format.same && sizeof(A) == sizeof(R) && memcmp(a, r, RUN * sizeof(A)) == 0 && identical(r)) return;
+        if (job.format.same && sizeof(A) == sizeof(R) && memcmp(a, r, 64) == 0) {
+            constexpr bool WIDE = sizeof(A) == 8;
+            if ((!WIDE && identical<A, R, true>(a, r)) || identical<A, R, false>(a, r)) return;
+        }
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
             add_to_groups(*state.groups, run, RUN, first);
@@ -214,13 +217,13 @@ class Kernel {
             off_grid = patience;
         }
         off_grid -= off_grid > 0;
+        if (WIDE && totals.scaled()) return same ? swiftly<A, R, false, false, true>(a, r) : swiftly<A, R, true, false, true>(a, r);
         return same ? swiftly<A, R, false, false>(a, r) : swiftly<A, R, true, false>(a, r);
     }
 
-    template <class A, class R, bool ROUND, bool ON_GRID> __attribute__((noinline)) bool swiftly(const A* a, const R* r) {
-        constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
+    template <class A, class R, bool ROUND, bool ON_GRID, bool SCALED = false> __attribute__((noinline)) bool swiftly(const A* a, const R* r) {
         Marks marks;
-        typename Totals::Adder<ON_GRID, WIDE> adder(totals);
+        typename Totals::Adder<ON_GRID, SCALED> adder(totals);
         const Keys& before = *pending;
         const Counters to = counters;
         Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
@@ -417,37 +420,39 @@ class Kernel {
         if (of.threshold_rtol > 0) state.count[RELATIVE_VIOLATIONS] += sum_of(violations);
     }
 
-    // Measure bit-identical pairs. Returns false, with nothing done, if there is more to say of them than their size.
-    template <class R> bool identical(const R* r) {
+    // Measure bit-identical pairs, all of whose errors are zero: |r|, r**2 and ulp(r). Returns false, with nothing done, for
+    // a run that is not identical, or of which there is more to say.
+    template <class A, class R, bool ON_GRID> __attribute__((noinline)) bool identical(const A* a, const R* r) {
+        if (!totals.has_room()) totals.begin_block();
         Lanes<Doubles> peak = {}, least = lanes_of(DBL_MAX);
-        Lanes<Longs> odd = {};
+        Totals::IdenticalAdder<ON_GRID> adder(totals);
+        Longs differ = {};
         for (int i = 0; i < RUN; i += LANES)
             for (int p = 0; p < PARTS; p++) {
-                const Doubles y = widen(r + i + p * WIDTH), size = size_of(y);
-                odd.part[p] |= ~(Longs)(size <= all(DBL_MAX));
+                const Doubles x = widen(a + i + p * WIDTH), y = widen(r + i + p * WIDTH), size = size_of(y);
+                differ |= (Longs)x ^ (Longs)y;
                 peak.part[p] = larger(size, peak.part[p]);
                 least.part[p] = smaller(size, least.part[p]);
-                store(run.r + i + p * WIDTH, y);
+                adder.add(p, y, size);
             }
-        if (sum_of(odd) || any_below(least, tiny))
-            return false;
-        if (any_below(least, small)) count_regions();
-        for (int c : {N, FINITE, MATCHING, EQUAL}) state.count[c] += RUN;
         for (Lanes<Doubles>& of : run.peak) of = {};
-        run.peak[PEAK_MAGNITUDE] = peak;
+        run.peak[PEAK_MAGNITUDE] = peak, run.least = least;
+        if (any(differ) || any_below(least, tiny) || !totals.fits(run) || (ON_GRID && !totals.on_grid(run))) return false;
         if (any_above(peak, state.maximum[MAX_MAGNITUDE])) state.maximum[MAX_MAGNITUDE] = highest(peak);
+        adder.commit(totals);
+        if (any_below(least, small)) count_regions(r);
+        for (int c : {N, FINITE, MATCHING, EQUAL}) state.count[c] += RUN;
         for (const Table& table : state.table) table.counts[0][ZERO_KEY] += RUN;
-        totals.add_identical(run);
         return true;
     }
 
-    __attribute__((noinline)) void count_regions() {
+    template <class R> __attribute__((noinline)) void count_regions(const R* r) {
         Lanes<Longs> small = {}, below = {};
         const double bound = std::max(job.regions.small_bound, job.regions.cancellation_bound);
         for (int i = 0; i < RUN; i += WIDTH) {
-            const Doubles size = size_of(load<Doubles>(run.r + i));
-            small.part[0] -= (Longs)(size < all(job.regions.small_bound));
-            below.part[0] -= (Longs)(size < all(bound));
+            const Doubles size = size_of(widen(r + i));
+            small.part[0] = count_larger(all(job.regions.small_bound), size, small.part[0]);
+            below.part[0] = count_larger(all(bound), size, below.part[0]);
         }
         state.count[SMALL_VALUES] += sum_of(small);
         state.count[CANCELLATIONS] += sum_of(below) - sum_of(small);

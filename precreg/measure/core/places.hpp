@@ -8,13 +8,23 @@
 namespace precreg {
 namespace {
 
+INLINE void add_at(double* sums, Doubles terms) { store(sums, load<Doubles>(sums) + terms); }
+
 void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, int64_t position) {
     int64_t offset = position % groups.width;
     while (n > 0) {
         const int here = (int)(n < groups.width - offset ? n : groups.width - offset);
-        double *absolute = groups.place[GROUP_ABSOLUTE] + offset, *bias = groups.place[GROUP_SIGNED] + offset;
-        double *squared = groups.place[GROUP_SQUARED] + offset, *ulp = groups.place[GROUP_ULPS] + offset;
-        for (int i = 0; i < here; i++) {
+        double *const absolute = groups.place[GROUP_ABSOLUTE] + offset, *const bias = groups.place[GROUP_SIGNED] + offset;
+        double *const squared = groups.place[GROUP_SQUARED] + offset, *const ulp = groups.place[GROUP_ULPS] + offset;
+        int i = 0;
+        for (; i + WIDTH <= here; i += WIDTH) {
+            const Doubles difference = load<Doubles>(d + i);
+            add_at(absolute + i, size_of(difference));
+            add_at(bias + i, difference);
+            add_at(squared + i, difference * difference);
+            add_at(ulp + i, load<Doubles>(ulps + i));
+        }
+        for (; i < here; i++) {
             absolute[i] += __builtin_fabs(d[i]);
             bias[i] += d[i];
             squared[i] += d[i] * d[i];

@@ -42,11 +42,6 @@ struct Accumulator {
         high = lanes_of(origin);
         low = lanes_of(low_origin);
     }
-    INLINE void add(int p, Doubles term) {
-        const Doubles sum = high.part[p] + term;
-        low.part[p] += term - (sum - high.part[p]);
-        high.part[p] = sum;
-    }
     void empty_into(Exact& sum) const {
         Lanes<Doubles> first = high, second = low;
         for (int p = 0; p < PARTS; p++) first.part[p] -= all(origin), second.part[p] -= all(low_origin);
@@ -85,6 +80,7 @@ class Totals {
         start();
     }
 
+    bool scaled() const { return error_scale || reference_scale; }
     bool has_room() const { return runs < RUNS_IN_BLOCK; }
     void begin_block() {
         flush();
@@ -95,8 +91,8 @@ class Totals {
     }
 
     // The accumulators while a run is added to them: by name, for compilers keep arrays in memory. ON_GRID is for runs whose
-    // |d|, d, U, ulp(r) and |r| lie on the grids of their first accumulators, WIDE for float64 on either side.
-    template <bool ON_GRID, bool WIDE> struct Adder {
+    // |d|, d, U, ulp(r) and |r| lie on the grids of their first accumulators, SCALED for products that are scaled.
+    template <bool ON_GRID, bool SCALED> struct Adder {
         struct Sum {
             Lanes<Doubles> high, low;
 
@@ -138,7 +134,7 @@ class Totals {
             ulps.one_step(p, u);
             spacing.one_step(p, power * unit);
             magnitude.one_step(p, size);
-            if (WIDE) d *= scale_d, r *= scale_r;
+            if (SCALED) d *= scale_d, r *= scale_r;
             const Doubles rd = r * d;
             squared_error.two_step(p, d * d);
             squared_reference.two_step(p, r * r);
@@ -184,23 +180,28 @@ class Totals {
         add_exactly(run.d, state.sum[SIGNED]);
     }
 
-    // Add a run of bit-identical pairs, whose errors are all zero: |r|, r**2 and ulp(r).
-    void add_identical(Run& run) {
-        if (!fits(run) && !make_room(run)) return one_by_one(run);
-        if (!has_room()) begin_block();
-        Accumulator ulps = of[SPACING], sizes = of[MAGNITUDE], squares = of[SQUARED_REFERENCE];
-        const Doubles scale = all(SCALES[1 + reference_scale]);
-        for (int i = 0; i < RUN; i += LANES)
-            for (int p = 0; p < PARTS; p++) {
-                const Doubles r = load<Doubles>(run.r + i + p * WIDTH), scaled = r * scale;
-                const Doubles power = power_of(r);
-                sizes.add(p, size_of(r));
-                ulps.add(p, power * all(spacing));
-                squares.add(p, scaled * scaled);
-            }
-        of[SPACING] = ulps, of[MAGNITUDE] = sizes, of[SQUARED_REFERENCE] = squares;
-        runs++;
-    }
+    // The same for bit-identical pairs, of which only three sums are not zero.
+    template <bool ON_GRID> struct IdenticalAdder {
+        typename Adder<ON_GRID, false>::Sum spacing, magnitude, squared;
+        const Doubles binade, most, unit, scale;
+
+        INLINE explicit IdenticalAdder(const Totals& totals)
+            : spacing{totals.of[SPACING].high, totals.of[SPACING].low}, magnitude{totals.of[MAGNITUDE].high, totals.of[MAGNITUDE].low},
+              squared{totals.of[SQUARED_REFERENCE].high, totals.of[SQUARED_REFERENCE].low}, binade(all(totals.smallest_binade)),
+              most(all(totals.largest_binade)), unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
+        INLINE void add(int p, Doubles r, Doubles size) {
+            const Doubles scaled = size * scale;
+            magnitude.one_step(p, size);
+            spacing.one_step(p, smaller(larger((Doubles)((Longs)r & EXPONENT), binade), most) * unit);
+            squared.two_step(p, scaled * scaled);
+        }
+        INLINE void commit(Totals& totals) const {
+            totals.of[SPACING].high = spacing.high, totals.of[SPACING].low = spacing.low;
+            totals.of[MAGNITUDE].high = magnitude.high, totals.of[MAGNITUDE].low = magnitude.low;
+            totals.of[SQUARED_REFERENCE].high = squared.high, totals.of[SQUARED_REFERENCE].low = squared.low;
+            totals.runs++;
+        }
+    };
 
     static Longs above(const Lanes<Doubles>& lanes, double bound) {
         Longs result = {};
