@@ -107,7 +107,7 @@ def _tally_of_range(actual: Array, reference: Array, low: int, high: int, rules:
 def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
     """Yield the flat chunks of a range, each with the position that it begins at; they are read before the next.
 
-    Arrays that lie in memory in C order, in the machine's byte order, are cut; of others, numpy's iterator copies a
+    Arrays that lie in memory in C order, aligned and in the machine's byte order, are cut; of others, numpy copies a
     chunk at a time.
     """
     if _in_order(actual, reference):
@@ -125,7 +125,7 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
 
 
 def _in_order(*sides: Array) -> bool:
-    return all([side.flags.c_contiguous and side.dtype.isnative for side in sides])
+    return all([side.flags.c_contiguous and side.flags.aligned and side.dtype.isnative for side in sides])
 
 
 def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precreg.measure import compare, plain
+from precreg.measure import compare, forms, plain
 from precreg.measure.merge import merge
 from precreg.measure.self_test import differences
 from precreg.measure.tally import Rules
@@ -177,6 +177,22 @@ def test_wrong_arguments_raise():
 @pytest.mark.xfail(reason="the core does not refuse it yet", strict=True)
 def test_wrong_arguments_that_are_not_refused_yet(name):
     assert refused(name) == [name]
+
+
+def test_numbers_at_odd_addresses_are_copied_first(monkeypatch):
+    """As in a mapped .safetensors file, whose header may have any length; reading them in place is undefined in C++."""
+    numbers = np.arange(1000, dtype=np.int32)
+    odd = np.frombuffer(b"?" + numbers.tobytes(), np.uint8)[1:].view(np.int32)
+    given = []
+
+    def spy(actual, reference, *others):
+        given.extend((actual, reference))
+        return native.tally(actual, reference, *others)
+
+    monkeypatch.setitem(forms.FORMS, "native", spy)
+    assert not odd.flags.aligned
+    assert compare.compare(odd, numbers, rtol=0, atol=0).metrics["match_ratio"] == 1.0
+    assert [array.flags.aligned for array in given] == [True, True]
 
 
 def test_ones_are_measured():
