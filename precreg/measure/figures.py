@@ -180,7 +180,7 @@ def _second_degree(tally: Tally) -> Figures:
     if not isfinite(sums.errors) or not isfinite(sums.references):
         return {}
     rms = _times_power(sqrt(sums.errors / n), i)
-    diff1 = n * _mean(tally, "absolute", n) / (n * _mean(tally, "magnitude", n) + 1e-9)
+    diff1 = _mean(tally, "absolute", n) / (_mean(tally, "magnitude", n) + 1e-9 / n)  # sums may overflow
     found = {
         "rms_error": rms,
         "mse": _times_power(sums.errors / n, 2 * i),
