@@ -66,7 +66,11 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("measuring", "broken", problem.message)
         return
     name = next(name for name, each in FORMS.items() if each is serving)
-    measured, wrong = self_test(serving)
+    try:
+        measured, wrong = self_test(serving)
+    except Exception as problem:  # whatever a core does that was built from other sources than the package
+        yield Finding("measuring", "broken", f"the form {name} raises {problem!r}; install precreg anew")
+        return
     if wrong:
         yield Finding("measuring", "broken", f"the form {name} differs from the plain one; {'; '.join(wrong)}")
     else:

@@ -71,6 +71,19 @@ def test_a_form_that_does_not_measure_right_is_broken(monkeypatch):
     assert "float32 against float64: counts" in found.says
 
 
+def test_a_form_that_raises_is_broken(monkeypatch):
+    """As does a core that was built from older sources than the package is of."""
+
+    def outdated(*_arguments):
+        raise ValueError("expected a plan of 120 bytes")
+
+    monkeypatch.setitem(forms.FORMS, "numpy", outdated)
+    monkeypatch.setenv("PRECREG_FORM", "numpy")
+    (found,) = (finding for finding in findings(None, None) if finding.name == "measuring")
+    says = "the form numpy raises ValueError('expected a plan of 120 bytes'); install precreg anew"
+    assert found == ("measuring", "broken", says)
+
+
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
     package = shutil.copytree(ROOT / "precreg", tmp_path / "precreg", ignore=shutil.ignore_patterns("*.so"))
     core = package / "measure" / "_core.abi3.so"
