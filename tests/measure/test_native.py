@@ -9,10 +9,10 @@ import struct
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from math import inf, nan
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -199,23 +199,34 @@ def test_ones_are_measured():
     assert measure()[0][:2] == (40, 40)
 
 
-def test_another_thread_runs_meanwhile():
-    """The main thread counts while the core measures; if it held the interpreter, there would be one count a call."""
-    pair = (np.ones(20_000_000, np.float32),) * 2
-    working, done = threading.Event(), threading.Event()
+def seen_meanwhile(work):
+    """Whether this thread got a turn in the middle half of another thread's work."""
+    times, span, begun, done = [], [], threading.Event(), threading.Event()
 
-    def work():
-        working.set()
-        native.tally(*pair, 0, pair[0].shape, RULES)
+    def timed():
+        begun.set()
+        span.append(perf_counter())
+        work()
+        span.append(perf_counter())
         done.set()
 
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work)
-        working.wait()
-        turns = 0
-        while not done.is_set():
-            turns += 1
-    assert turns > 1000
+    thread = threading.Thread(target=timed)
+    thread.start()
+    begun.wait()
+    while not done.is_set():
+        times.append(perf_counter())
+    thread.join()
+    quarter = (span[1] - span[0]) / 4
+    return any(span[0] + quarter < time < span[1] - quarter for time in times)
+
+
+def test_another_thread_runs_while_the_core_measures():
+    """As none does while bytes are counted, which Python does without letting go of the interpreter."""
+    actual = np.arange(20_000_000, dtype=np.float32)
+    reference = actual + np.float32(0.5)
+    assert seen_meanwhile(lambda: native.tally(actual, reference, 0, actual.shape, RULES))
+    held = b"ab" * 50_000_000
+    assert not seen_meanwhile(lambda: held.count(b"ab"))
 
 
 def test_memory_stays_flat_over_many_calls():
