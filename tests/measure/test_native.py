@@ -95,6 +95,16 @@ def test_sums_are_those_of_the_readable_form():
     assert {name: what for name, what in wrong.items() if what} == {}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("value", [nan, -nan, inf, -inf])
+@pytest.mark.parametrize("count", [1, 127, 128, 200])
+def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
+    """What both sides have in common is measured on a way of its own, which must see what is no number."""
+    pair = (np.linspace(1, 2, 256).astype(dtype),) * 2
+    pair[0][:count] = value
+    assert differences(native.tally(*pair, 0, (256,), RULES), plain.tally(*pair, 0, (256,), RULES)) == []
+
+
 def measure(**changed):
     """Call the core itself on 40 ones, with some of the arguments changed."""
     plan = native._plan(FLOAT32, FLOAT32, ())
