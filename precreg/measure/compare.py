@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from itertools import chain
 from math import isfinite
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from precreg.measure.figures import figures
 from precreg.measure.forms import form
 from precreg.measure.mapped import unmapping
-from precreg.measure.merge import merge
+from precreg.measure.merge import merge_all
 from precreg.measure.metrics import COUNTS
 from precreg.measure.pairing import Array, pairing_of
 from precreg.measure.regions import regions_of
@@ -23,10 +23,9 @@ from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
 from precreg.types import AxisGroups, Comparison, Positions
 
 CHUNK = 1 << 18
-"""Arrays are cut at its multiples, whoever measures the parts. So many elements are copied at a time."""
+"""Elements that are copied at a time; so many, or more of large arrays, are measured at a time."""
 
-CHUNKS_IN_PLACE = 16
-"""As many are measured at a time where nothing is copied: a merge costs as much as some thousand elements."""
+LARGEST_CHUNK = 1 << 21
 
 MANY = 1 << 19
 """From this many elements on, threads are worth their start."""
@@ -81,14 +80,20 @@ def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None 
     size = actual.size
     if size <= CHUNK and _in_order(actual, reference):
         return form()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
-    chunks = -(-size // CHUNK)
+    chunk = _chunk_of(size)
+    chunks = -(-size // chunk)
     workers = min(_workers(size) if threads is None else max(threads, 1), chunks)
     if workers == 1:
-        return _tally_of_range(actual, reference, 0, size, rules)
-    cuts = [chunks * worker // workers * CHUNK for worker in range(workers)] + [size]
+        return merge_all(_tallies(actual, reference, 0, size, rules), rules)
+    cuts = [chunks * worker // workers * chunk for worker in range(workers)] + [size]
     with ThreadPoolExecutor(workers) as pool:
-        parts = pool.map(lambda low, high: _tally_of_range(actual, reference, low, high, rules), cuts, cuts[1:])
-        return reduce(lambda first, second: merge(first, second, rules), parts)
+        parts = pool.map(lambda low, high: _tallies(actual, reference, low, high, rules), cuts, cuts[1:])
+        return merge_all(list(chain.from_iterable(parts)), rules)
+
+
+def _chunk_of(size: int) -> int:
+    """Return how many elements are measured at a time: the same for any number of threads, and so the same bits."""
+    return min(max(CHUNK, 1 << (size // 32).bit_length()), LARGEST_CHUNK)
 
 
 def _workers(size: int) -> int:
@@ -97,11 +102,10 @@ def _workers(size: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _tally_of_range(actual: Array, reference: Array, low: int, high: int, rules: Rules) -> Tally:
+def _tallies(actual: Array, reference: Array, low: int, high: int, rules: Rules) -> list[Tally]:
     tally, shape = form(), actual.shape
     chunks = unmapping(_chunks(actual, reference, low, high), actual, reference)
-    parts = (tally(a, r, start, shape, rules) for start, a, r in chunks)
-    return reduce(lambda first, second: merge(first, second, rules), parts)
+    return [tally(a, r, start, shape, rules) for start, a, r in chunks]
 
 
 def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
@@ -112,8 +116,9 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
     """
     if _in_order(actual, reference):
         a, r = actual.reshape(-1), reference.reshape(-1)
-        for start in range(low, high, CHUNKS_IN_PLACE * CHUNK):
-            stop = min(start + CHUNKS_IN_PLACE * CHUNK, high)
+        chunk = _chunk_of(a.size)
+        for start in range(low, high, chunk):
+            stop = min(start + chunk, high)
             yield start, a[start:stop], r[start:stop]
         return
     size = min(CHUNK, high - low)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from heapq import nsmallest
+from itertools import chain
 from operator import add as plus
 
 from precreg.measure import exact, sketch
@@ -21,49 +24,61 @@ from precreg.measure.tally import (
 
 
 def merge(first: Tally, second: Tally, rules: Rules) -> Tally:
-    """Return the tally of the pairs of both, which share none.
+    """Return the tally of the pairs of both, which share none."""
+    return merge_all([first, second], rules)
 
-    Sums of groups are ordinary float64 sums; all else is the same to the bit however the pairs were cut up.
+
+def merge_all(parts: Sequence[Tally], rules: Rules) -> Tally:
+    """Return the tally of the pairs of all parts, of which no two share a pair.
+
+    Sums of groups are ordinary float64 sums, taken in the order of the parts; all else is the same to the bit however
+    the pairs were cut up, but for what a form itself rounds below the last bit of a sum.
     """
-    maxima, places = _maxima(first, second)
-    errors, worst = _worst(first, second, max(rules.worst, 0))
+    if len(parts) == 1:
+        return parts[0]
+    maxima, places = reduce(_larger, ((part.maxima, part.places) for part in parts))
+    errors, worst = _worst(parts, max(rules.worst, 0))
     return Tally(
-        counts=Counts(*map(plus, first.counts, second.counts)),
-        sums=Sums(*map(exact.add, first.sums, second.sums)),
+        counts=Counts(*map(sum, zip(*(part.counts for part in parts), strict=True))),
+        sums=Sums(*map(_added, zip(*(part.sums for part in parts), strict=True))),
         maxima=maxima,
         places=places,
-        sketches=Sketches(*map(sketch.add, first.sketches, second.sketches)),
+        sketches=Sketches(*map(sketch.add_all, zip(*(part.sketches for part in parts), strict=True))),
         errors=errors,
         worst=worst,
-        non_finite=_earliest(first.non_finite, second.non_finite, max(rules.worst, 0)),
-        groups=_groups(first.groups, second.groups),
-        scaled=_scaled(first.scaled, second.scaled),
+        non_finite=_earliest(parts, max(rules.worst, 0)),
+        groups=reduce(_groups, (part.groups for part in parts)),
+        scaled=reduce(_scaled, (part.scaled for part in parts)),
     )
 
 
-def _maxima(first: Tally, second: Tally) -> tuple[Maxima, Places]:
+def _added(expansions: Sequence[Expansion]) -> Expansion:
+    return exact.expansion(chain.from_iterable(expansions))
+
+
+def _larger(first: tuple[Maxima, Places], second: tuple[Maxima, Places]) -> tuple[Maxima, Places]:
     """Return the larger ones with their places: of equal ones the earlier place."""
     places = []
-    for one, other, here, there in zip(first.maxima, second.maxima, first.places, second.places, strict=False):
+    for one, other, here, there in zip(first[0], second[0], first[1], second[1], strict=False):
         tied = min(here, there) if one else -1
         places.append(tied if one == other else here if one > other else there)
-    return Maxima(*map(max, first.maxima, second.maxima)), Places(*places)
+    return Maxima(*map(max, first[0], second[0])), Places(*places)
 
 
-def _worst(first: Tally, second: Tally, most: int) -> tuple[list[float], Named]:
-    errors = first.errors + second.errors
-    named = _joined(first.worst, second.worst)
-    order = sorted(range(len(errors)), key=lambda place: (-errors[place], named.index[place]))[:most]
+def _worst(parts: Sequence[Tally], most: int) -> tuple[list[float], Named]:
+    errors = [error for part in parts for error in part.errors]
+    named = _joined([part.worst for part in parts])
+    order = nsmallest(most, range(len(errors)), key=lambda place: (-errors[place], named.index[place]))
     return [errors[place] for place in order], _taken(named, order)
 
 
-def _earliest(first: Named, second: Named, most: int) -> Named:
-    named = _joined(first, second)
-    return _taken(named, sorted(range(len(named.index)), key=named.index.__getitem__)[:most])
+def _earliest(parts: Sequence[Tally], most: int) -> Named:
+    named = _joined([part.non_finite for part in parts])
+    return _taken(named, nsmallest(most, range(len(named.index)), key=named.index.__getitem__))
 
 
-def _joined(first: Named, second: Named) -> Named:
-    return Named(first.index + second.index, first.actual + second.actual, first.reference + second.reference)
+def _joined(parts: Sequence[Named]) -> Named:
+    return Named(*(list(chain.from_iterable(lists)) for lists in zip(*parts, strict=True)))
 
 
 def _taken(named: Named, order: Sequence[int]) -> Named:

@@ -78,24 +78,21 @@ def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[
         return None
     if pairing.format is None and pairing.reference_format is not None:
         return None  # a reference between integers may be too large to have an ulp of 1
+    if pairing.saturates and not pairing.same:
+        return None  # an infinite reference would be finite, and an error infinite by infinite
     format = pairing.format or _INTEGER
     flags = pairing.same or actual == reference, format.negative_zero, format.overflow != format.overflow
     integers = pairing.format is None, pairing.reference_format is None
     packed = pack("<8i", *kinds, *integers, format.precision, *flags)
-    largest_binade = inf if format is _INTEGER else 2.0**format.max_exponent
-    packed += pack("<5d", 2.0**format.min_exponent, largest_binade, *_limits(pairing, format))
+    packed += pack("<3d", 2.0**format.min_exponent, *_limits(pairing, format))
     packed += pack("<8d", *_regions(regions_of(pairing.dtype, regions)))
     tables = np.stack([_patterns(actual), _patterns(reference)])
     return _Plan(packed, tables, (_view(actual), _view(reference)))
 
 
-def _limits(pairing: Pairing, format: Format) -> tuple[float, float, float]:
-    """Return the smallest normal number, the largest |r| that stays finite, and what larger ones become otherwise."""
-    if pairing.format is None:
-        return 0.0, inf, inf
-    if pairing.saturates:
-        return format.smallest_normal, np.finfo(np.float64).max, format.largest
-    return format.smallest_normal, _largest_rounding_down(format), inf
+def _limits(pairing: Pairing, format: Format) -> tuple[float, float]:
+    """Return the smallest normal number, and the largest |r| that stays finite."""
+    return (0.0, inf) if pairing.format is None else (format.smallest_normal, _largest_rounding_down(format))
 
 
 def _largest_rounding_down(format: Format) -> float:

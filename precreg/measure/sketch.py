@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from math import fsum, inf, log2
@@ -86,17 +87,17 @@ class Counting:
         return Sketch(keys.astype("<i4").tobytes(), counts.astype("<i8").tobytes())
 
 
-def add(first: Sketch, second: Sketch) -> Sketch:
-    """Return the sketch of the values of both."""
-    if not first.keys or not second.keys:
-        return first if first.keys else second
-    keys = np.concatenate([np.frombuffer(s.keys, "<i4") for s in (first, second)])
-    counts = np.concatenate([np.frombuffer(s.counts, "<i8") for s in (first, second)])
-    order = keys.argsort(kind="stable")
-    keys, counts = keys[order], counts[order]
-    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    sums = np.add.reduceat(counts, starts)
-    return Sketch(keys[starts].astype("<i4").tobytes(), sums.astype("<i8").tobytes())
+def add_all(sketches: Sequence[Sketch]) -> Sketch:
+    """Return the sketch of the values of all."""
+    filled = [sketch for sketch in sketches if sketch.keys]
+    if len(filled) < 2:
+        return filled[0] if filled else Sketch()
+    keys = np.concatenate([np.frombuffer(sketch.keys, "<i4") for sketch in filled])
+    counts = np.concatenate([np.frombuffer(sketch.counts, "<i8") for sketch in filled])
+    lowest = int(keys.min())
+    sums = np.bincount(keys - lowest, counts)  # float64, exact as long as fewer than 2**53 values are counted
+    present = sums.nonzero()[0]
+    return Sketch((present + lowest).astype("<i4").tobytes(), sums[present].astype("<i8").tobytes())
 
 
 class Sizes(NamedTuple):

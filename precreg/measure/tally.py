@@ -50,7 +50,7 @@ class Counts(NamedTuple):
 
 
 Expansion = tuple[float, ...]
-"""An exact sum: floats whose sum it is. math.fsum rounds it once; two expansions are added by exact.add."""
+"""An exact sum: floats whose sum it is. math.fsum rounds it once; two expansions are added by exact.expansion."""
 
 
 class Sums(NamedTuple):

@@ -23,10 +23,8 @@ struct Side {
 struct Format {
     int precision;
     double smallest_binade;   // 2**min_exponent
-    double largest_binade;    // beyond it, ulps stay as they are
     double smallest_normal;   // 0 where there are no subnormals
     double largest_reference; // a larger |r| becomes an infinity or a NaN in the output dtype
-    double saturation;        // what a larger |r| becomes where the format has neither; else infinity
     bool negative_zero;
     bool overflow_is_nan;     // what lies beyond is a NaN, not an infinity
     bool same; // the reference has the output's dtype: nothing is rounded

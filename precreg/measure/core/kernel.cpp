@@ -147,11 +147,11 @@ class Kernel {
     }
 
     template <bool ROUND> INLINE Ulps ulps(Doubles a, const Pair& of, int p, Marks& marks) const {
-        Doubles power = larger((Doubles)((Longs)of.r & EXPONENT), all(job.format.smallest_binade)), held = of.r;
+        const Doubles power = larger((Doubles)((Longs)of.r & EXPONENT), all(job.format.smallest_binade));
+        Doubles held = of.r;
         if (ROUND) {
-            power = smaller(power, all(job.format.largest_binade));
             const Doubles shift = power * all(to_grid);
-            held = smaller((of.size + shift) - shift, all(job.format.saturation));
+            held = (of.size + shift) - shift;
             held = (Doubles)((Longs)held | ((Longs)of.r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
         }
         const Doubles ulps = of.e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps); // 2**(1 - e) * 2**(precision - 2)
@@ -217,13 +217,13 @@ class Kernel {
             off_grid = patience;
         }
         off_grid -= off_grid > 0;
-        if (WIDE && totals.scaled()) return same ? swiftly<A, R, false, false, true>(a, r) : swiftly<A, R, true, false, true>(a, r);
+        if (WIDE && totals.scaled()) return false;
         return same ? swiftly<A, R, false, false>(a, r) : swiftly<A, R, true, false>(a, r);
     }
 
-    template <class A, class R, bool ROUND, bool ON_GRID, bool SCALED = false> __attribute__((noinline)) bool swiftly(const A* a, const R* r) {
+    template <class A, class R, bool ROUND, bool ON_GRID> __attribute__((noinline)) bool swiftly(const A* a, const R* r) {
         Marks marks;
-        typename Totals::Adder<ON_GRID, SCALED> adder(totals);
+        typename Totals::Adder<ON_GRID, false> adder(totals);
         const Keys& before = *pending;
         const Counters to = counters;
         Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
@@ -379,7 +379,7 @@ class Kernel {
         state.count[ACTUAL_SUBNORMALS] += sum_of(actual_subnormal);
         state.count[REFERENCE_SUBNORMALS] += sum_of(subnormal);
         state.count[FLUSHED_SUBNORMALS] += sum_of(flushed);
-        state.count[ZERO_SIGN_DIFFERENCES] += sum_of(signs);
+        if (job.format.negative_zero) state.count[ZERO_SIGN_DIFFERENCES] += sum_of(signs);
         state.table[RATIOS].counts[0][ZERO_KEY] -= (uint32_t)(sum_of(uncounted) - filled); // they will be counted as zeros
         state.without_ratio += sum_of(uncounted) - filled;
     }
@@ -430,7 +430,7 @@ class Kernel {
         for (int i = 0; i < RUN; i += LANES)
             for (int p = 0; p < PARTS; p++) {
                 const Doubles x = widen(a + i + p * WIDTH), y = widen(r + i + p * WIDTH), size = size_of(y);
-                differ |= (Longs)x ^ (Longs)y;
+                differ |= ((Longs)x ^ (Longs)y) | ~(Longs)(size <= all(DBL_MAX));
                 peak.part[p] = larger(size, peak.part[p]);
                 least.part[p] = smaller(size, least.part[p]);
                 adder.add(p, y, size);

@@ -197,9 +197,23 @@ constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
 // As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
 struct Plan {
     int32_t actual, reference, actual_is_integer, reference_is_integer, precision, same, negative_zero, overflow_is_nan;
-    double smallest_binade, largest_binade, smallest_normal, largest_reference, saturation;
+    double smallest_binade, smallest_normal, largest_reference;
     Regions regions;
 };
+
+constexpr int32_t KINDS = sizeof ITEM_SIZE / sizeof *ITEM_SIZE;
+
+bool known(int32_t kind) { return kind >= 0 && kind < KINDS; }
+
+// Whether n elements from `start` on lie within an array of a shape.
+bool within(const std::vector<int64_t>& shape, int64_t start, int64_t n) {
+    int64_t size = 1;
+    for (int64_t length : shape) {
+        if (length < 1 || size > INT64_MAX / length) return false;
+        size *= length;
+    }
+    return start >= 0 && start <= size && n <= size - start;
+}
 
 PyObject* measure(PyObject*, PyObject* arguments) {
     PyObject *actual, *reference, *tables;
@@ -217,16 +231,19 @@ PyObject* measure(PyObject*, PyObject* arguments) {
     Plan plan;
     if (packed_size != sizeof plan) return PyErr_Format(PyExc_ValueError, "expected a plan of %zu bytes", sizeof plan);
     memcpy(&plan, packed, sizeof plan);
+    if (!known(plan.actual) || !known(plan.reference)) return PyErr_Format(PyExc_ValueError, "expected a plan of known kinds");
     Buffer a, r, table;
     if (!a.get(actual) || !r.get(reference) || !table.get(tables)) return nullptr;
     const int64_t n = a.view.len / ITEM_SIZE[plan.actual];
     if (r.view.len != n * ITEM_SIZE[plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
         return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables");
+    if (!within(lengths, start, n) || worst < 0)
+        return PyErr_Format(PyExc_ValueError, "expected pairs within the shape, and no negative number of those to name");
     const float* patterns = (const float*)table.view.buf;
     const Job job = {{(Kind)plan.actual, a.view.buf, patterns, plan.actual_is_integer != 0},
                      {(Kind)plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer != 0},
                      n, start, rtol, atol, worst,
-                     {plan.precision, plan.smallest_binade, plan.largest_binade, plan.smallest_normal, plan.largest_reference, plan.saturation,
+                     {plan.precision, plan.smallest_binade, plan.smallest_normal, plan.largest_reference,
                       plan.negative_zero != 0, plan.overflow_is_nan != 0, plan.same != 0},
                      plan.regions};
     try {

@@ -75,8 +75,7 @@ void add_exactly(double* terms, Exact& sum) {
 class Totals {
   public:
     Totals(State& state, const Format& format, bool wide)
-        : state(state), spacing(std::ldexp(1.0, 1 - format.precision)), smallest_binade(format.smallest_binade),
-          largest_binade(format.largest_binade), wide(wide) {
+        : state(state), spacing(std::ldexp(1.0, 1 - format.precision)), smallest_binade(format.smallest_binade), wide(wide) {
         start();
     }
 
@@ -164,7 +163,7 @@ class Totals {
 
     // Add a run's terms, whatever they are. Uses up the differences.
     void add(Run& run) {
-        if (!fits(run) && !make_room(run)) return one_by_one(run);
+        if (!make_room(run)) return one_by_one(run);
         if (!has_room()) begin_block();
         Adder<false, true> adder(*this);
         for (int i = 0; i < RUN; i += LANES)
@@ -183,16 +182,16 @@ class Totals {
     // The same for bit-identical pairs, of which only three sums are not zero.
     template <bool ON_GRID> struct IdenticalAdder {
         typename Adder<ON_GRID, false>::Sum spacing, magnitude, squared;
-        const Doubles binade, most, unit, scale;
+        const Doubles binade, unit, scale;
 
         INLINE explicit IdenticalAdder(const Totals& totals)
             : spacing{totals.of[SPACING].high, totals.of[SPACING].low}, magnitude{totals.of[MAGNITUDE].high, totals.of[MAGNITUDE].low},
               squared{totals.of[SQUARED_REFERENCE].high, totals.of[SQUARED_REFERENCE].low}, binade(all(totals.smallest_binade)),
-              most(all(totals.largest_binade)), unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
+              unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
         INLINE void add(int p, Doubles r, Doubles size) {
             const Doubles scaled = size * scale;
             magnitude.one_step(p, size);
-            spacing.one_step(p, smaller(larger((Doubles)((Longs)r & EXPONENT), binade), most) * unit);
+            spacing.one_step(p, larger((Doubles)((Longs)r & EXPONENT), binade) * unit);
             squared.two_step(p, scaled * scaled);
         }
         INLINE void commit(Totals& totals) const {
@@ -209,14 +208,13 @@ class Totals {
         return result;
     }
 
-    // Tell whether no term of a run is larger than the accumulators have room for.
+    // Tell whether no term of a run is larger than the accumulators have room for, products being added as they are.
     bool fits(const Run& run) const {
-        Longs above = {};
-        for (int m = 0; m < PEAKS; m++)
-            for (int p = 0; p < PARTS; p++) above |= ~(Longs)(run.peak[m].part[p] <= all(cap[m]));
-        if (any(above)) return false;
-        return !wide || (scale_for(highest(run.peak[PEAK_ABSOLUTE]), SMALL_ERROR, error_scale) == error_scale &&
-                         scale_for(highest(run.peak[PEAK_MAGNITUDE]), SMALL, reference_scale) == reference_scale);
+        Longs too_large = {};
+        for (int m = 0; m < PEAKS; m++) too_large |= above(run.peak[m], cap[m]);
+        if (any(too_large)) return false;
+        return !wide || (!scaled() && scale_for(highest(run.peak[PEAK_ABSOLUTE]), SMALL_ERROR, 0) == 0 &&
+                         scale_for(highest(run.peak[PEAK_MAGNITUDE]), SMALL, 0) == 0);
     }
 
     // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
@@ -235,7 +233,7 @@ class Totals {
 
   private:
     State& state;
-    const double spacing, smallest_binade, largest_binade;
+    const double spacing, smallest_binade;
     const bool wide; // float64 on either side
     double cap[PEAKS] = {}, largest_on_grid = 0.0;
     int error_scale = 0, reference_scale = 0; // -1, 0, 1: errors and references are multiplied by 2**(600 * that)
@@ -243,7 +241,7 @@ class Totals {
     Accumulator of[SUMS];
 
     INLINE Doubles power_of(Doubles r) const {
-        return smaller(larger((Doubles)((Longs)r & EXPONENT), all(smallest_binade)), all(largest_binade));
+        return larger((Doubles)((Longs)r & EXPONENT), all(smallest_binade));
     }
 
     Exact& destination(int s) {
@@ -255,10 +253,9 @@ class Totals {
 
     void start() {
         const double e = cap[PEAK_ABSOLUTE], r = cap[PEAK_MAGNITUDE];
-        const double binade = std::fmin(std::fmax(r, smallest_binade), largest_binade);
+        const double binade = std::fmax(r, smallest_binade);
         const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
-        const double scaled = cap[PEAK_PRODUCT] * SCALES[1 + error_scale] * SCALES[1 + reference_scale];
-        const double product = cap[PEAK_PRODUCT] > 0x1p-900 ? scaled : es * rs; // unscaled, it may have been lost
+        const double product = cap[PEAK_PRODUCT];
         const double largest[SUMS] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
                                       es * es, rs * rs, product, product};
         for (int s = 0; s < SUMS; s++) of[s].start(largest[s]);
@@ -270,16 +267,20 @@ class Totals {
         return peak == 0.0 ? current : peak < small ? 1 : peak > LARGE ? -1 : 0;
     }
 
-    // Start again with room for this run. Returns false for terms beyond what accumulators hold.
+    // Start again if there is no room for this run. Returns false for terms beyond what accumulators hold.
     bool make_room(const Run& run) {
         double most[PEAKS];
-        for (int m = 0; m < PEAKS; m++) {
-            most[m] = highest(run.peak[m]);
-            if (!(most[m] < OUT_OF_RANGE)) return false;
-        }
-        flush();
+        for (int m = 0; m < PEAKS; m++) most[m] = highest(run.peak[m]);
         const int errors = wide ? scale_for(most[PEAK_ABSOLUTE], SMALL_ERROR, error_scale) : 0;
         const int references = wide ? scale_for(most[PEAK_MAGNITUDE], SMALL, reference_scale) : 0;
+        if (errors || references) most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
+        bool room = errors == error_scale && references == reference_scale;
+        for (int m = 0; m < PEAKS; m++) {
+            if (!(most[m] < OUT_OF_RANGE)) return false;
+            room &= most[m] <= cap[m];
+        }
+        if (room) return true;
+        flush();
         if (errors != error_scale) cap[PEAK_ABSOLUTE] = cap[PEAK_PRODUCT] = 0.0;
         if (references != reference_scale) cap[PEAK_MAGNITUDE] = cap[PEAK_PRODUCT] = 0.0;
         error_scale = errors, reference_scale = references;
@@ -288,11 +289,17 @@ class Totals {
         return true;
     }
 
+    static double largest_product(const Run& run, double scale_d, double scale_r) {
+        double most = 0.0;
+        for (int i = 0; i < RUN; i++) most = std::fmax(most, std::fabs(run.d[i] * scale_d * (run.r[i] * scale_r)));
+        return most;
+    }
+
     // For terms from anywhere in the range of float64.
     void one_by_one(const Run& run) {
         for (int i = 0; i < RUN; i++) {
             const double d = run.d[i], r = run.r[i], e = std::fabs(d), size = std::fabs(r);
-            const double power = std::fmin(std::fmax(size >= DBL_MIN ? std::ldexp(1.0, std::ilogb(size)) : 0.0, smallest_binade), largest_binade);
+            const double power = std::fmax(size >= DBL_MIN ? std::ldexp(1.0, std::ilogb(size)) : 0.0, smallest_binade);
             const double terms[SQUARED_ERROR] = {e, d, run.ratio[i], run.floored[i], run.ulps[i], power * spacing * run.counts[i], size};
             for (int s = 0; s < SQUARED_ERROR; s++) state.add(s, terms[s]);
             add_product(SQUARED_ERROR, d, d);
