@@ -162,3 +162,26 @@ def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
         assert groups.n == [part.size for part in slices]
         assert groups.absolute == pytest.approx([part.sum() for part in slices])
         assert groups.squared == pytest.approx([(part * part).sum() for part in slices])
+
+
+TINY = 2.0**-1022
+HARD = {
+    "runs of tiny errors, each larger than those before": (np.repeat(TINY * 2.0 ** np.arange(4), 128), np.zeros(512)),
+    "products that cancel": (
+        [1e10 + 1, 1 - 1e10, *[2.0**-30 + 2.0**-50] * 9],
+        [1e10, -1e10, *[2.0**-30 + 2.0**-80] * 9],
+    ),
+    "products too small where neither factor is": ([2.0**-300, 2.0**-390], [2.0**-700, 2.0**-390]),
+    "products of others too small": ([2.0**-300, *[1.5 * 2.0**-1000] * 5], [0.0, *[1.25 * 2.0**-1000] * 5]),
+    "subnormal references just below the normal numbers": (np.zeros(9), TINY - 5e-324 * np.arange(9)),
+}
+
+
+@pytest.mark.parametrize("form", FAST)
+@pytest.mark.parametrize("name", HARD)
+def test_what_lies_near_the_ends_of_float64(form, name):
+    """Also after another pair, because the core uses its tables of counters again."""
+    actual, reference = (np.array(side) for side in HARD[name])
+    expected = plain.tally(actual, reference, 0, actual.shape, RULES[1])
+    for _ in "twice":
+        check_same(FORMS[form](actual, reference, 0, actual.shape, RULES[1]), expected)

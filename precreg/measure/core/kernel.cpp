@@ -101,6 +101,7 @@ class Kernel {
             add_to_groups(*state.groups, run, RUN, first);
             return look_closer(a, r, RUN, first);
         }
+        count_pending();
         if (terms(a, r, buffers[0])) return measured(a, r, RUN, first);
         patched(a, r, RUN, first);
     }
@@ -280,6 +281,7 @@ class Kernel {
     }
 
     void count_pending() {
+        if (pending == &nothing) return;
         for (int i = 0; i < RUN; i += LANES) {
             count_sizes(pending->of[ERRORS] + i, counters.errors);
             count_sizes(pending->of[RATIOS] + i, counters.ratios);
@@ -363,7 +365,8 @@ class Kernel {
             const Doubles x = widen(a + i), y = widen(r + i), actual = size_of(x), reference = size_of(y);
             const Longs is_zero = reference == none, actual_zero = actual == none;
             const Longs is_subnormal = (Longs)(reference < normal) & ~is_zero;
-            const Doubles shift = larger((Doubles)((Longs)y & EXPONENT), binade) * all(to_grid), held = (reference + shift) - shift;
+            const Doubles shift = larger((Doubles)((Longs)y & EXPONENT), binade) * all(to_grid);
+            const Doubles held = job.format.same ? reference : (reference + shift) - shift;
             const Longs left_out = reference <= all(SMALLEST_RATIO_REFERENCE);
             zero.part[0] -= is_zero;
             actual_subnormal.part[0] -= (Longs)(actual < normal) & ~actual_zero;

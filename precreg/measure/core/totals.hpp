@@ -2,8 +2,8 @@
 //
 // An accumulator starts at a power of two so much larger than its terms that what is added to it is rounded to a fixed
 // grid, and added exactly. What the rounding left over is added up in a second accumulator, whose own rounding is 2**-70
-// of the sum. A sum of signed errors may cancel, so that not even this may be lost: where it would be, the run is
-// added up level by level, until nothing is left over.
+// of the sum. Sums of d and of r * d may cancel, so that not even this may be lost: where it would be, the run's terms
+// are added up level by level, until nothing is left over.
 #pragma once
 
 #include "job.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int RUN = 128, RUNS_IN_BLOCK = 64;
 constexpr int HEADROOM = 12; // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
-constexpr double OUT_OF_RANGE = 0x1p900, LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480;
+constexpr double OUT_OF_RANGE = 0x1p900, LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480, SMALL_PRODUCT = 0x1p-900;
 constexpr double SCALES[3] = {0x1p-600, 1.0, 0x1p600};
 
 enum Peak { PEAK_ABSOLUTE, PEAK_RELATIVE, PEAK_FLOORED, PEAK_ULPS, PEAK_MAGNITUDE, PEAK_PRODUCT, PEAKS };
@@ -137,14 +137,14 @@ class Totals {
             const Doubles rd = r * d;
             squared_error.two_step(p, d * d);
             squared_reference.two_step(p, r * r);
-            product.two_step(p, rd);
+            if (ON_GRID) product.two_step(p, rd); else lost |= product.two_step_and_tell(p, rd);
             weighted.two_step(p, size_of(rd));
         }
         INLINE void add_quotients(int p, Doubles ratio, Doubles floored_ratio) {
             relative.two_step(p, ratio);
             floored.two_step(p, floored_ratio);
         }
-        // Tell whether a NaN or an infinity came in, or something of the sum of d was lost.
+        // Tell whether a NaN or an infinity came in, or something was lost of a sum that may cancel.
         INLINE bool spoiled() const {
             Longs bad = lost;
             for (int p = 0; p < PARTS; p++) bad |= (Longs)(absolute.high.part[p] - absolute.high.part[p] != all(0.0));
@@ -155,8 +155,9 @@ class Totals {
             each([&](int s, Sum& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; });
             totals.runs++;
         }
-        INLINE void commit_all_but_bias(Totals& totals) {
+        INLINE void commit_what_cannot_cancel(Totals& totals) {
             bias = {totals.of[SIGNED].high, totals.of[SIGNED].low};
+            product = {totals.of[PRODUCT].high, totals.of[PRODUCT].low};
             commit(totals);
         }
     };
@@ -175,7 +176,10 @@ class Totals {
                 adder.add_quotients(p, load<Doubles>(run.ratio + at), load<Doubles>(run.floored + at));
             }
         if (adder.lossless()) return adder.commit(*this);
-        adder.commit_all_but_bias(*this);
+        adder.commit_what_cannot_cancel(*this);
+        alignas(64) double products[RUN];
+        for (int i = 0; i < RUN; i++) products[i] = run.r[i] * SCALES[1 + reference_scale] * (run.d[i] * SCALES[1 + error_scale]);
+        add_exactly(products, destination(PRODUCT));
         add_exactly(run.d, state.sum[SIGNED]);
     }
 
@@ -213,8 +217,10 @@ class Totals {
         Longs too_large = {};
         for (int m = 0; m < PEAKS; m++) too_large |= above(run.peak[m], cap[m]);
         if (any(too_large)) return false;
-        return !wide || (!scaled() && scale_for(highest(run.peak[PEAK_ABSOLUTE]), SMALL_ERROR, 0) == 0 &&
-                         scale_for(highest(run.peak[PEAK_MAGNITUDE]), SMALL, 0) == 0);
+        if (!wide) return true;
+        const double error = highest(run.peak[PEAK_ABSOLUTE]);
+        return !scaled() && scale_for(error, SMALL_ERROR, 0) == 0 && scale_for(highest(run.peak[PEAK_MAGNITUDE]), SMALL, 0) == 0 &&
+               (error == 0.0 || highest(run.peak[PEAK_PRODUCT]) >= SMALL_PRODUCT);
     }
 
     // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
@@ -273,7 +279,8 @@ class Totals {
         for (int m = 0; m < PEAKS; m++) most[m] = highest(run.peak[m]);
         const int errors = wide ? scale_for(most[PEAK_ABSOLUTE], SMALL_ERROR, error_scale) : 0;
         const int references = wide ? scale_for(most[PEAK_MAGNITUDE], SMALL, reference_scale) : 0;
-        if (errors || references) most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
+        if (errors || references || (wide && most[PEAK_PRODUCT] < 0x1p-900)) most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
+        if (wide && most[PEAK_PRODUCT] < SMALL_PRODUCT && has_products(run)) return false;
         bool room = errors == error_scale && references == reference_scale;
         for (int m = 0; m < PEAKS; m++) {
             if (!(most[m] < OUT_OF_RANGE)) return false;
@@ -289,10 +296,15 @@ class Totals {
         return true;
     }
 
+    // Returns infinity where even scaled products are too small: they would be lost.
     static double largest_product(const Run& run, double scale_d, double scale_r) {
         double most = 0.0;
-        for (int i = 0; i < RUN; i++) most = std::fmax(most, std::fabs(run.d[i] * scale_d * (run.r[i] * scale_r)));
-        return most;
+        bool any = false;
+        for (int i = 0; i < RUN; i++) {
+            any |= run.d[i] != 0.0 && run.r[i] != 0.0;
+            most = std::fmax(most, std::fabs(run.d[i] * scale_d * (run.r[i] * scale_r)));
+        }
+        return any && most < 0x1p-900 ? INFINITY : most;
     }
 
     // For terms from anywhere in the range of float64.
