@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-KEPT = 16
-"""Chunks whose pages are kept: to give back few at a time would cost time."""
+KEPT = 1 << 21
+"""Elements whose pages are kept: to give back few at a time would cost time."""
 
-Chunk = TypeVar("Chunk")
+Chunk = tuple[int, NDArray[Any], NDArray[Any]]
 
 
 def unmapping(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chunk]:
     """Yield chunks that are read one after the other, and give back what was read of the arrays they are from."""
-    for number, chunk in enumerate(chunks, start=1):
+    read = 0
+    for chunk in chunks:
         yield chunk
-        if number % KEPT == 0:
+        read += chunk[1].size
+        if read >= KEPT:
+            read = 0
             for array in arrays:
                 unmap_read(array)
 

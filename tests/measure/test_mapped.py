@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precreg.measure.compare import CHUNK, compare
+from precreg.measure.compare import compare
 from precreg.measure.mapped import KEPT, unmap_read
 
 BYTES = 32 << 20
@@ -44,7 +44,7 @@ def test_what_was_written_into_a_copy_on_write_map_is_kept(path):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what is resident")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_comparing_mapped_files_keeps_few_of_their_pages(tmp_path, threads):
-    n = 8 * KEPT * CHUNK
+    n = 16 * KEPT
     np.save(tmp_path / "a.npy", np.zeros(n, np.int8))
     a, r = (np.load(tmp_path / "a.npy", mmap_mode="r") for _ in range(2))
     before = resident()

@@ -87,7 +87,7 @@ struct Table {
 struct State {
     int64_t count[COUNTS] = {};
     Exact sum[SUMS];
-    bool infinite[SUMS] = {};
+    double infinite[SUMS] = {}; // the sum of infinite terms and NaN, 0 without any
     Exact scaled[SUMS][5]; // [.][k + 2]: sums of terms * 2**(600 k), which are too small or too large for `sum`
     double maximum[MAXIMA] = {};
     int64_t place[PLACES] = {-1, -1, -1, -1};

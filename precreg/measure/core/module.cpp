@@ -117,8 +117,8 @@ template <class Item> PyObject* list_of(Py_ssize_t size, Item item) {
     return list;
 }
 
-PyObject* expansion(const Exact& sum, bool infinite) {
-    if (infinite) return tuple_of(1, [](Py_ssize_t) { return PyFloat_FromDouble(__builtin_inf()); });
+PyObject* expansion(const Exact& sum, double infinite) {
+    if (infinite != 0.0) return tuple_of(1, [&](Py_ssize_t) { return PyFloat_FromDouble(infinite); });
     return tuple_of(sum.size, [&](Py_ssize_t i) { return PyFloat_FromDouble(sum.part[sum.size - 1 - i]); }); // largest first
 }
 
@@ -133,7 +133,7 @@ PyObject* scaled(const State& state) {
         for (int k = 0; list && k < 5; k++) {
             const Exact& sum = state.scaled[s][k];
             if (sum.size == 0) continue;
-            PyObject* entry = Py_BuildValue("(iiN)", s, -600 * (k - 2), expansion(sum, false));
+            PyObject* entry = Py_BuildValue("(iiN)", s, -600 * (k - 2), expansion(sum, 0.0));
             if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
             Py_XDECREF(entry);
         }

@@ -36,7 +36,7 @@ void Exact::pack() {
 }
 
 void State::add(int which, double term) {
-    if (term - term != 0.0) infinite[which] = true;
+    if (term - term != 0.0) infinite[which] += term;
     else if (term > 0x1p960 || term < -0x1p960) scaled[which][1].add(term * 0x1p-600); // their sum might overflow
     else sum[which].add(term);
 }
