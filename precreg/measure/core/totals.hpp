@@ -103,10 +103,10 @@ class Totals {
                 low.part[p] += term - (sum - high.part[p]);
                 high.part[p] = sum;
             }
-            // Returns where something is lost.
+            // Returns bits other than that of the sign where something is lost.
             INLINE Longs two_step_and_tell(int p, Doubles term) {
                 const Doubles sum = high.part[p] + term, rest = term - (sum - high.part[p]), low_sum = low.part[p] + rest;
-                const Longs lost = rest != low_sum - low.part[p];
+                const Longs lost = (Longs)rest ^ (Longs)(low_sum - low.part[p]);
                 low.part[p] = low_sum;
                 high.part[p] = sum;
                 return lost;
@@ -146,11 +146,11 @@ class Totals {
         }
         // Tell whether a NaN or an infinity came in, or something was lost of a sum that may cancel.
         INLINE bool spoiled() const {
-            Longs bad = lost;
+            Longs bad = lost & UNSIGNED;
             for (int p = 0; p < PARTS; p++) bad |= (Longs)(absolute.high.part[p] - absolute.high.part[p] != all(0.0));
             return any(bad);
         }
-        INLINE bool lossless() const { return !any(lost); }
+        INLINE bool lossless() const { return !any(lost & UNSIGNED); }
         INLINE void commit(Totals& totals) {
             each([&](int s, Sum& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; });
             totals.runs++;
@@ -279,8 +279,8 @@ class Totals {
         for (int m = 0; m < PEAKS; m++) most[m] = highest(run.peak[m]);
         const int errors = wide ? scale_for(most[PEAK_ABSOLUTE], SMALL_ERROR, error_scale) : 0;
         const int references = wide ? scale_for(most[PEAK_MAGNITUDE], SMALL, reference_scale) : 0;
-        if (errors || references || (wide && most[PEAK_PRODUCT] < 0x1p-900)) most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
-        if (wide && most[PEAK_PRODUCT] < SMALL_PRODUCT && has_products(run)) return false;
+        if (errors || references || (wide && most[PEAK_PRODUCT] < SMALL_PRODUCT))
+            most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
         bool room = errors == error_scale && references == reference_scale;
         for (int m = 0; m < PEAKS; m++) {
             if (!(most[m] < OUT_OF_RANGE)) return false;
@@ -304,7 +304,7 @@ class Totals {
             any |= run.d[i] != 0.0 && run.r[i] != 0.0;
             most = std::fmax(most, std::fabs(run.d[i] * scale_d * (run.r[i] * scale_r)));
         }
-        return any && most < 0x1p-900 ? INFINITY : most;
+        return any && most < SMALL_PRODUCT ? INFINITY : most;
     }
 
     // For terms from anywhere in the range of float64.
