@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from msgspec import msgpack
 
@@ -55,7 +56,8 @@ def _shared(pairs: Sequence[Pair], terms: Terms, jobs: int) -> Iterator[Compared
 def _answers(pool: ProcessPoolExecutor, batches: Iterator[Sequence[Pair]], terms: Terms, jobs: int) -> Iterator[bytes]:
     waiting: set[Future[bytes]] = set()
     for batch in batches:
-        waiting.add(pool.submit(_compared_batch, batch, terms))
+        with interrupts_held_back():  # in the middle of starting a process one would leave a pool that never ends
+            waiting.add(pool.submit(_compared_batch, batch, terms))
         if len(waiting) >= jobs * BATCHES_WAITING:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)
@@ -71,6 +73,19 @@ def _batches(pairs: Sequence[Pair], jobs: int) -> Iterator[Sequence[Pair]]:
 
 def _compared_batch(pairs: Sequence[Pair], terms: Terms) -> bytes:
     return msgpack.encode([compared(pair, terms) for pair in pairs])
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Let an interrupt that comes inside be raised at the end, as KeyboardInterrupt. For the main thread."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _stop_children() -> None:

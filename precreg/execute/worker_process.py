@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from math import inf
 from multiprocessing.reduction import send_handle
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, Signals, pthread_sigmask
 from time import monotonic
 from types import ModuleType
 
@@ -95,12 +95,21 @@ class WorkerProcess:
 
 
 def prepare() -> None:
-    """Start the server that workers are forked from, in the background: it loads numpy while the suites are read."""
+    """Start the server that workers are forked from, in the background: it loads numpy while the suites are read.
+
+    It and its children never see an interrupt from the keyboard, which goes to the whole group: the parent ends them.
+    """
+    from multiprocessing import resource_tracker
     from multiprocessing.forkserver import ensure_running
 
     limit_blas_threads()
     _CONTEXT.set_forkserver_preload(_PRELOADED)
-    ensure_running()
+    resource_tracker.ensure_running()  # which the server starts otherwise, and which unblocks what is blocked
+    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        ensure_running()  # what is blocked stays so in the new process
+    finally:
+        pthread_sigmask(SIG_SETMASK, before)
 
 
 def _signal_name(number: int) -> str:

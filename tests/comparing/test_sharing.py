@@ -1,3 +1,5 @@
+import signal
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,22 @@ def test_giving_up_early_leaves_no_process(pairs):
     next(results)
     results.close()
     assert multiprocessing.active_children() == []
+
+
+def test_an_interrupt_waits_until_the_pool_is_whole():
+    done = []
+
+    def interrupted():
+        with sharing.interrupts_held_back():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_an_interrupt_none_is_raised():
+    with sharing.interrupts_held_back():
+        pass

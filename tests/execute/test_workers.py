@@ -256,3 +256,22 @@ def test_an_outcome_of_a_failure_has_no_facts(run, case):
 def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
     (outcome,) = run([case(timeout_s=1e9)])
     assert outcome.execution.failure is None
+
+
+EARLY = """
+import multiprocessing, os, signal
+from multiprocessing.forkserver import _forkserver
+from precreg.execute.worker_process import prepare
+if __name__ == "__main__":
+    prepare()
+    os.kill(_forkserver._forkserver_pid, signal.SIGINT)
+    child = multiprocessing.get_context("forkserver").Process(target=print, args=("alive",))
+    child.start()
+    child.join()
+"""
+
+
+def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(tmp_path):
+    (tmp_path / "early.py").write_text(EARLY)
+    done = subprocess.run([sys.executable, "early.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("alive\n", "")
