@@ -3,7 +3,9 @@
 That it gives what the readable form gives is tested in test_forms.py.
 """
 
+import ctypes
 import itertools
+import platform
 import resource
 import struct
 import subprocess
@@ -217,3 +219,51 @@ def test_memory_stays_flat_over_many_calls():
     before = call(1000)
     grown = call(10_000) - before
     assert grown * (1 if sys.platform == "darwin" else 1024) < 2_000_000, "bytes"
+
+
+def subnormal_pair():
+    actual = np.arange(1, 401, dtype=np.uint32).view(np.float32)
+    return actual, actual[::-1].astype(np.float64) * 1.0001
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="where control bits lie")
+def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_same():
+    """As libraries that were built for speed leave it behind. The thread ends here, and its control bits with it."""
+    pair, found = subnormal_pair(), []
+
+    def work():
+        libm, environment = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)()
+        libm.fegetenv(environment)
+        environment[7] |= 0x8040 | 0x4000
+        libm.fesetenv(environment)
+        found.append(native.tally(*pair, 0, pair[0].shape, RULES))
+        environment[:] = [0] * 8
+        libm.fegetenv(environment)
+        found.append(environment[7] & 0xC040)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [native.tally(*pair, 0, pair[0].shape, RULES), 0xC040]
+
+
+WITHOUT_MEMORY = """
+import resource
+import numpy as np
+from precreg.measure import native
+from precreg.measure.tally import Rules
+few, many = np.arange(1000, dtype=np.float32), np.arange(6_000_000, dtype=np.float32)
+expected = native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+try:
+    native.tally(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
+except MemoryError:
+    print("no memory", native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory cannot be limited")
+def test_running_out_of_memory_is_an_error_and_leaves_no_counts_behind():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "no memory True\n"

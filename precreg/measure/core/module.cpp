@@ -1,6 +1,6 @@
 // The measuring core as a Python module, through the limited API: one binary for every Python from 3.11 on.
 //
-// measure(actual, reference, plan, tables, start, rtol, atol, worst) adds up the pairs of two contiguous buffers.
+// measure(actual, reference, plan, tables, start, shape, rtol, atol, worst) adds up the pairs of two contiguous buffers.
 // precreg/measure/native.py knows what goes in and what comes out.
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -10,11 +10,16 @@
 #include "reader.hpp"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 namespace precreg {
 namespace {
@@ -41,19 +46,45 @@ InstructionSet best() {
 const InstructionSet instruction_set = best();
 
 // Counters of one thread; they are all zero between calls, and only what was touched takes memory.
-struct Tables {
-    Table table[FIGURES] = {};
+class Tables {
+  public:
     Tables() {
-        for (Table& each : table)
-            for (uint32_t*& counts : each.counts) {
-                counts = (uint32_t*)std::calloc(KEYS, sizeof(uint32_t));
-                if (!counts) throw std::bad_alloc();
-            }
+        for (int i = 0; i < 2 * FIGURES; i++) {
+            counts[i].reset((uint32_t*)std::calloc(KEYS, sizeof(uint32_t)));
+            if (!counts[i]) throw std::bad_alloc();
+        }
     }
-    ~Tables() {
-        for (Table& each : table)
-            for (uint32_t* counts : each.counts) std::free(counts);
+    Table operator[](int figure) const { return {{counts[2 * figure].get(), counts[2 * figure + 1].get()}}; }
+    void clear() {
+        for (auto& each : counts) memset(each.get(), 0, KEYS * sizeof(uint32_t));
     }
+
+  private:
+    struct Free {
+        void operator()(uint32_t* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<uint32_t[], Free> counts[2 * FIGURES];
+};
+
+// Arithmetic as IEEE 754 has it: a thread may be left with another rounding, or with subnormals taken for zeros, by
+// libraries that were built for speed, or by torch.set_flush_denormal.
+class OrdinaryArithmetic {
+#if defined(__SSE2__)
+  public:
+    OrdinaryArithmetic() : before(_mm_getcsr()) { _mm_setcsr(DEFAULT); }
+    ~OrdinaryArithmetic() { _mm_setcsr(before); }
+
+  private:
+    static constexpr unsigned DEFAULT = 0x1F80;
+    const unsigned before;
+#else
+  public:
+    OrdinaryArithmetic() { fegetenv(&before), fesetenv(FE_DFL_ENV); }
+    ~OrdinaryArithmetic() { fesetenv(&before); }
+
+  private:
+    fenv_t before;
+#endif
 };
 
 struct Sketch {
@@ -68,7 +99,7 @@ int key_of(double value) {
 }
 
 // Take out of a table what was counted, and leave it all zero. `counted` values, none above `largest`, are in it.
-void take(Table& table, int64_t counted, double largest, Sketch& sketch) {
+void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
     int64_t left = counted - zeros;
@@ -88,12 +119,17 @@ void take(Table& table, int64_t counted, double largest, Sketch& sketch) {
 
 void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
-    for (int f = 0; f < FIGURES; f++) state.table[f] = tables.table[f];
-    instruction_set.measure(job, state);
-    const int64_t finite = state.count[FINITE];
-    take(tables.table[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
-    take(tables.table[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
-    take(tables.table[ULP_ERRORS], finite, state.maximum[MAX_ULPS], sketches[ULP_ERRORS]);
+    try {
+        for (int f = 0; f < FIGURES; f++) state.table[f] = tables[f];
+        instruction_set.measure(job, state);
+        const int64_t finite = state.count[FINITE];
+        take(tables[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
+        take(tables[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
+        take(tables[ULP_ERRORS], finite, state.maximum[MAX_ULPS], sketches[ULP_ERRORS]);
+    } catch (...) {
+        tables.clear();
+        throw;
+    }
     state.keep_worst(job.worst);
     std::sort(state.worst.begin(), state.worst.end());
 }
@@ -201,6 +237,9 @@ struct Plan {
     Regions regions;
 };
 
+constexpr int64_t MOST_PAIRS = 1 << 28; // counters hold them, and what sums round off stays far below an ULP of them
+constexpr int64_t FEW_PAIRS = 20000;    // are measured before another thread would have got going
+
 constexpr int32_t KINDS = sizeof ITEM_SIZE / sizeof *ITEM_SIZE;
 
 bool known(int32_t kind) { return kind >= 0 && kind < KINDS; }
@@ -215,7 +254,32 @@ bool within(const std::vector<int64_t>& shape, int64_t start, int64_t n) {
     return start >= 0 && start <= size && n <= size - start;
 }
 
-PyObject* measure(PyObject*, PyObject* arguments) {
+// Lets other threads run, if `many` pairs are measured, as long as it lives.
+class Unlocked {
+  public:
+    explicit Unlocked(bool many) : thread(many ? PyEval_SaveThread() : nullptr) {}
+    ~Unlocked() {
+        if (thread) PyEval_RestoreThread(thread);
+    }
+
+  private:
+    PyThreadState* const thread;
+};
+
+PyObject* measured(const Job& job, const std::vector<int64_t>& shape) {
+    const OrdinaryArithmetic ordinary;
+    State state;
+    GroupSums groups(shape.data(), (int)shape.size(), job.start, job.start + job.n);
+    state.groups = &groups;
+    Sketch sketches[FIGURES];
+    {
+        const Unlocked unlocked(job.n > FEW_PAIRS);
+        run(job, state, sketches);
+    }
+    return result(job, state, sketches);
+}
+
+PyObject* checked(PyObject* arguments) {
     PyObject *actual, *reference, *tables;
     const char* packed;
     Py_ssize_t packed_size;
@@ -239,27 +303,20 @@ PyObject* measure(PyObject*, PyObject* arguments) {
         return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables");
     if (!within(lengths, start, n) || worst < 0)
         return PyErr_Format(PyExc_ValueError, "expected pairs within the shape, and no negative number of those to name");
+    if (n > MOST_PAIRS) return PyErr_Format(PyExc_ValueError, "expected at most %lld pairs", (long long)MOST_PAIRS);
     const float* patterns = (const float*)table.view.buf;
     const Job job = {{(Kind)plan.actual, a.view.buf, patterns, plan.actual_is_integer != 0},
                      {(Kind)plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer != 0},
-                     n, start, rtol, atol, worst,
+                     n, start, rtol, atol, std::min<int64_t>(worst, n),
                      {plan.precision, plan.smallest_binade, plan.smallest_normal, plan.largest_reference,
                       plan.negative_zero != 0, plan.overflow_is_nan != 0, plan.same != 0},
                      plan.regions};
+    return measured(job, lengths);
+}
+
+PyObject* measure(PyObject*, PyObject* arguments) {
     try {
-        State state;
-        GroupSums groups(lengths.data(), (int)lengths.size(), start, start + n);
-        state.groups = &groups;
-        Sketch sketches[FIGURES];
-        PyThreadState* thread = n > 20000 ? PyEval_SaveThread() : nullptr;
-        bool enough_memory = true;
-        try {
-            run(job, state, sketches);
-        } catch (const std::bad_alloc&) {
-            enough_memory = false;
-        }
-        if (thread) PyEval_RestoreThread(thread);
-        return enough_memory ? result(job, state, sketches) : PyErr_NoMemory();
+        return checked(arguments);
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
