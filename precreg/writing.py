@@ -42,7 +42,8 @@ def make_scratch_folder(folder: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file, or make it, in one step: after it the new content is on the disk, before it the old.
 
-    The folder must be there. Two processes that replace one file at once do not mix their contents. Raises OSError.
+    A device or a pipe is written to instead. The folder must be there. Two processes that replace one file at once do
+    not mix their contents. Raises OSError.
     """
     with replacing(path) as stream:
         stream.write(content)
@@ -51,6 +52,10 @@ def replace_file(path: Path, content: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open what becomes the new content of a file, as `replace_file` does, once all of it is written."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as stream:  # a device or a pipe is written to: /dev/null must stay what it is
+            yield stream
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:

@@ -1,6 +1,7 @@
 """Files that are the old ones or the new ones, and folders that git does not see."""
 
 import multiprocessing
+import os
 import resource
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,15 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_pa
     assert child.exitcode == 0
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    os.mkfifo(tmp_path / "x")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "x").read_bytes)
+        replace_file(tmp_path / "x", b"new")
+        assert read.result() == b"new"
+    assert (tmp_path / "x").is_fifo()
 
 
 def test_a_folder_in_the_way_stays(tmp_path):
