@@ -48,11 +48,11 @@ def compare(
         and `non_finite` positions, and a histogram of errors. Where the shapes differ there are no metrics.
 
     Raises:
-        UserError: bad-value, unknown-dtype for arrays of anything but numbers; unknown-standard; unknown-analyzer,
-            bad-analyzer, analyzer-failed.
+        UserError: bad-value, unknown-dtype for arrays of anything but numbers, or with masked elements;
+            unknown-standard; unknown-analyzer, bad-analyzer, analyzer-failed.
     """
-    a, r = np.asarray(actual), np.asarray(reference)
-    of_standard = _measuring(a.dtype, standard)
+    a, r = _array("actual", actual), _array("reference", reference)
+    of_standard = _measuring(a.dtype, _name(standard))
     rtol = of_standard.bounds["rtol"] if rtol is None else _limit("rtol", rtol)
     atol = of_standard.bounds["atol"] if atol is None else _limit("atol", atol)
     comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
@@ -63,6 +63,23 @@ def compare(
     from precreg.analyzers.measure import analyzed
 
     return analyzed(comparison, a, r, analyzers, threads or 1)
+
+
+def _array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
+    if type(given) is np.ndarray:
+        return given
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise UserError("bad-value", f"expected no masked elements but got a mask: {name}.filled() has none")
+    try:
+        return np.asarray(given)
+    except ValueError as problem:
+        raise UserError("bad-value", f"expected what numpy makes an array of but got {name}: {problem}") from problem
+
+
+def _name(standard: str | None) -> str | None:
+    if standard is not None and not isinstance(standard, str):
+        raise UserError("bad-value", f"expected a name such as 'flaggems-1:reduced=768' but got standard={standard!r}")
+    return standard
 
 
 def _limit(key: str, given: float) -> float:

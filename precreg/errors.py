@@ -57,7 +57,7 @@ ADVICE: dict[str, str] = {
     "hook-exists": "keep it and have it called first: precreg hook install --chain; or remove it",
     "not-a-push": "let git call the hook: precreg hook install; by hand there is precreg run --changed-since",
     "no-checkout": "mend what git names, or check the commit out and push again: then it is checked in place",
-    "nothing-selected": "loosen the selection; precreg list shows what there is",
+    "nothing-selected": "loosen the selection; of suites precreg list shows what there is",
     "unknown-case": "name a case as precreg list prints it",
     "accept-in-ci": "accept baselines on your own machine, and commit them for review",
     "no-proposal": "run the cases first: precreg run writes the proposals",
@@ -96,7 +96,7 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         """Render as `FILE:LINE: error[SLUG]: MESSAGE` and, on the next line, what to do."""
-        place = "" if self.file is None else f"{self.file}:" + (f"{self.line}: " if self.line else " ")
+        place = "" if not self.file else f"{self.file}:" + (f"{self.line}: " if self.line else " ")
         return f"{place}error[{self.slug}]: {self.message}\n  what to do: {ADVICE[self.slug]}"
 
 

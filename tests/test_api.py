@@ -61,6 +61,33 @@ def test_one_name_is_no_list_of_names():
         precreg.compare([1.0], [1.0], analyzers="signs")
 
 
+MASKED = np.ma.MaskedArray([1.0, 2.0], [False, True])
+
+
+@pytest.mark.parametrize(
+    ("says", "given", "settings"),
+    [
+        ("got actual: ", [[1.0], [1.0, 2.0]], {}),
+        ("got a mask: actual", MASKED, {}),
+        ("got standard={'name'", [1.0, 2.0], {"standard": {"name": "torch-2.13"}}),
+    ],
+)
+def test_what_is_no_plain_array_or_name_is_refused(says, given, settings):
+    with pytest.raises(precreg.UserError, match=says) as caught:
+        precreg.compare(given, [1.0, 2.0], **settings)
+    assert caught.value.slug == "bad-value"
+
+
+def test_a_mask_without_masked_elements_is_none():
+    assert precreg.compare(np.ma.MaskedArray([1.0, 2.0]), [1.0, 2.0]).counts["n"] == 2
+
+
+def test_a_mistake_without_a_file_names_none():
+    with pytest.raises(precreg.UserError) as caught:
+        precreg.compare([1.0], [1.0], standard="torch-2.31")
+    assert str(caught.value).startswith("error[unknown-standard]")
+
+
 def test_worst_limits_what_is_named():
     found = precreg.compare(np.arange(9.0), np.zeros(9), worst=2)
     assert found.worst.index == [8, 7]
