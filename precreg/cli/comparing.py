@@ -15,6 +15,7 @@ from precreg.cli.selecting import find_project
 from precreg.comparing.places import RawFormat
 from precreg.comparing.session import Work, finished, plan
 from precreg.comparing.sharing import all_compared
+from precreg.errors import UserError
 from precreg.execute.environment import limit_blas_threads, processors
 from precreg.execute.failure import encodable
 from precreg.records import ComparedPair, ComparisonRecord, ComparisonSettings
@@ -81,7 +82,11 @@ def _said(raw: Raw) -> dict[str, str]:
 
 def _make_folders(outputs: Outputs) -> None:
     """Make the folders of what will be written: that this cannot be done should be known before the work."""
+    if outputs.json is not None and outputs.json == outputs.report:
+        raise UserError("bad-value", f"expected two files but got --json and --report {outputs.json}")
     for path in outputs:
+        if path is not None and not path.name:
+            raise UserError("not-writable", "expected a file to write but got a folder, or no name", file=str(path))
         if path not in (None, STDOUT):
             with writing(str(path)):
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,8 @@ class _Commands(click.Group):
         except UserError as mistake:
             click.echo(str(mistake), err=True)
         except KeyboardInterrupt:
-            click.echo("interrupted; precreg run --resume goes on", err=True)
+            goes_on = "; precreg run --resume goes on" if context.invoked_subcommand == "run" else ""
+            click.echo(f"interrupted{goes_on}", err=True)
             sys.exit(130)
         except BrokenPipeError:
             sys.stderr.close()  # the reader has left, and Python would complain about it at exit

@@ -134,7 +134,10 @@ def _array_of_archive(path: Path, shown: str, raw: RawFormat) -> Side | None:
 
 def unknown_array(name: str, where: str, known: Iterable[str]) -> UserError:
     """Make the error for an array that a side does not have."""
-    return UserError("unknown-array", f"expected the name of an array of {where} but got {name}{nearest(name, known)}")
+    there = sorted(known)
+    some = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+    message = f"expected the name of an array of {where} ({some or 'none'}) but got {name}{nearest(name, there)}"
+    return UserError("unknown-array", message)
 
 
 def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, Place]]:

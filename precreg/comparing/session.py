@@ -77,7 +77,9 @@ def _selected(pairs: list[Pair], patterns: Sequence[str]) -> list[Pair]:
     meant = named({pair.name for pair in pairs}, patterns)
     chosen = [pair for pair in pairs if pair.name in meant]
     if pairs and not chosen:
-        message = f"expected at least one of {len(pairs)} arrays to be selected but got none"
+        names = ", ".join(pair.name for pair in pairs[:MOST_NAMES])
+        more = f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else ""
+        message = f"expected an array ({names}{more}) to be selected but got select={', '.join(patterns)}"
         raise UserError("nothing-selected", message)
     return chosen
 

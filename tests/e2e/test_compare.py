@@ -372,6 +372,8 @@ WRONG = {
     "two arrays of one name": ("not-comparable", [".", "."]),
     "a report that cannot be written": ("not-writable", ["good.npy", "reference.npy", "--report", "good.npy/x.html"]),
     "a record that cannot be written": ("not-writable", ["good.npy", "reference.npy", "--json", "good.npy/x.json"]),
+    "a record without a name": ("not-writable", ["good.npy", "reference.npy", "--json", ""]),
+    "a record and a report in one file": ("bad-value", ["good.npy", "reference.npy", "--json", "x", "--report", "x"]),
     "a project that is none": ("no-project", ["good.npy", "reference.npy"]),
 }
 

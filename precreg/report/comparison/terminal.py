@@ -20,6 +20,7 @@ from precreg.types import Comparison, Positions, Status, Tolerance
 MOST_FAILURES = 20
 MOST_POSITIONS = 10
 MOST_WARNINGS = 5
+MOST_OF_A_NAME = 60
 INDENT = " " * 9
 
 FIGURES = (
@@ -75,7 +76,7 @@ def _further(pair: ComparedPair) -> list[str]:
 
 
 def _label(pair: ComparedPair) -> str:
-    return f"{describe.LABELS[pair.verdict.status]:8} {pair.name}   {pair.verdict.reason}"
+    return f"{describe.LABELS[pair.verdict.status]:8} {_one_line(pair.name)}   {pair.verdict.reason}"
 
 
 def _counted(comparison: Comparison) -> list[str]:
@@ -136,8 +137,16 @@ def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 def _many(record: ComparisonRecord) -> Iterator[list[str]]:
     bad = [pair for pair in worst_first(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
-    rows = [[describe.LABELS[pair.verdict.status], pair.name, pair.verdict.reason, _why(pair)] for pair in bad]
+    rows = [
+        [describe.LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad
+    ]
     yield describe.in_columns(["", "name", "reason", "why"], rows, MOST_FAILURES) if rows else []
+
+
+def _one_line(name: str) -> str:
+    """Keep a file's name from looking like lines of ours, and a long one from pushing columns away: its end stays."""
+    line = describe.plain(name).replace("\n", " ").replace("\t", " ")
+    return line if len(line) <= MOST_OF_A_NAME else f"...{line[3 - MOST_OF_A_NAME :]}"
 
 
 def _why(pair: ComparedPair) -> str:

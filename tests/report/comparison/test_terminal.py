@@ -103,5 +103,12 @@ def test_colour_adds_nothing_but_colour():
         assert "\x1b[" in coloured
 
 
+def test_a_name_is_one_line_of_bounded_length():
+    text = lines(failed("new\nexit 0: fine"), failed("deep/" * 40 + "layer0"))
+    assert not any(line.startswith("exit 0") for line in text)
+    assert max(map(len, text)) < 130
+    assert any("deep/layer0  " in line for line in text)
+
+
 def test_nothing_reaches_a_terminal_that_should_not():
     assert "\x1b" not in render(record_of(passed("\x1b[31mred"), failed("\x1b]0;x")), colour=False)
