@@ -79,6 +79,9 @@ def command(
 
     Formats: .npy, .npz, .safetensors, and raw .bin with --dtype and --shape. Tolerances are the shipped defaults, and
     those of a project's suites/tolerances.yaml where `precreg --project FOLDER compare` names one.
+
+
+    Exit codes: 1 a pair fails; 2 a pair could not be judged, or nothing was compared; 0 otherwise.
     """
     sides = sides_of(list(paths), actual, reference, golden)
     raw = Raw(dtype, reference_dtype, shape, byte_order)
