@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from precreg.measure import compare, forms, plain
+from precreg.measure import compare, plain
 from precreg.measure.merge import merge
 from precreg.measure.self_test import differences
 from precreg.measure.tally import Rules
@@ -170,6 +170,12 @@ def refused(*names):
 
 def test_wrong_arguments_raise():
     assert refused(*WRONG) == list(WRONG)
+
+
+def test_more_pairs_than_counters_hold_are_refused():
+    many = np.zeros(2**28 + 1, np.bool_)  # takes no memory before it is read
+    with pytest.raises(ValueError, match="at most"):
+        native.tally(many, many, 0, many.shape, RULES)
 
 
 def test_ones_are_measured():

@@ -79,7 +79,7 @@ struct Worst {
 };
 
 // Counters of values by size: two tables, used in turn, so that equal neighbours do not wait for each other.
-constexpr int KEYS = 1 << 19, ZERO_KEY = KEYS - 1, UNUSED_KEY = KEYS - 2, LARGEST_KEY = 0x7FEFFFFFFFFFFFFF >> 45;
+constexpr int KEYS = 1 << 19, ZERO_KEY = KEYS - 1, UNUSED_KEY = KEYS - 2;
 struct Table {
     uint32_t* counts[2]; // all zero between calls
 };

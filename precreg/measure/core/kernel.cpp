@@ -48,8 +48,8 @@ struct Counters {
 class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
-        : job(job), state(state), totals(state, job.format, wide), spacing(std::ldexp(1.0, 1 - job.format.precision)),
-          to_ulps(std::ldexp(1.0, job.format.precision - 2)), to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
+        : job(job), state(state), totals(state, job.format, wide), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+          to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
@@ -83,7 +83,7 @@ class Kernel {
     const Job& job;
     State& state;
     Totals totals;
-    const double spacing, to_ulps, to_grid;
+    const double to_ulps, to_grid;
     double small, tiny, smallest_diff3, alarming;
     Counters counters;
     int off_grid = 0, patience = 1; // how many runs not to try on the grid, and how many it was the last time

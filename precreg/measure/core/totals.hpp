@@ -164,7 +164,7 @@ class Totals {
 
     // Add a run's terms, whatever they are. Uses up the differences.
     void add(Run& run) {
-        if (!make_room(run)) return one_by_one(run);
+        if (!make_room(run)) return add_slowly(run);
         if (!has_room()) begin_block();
         Adder<false, true> adder(*this);
         for (int i = 0; i < RUN; i += LANES)
@@ -308,17 +308,42 @@ class Totals {
     }
 
     // For terms from anywhere in the range of float64.
-    void one_by_one(const Run& run) {
-        for (int i = 0; i < RUN; i++) {
-            const double d = run.d[i], r = run.r[i], e = std::fabs(d), size = std::fabs(r);
-            const double power = std::fmax(size >= DBL_MIN ? std::ldexp(1.0, std::ilogb(size)) : 0.0, smallest_binade);
-            const double terms[SQUARED_ERROR] = {e, d, run.ratio[i], run.floored[i], run.ulps[i], power * spacing * run.counts[i], size};
-            for (int s = 0; s < SQUARED_ERROR; s++) state.add(s, terms[s]);
-            add_product(SQUARED_ERROR, d, d);
-            add_product(SQUARED_REFERENCE, r, r);
-            add_product(PRODUCT, r, d);
-            add_product(WEIGHTED_ERROR, size, e);
+    void add_slowly(const Run& run) {
+        alignas(64) double terms[SQUARED_ERROR][RUN];
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles d = load<Doubles>(run.d + i), r = load<Doubles>(run.r + i);
+            store(terms[ABSOLUTE] + i, size_of(d));
+            store(terms[MAGNITUDE] + i, size_of(r));
+            store(terms[SPACING] + i, power_of(r) * load<Doubles>(run.counts + i) * all(spacing));
         }
+        memcpy(terms[SIGNED], run.d, sizeof run.d);
+        memcpy(terms[RELATIVE], run.ratio, sizeof run.ratio);
+        memcpy(terms[FLOORED], run.floored, sizeof run.floored);
+        memcpy(terms[ULPS], run.ulps, sizeof run.ulps);
+        add_products(SQUARED_ERROR, run.d, run.d);
+        add_products(SQUARED_REFERENCE, run.r, run.r);
+        add_products(PRODUCT, run.r, run.d);
+        add_products(WEIGHTED_ERROR, terms[MAGNITUDE], terms[ABSOLUTE]);
+        for (int s = 0; s < SQUARED_ERROR; s++) add_terms(s, terms[s]);
+    }
+
+    void add_terms(int s, double* terms) {
+        bool ordinary = true;
+        for (int i = 0; i < RUN; i++) ordinary &= std::fabs(terms[i]) < OUT_OF_RANGE;
+        if (ordinary) return add_exactly(terms, state.sum[s]);
+        for (int i = 0; i < RUN; i++) state.add(s, terms[i]);
+    }
+
+    void add_products(int s, const double* x, const double* y) {
+        alignas(64) double terms[RUN];
+        bool ordinary = true;
+        for (int i = 0; i < RUN; i++) {
+            terms[i] = x[i] * y[i];
+            const double size = std::fabs(terms[i]);
+            ordinary &= (size > SMALL_PRODUCT && size < OUT_OF_RANGE) || x[i] == 0.0 || y[i] == 0.0;
+        }
+        if (ordinary) return add_exactly(terms, state.sum[s]);
+        for (int i = 0; i < RUN; i++) add_product(s, x[i], y[i]);
     }
 
     // A product with 53 bits and an exponent without bounds.
