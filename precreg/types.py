@@ -70,9 +70,9 @@ class Bound(Struct, frozen=True):
 class Tolerance(Struct, frozen=True):
     """The resolved pyramid for one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
 
-    All of `bounds` must hold, and all bounds of at least one of the `alternatives`, where there are any. `regions` takes
-    the place of constants of measure/regions.py while the output is measured. `regression` maps a metric to its allowed
-    growth against the baseline; metrics that are not named are not judged.
+    All of `bounds` must hold, and all bounds of at least one of the `alternatives`, where there are any. `regions`
+    takes the place of constants of measure/regions.py while the output is measured. `regression` maps a metric to its
+    allowed growth against the baseline; metrics that are not named are not judged.
     """
 
     rtol: Bound

@@ -17,6 +17,7 @@ from precreg.errors import UserError
 BROKEN = "broken"
 
 CORE = "precreg.measure._core"
+COMPILED = "precreg.measure.compiled"
 
 NEEDED = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
 """Of what is always installed, that whose version explains most."""
@@ -81,7 +82,7 @@ def _core() -> Finding:
     if find_spec(CORE) is None:
         return Finding("core", "absent", "not built: no C++ compiler was there when precreg was installed")
     try:
-        core = import_module(CORE)
+        core = import_module(COMPILED)._core
     except ImportError as problem:
         return Finding("core", "broken", f"built, but it cannot be loaded: {problem}")
     return Finding("core", "ok", f"{core.instruction_set}, {core.__file__}")

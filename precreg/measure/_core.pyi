@@ -1,6 +1,7 @@
 from typing import Any
 
 instruction_set: str
+interface: int
 
 def measure(
     actual: Any,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.arith.formats import Format
-from precreg.measure import _core
+from precreg.measure.compiled import _core
 from precreg.measure.numpy_form import tally as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import Regions, regions_of

@@ -145,7 +145,7 @@ def _compiled(sketch: Sketch, largest: float) -> Sizes:
 
 
 try:
-    from precreg.measure import _core
+    from precreg.measure.compiled import _core
 except ImportError:
     sizes = read_sizes
 else:

@@ -38,8 +38,8 @@ def test_one_alternative_of_which_all_bounds_hold_is_enough(metrics, count):
 def test_no_alternative_holding_is_one_finding_with_the_numbers_of_each():
     (finding,) = broken({"mean_ulp": 70.5, "share_above_32_ulp": 0.2}, *EITHER)
     assert finding.message == (
-        "none of 2 alternatives holds: mean_ulp is 70.5, and must be at most 64; or share_above_32_ulp is 0.2, and must "
-        "be at most 0.05, and max_ulp is not defined on this data, and must be at most 1000000 "
+        "none of 2 alternatives holds: mean_ulp is 70.5, and must be at most 64; or share_above_32_ulp is 0.2, and "
+        "must be at most 0.05, and max_ulp is not defined on this data, and must be at most 1000000 "
         "(suite, standard x, s.yaml:4)"
     )
     assert (finding.metric, finding.current, finding.limit, finding.source) == ("mean_ulp", 70.5, 64, PLACE)

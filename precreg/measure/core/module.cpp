@@ -228,6 +228,7 @@ struct Buffer {
     }
 };
 
+constexpr long INTERFACE = 1; // as in precreg/measure/compiled.py; raised whenever what is passed or returned changes
 constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
 
 // As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
@@ -382,6 +383,8 @@ PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, null
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject* module = PyModule_Create(&precreg::MODULE);
-    if (module && PyModule_AddStringConstant(module, "instruction_set", precreg::instruction_set.name) != 0) Py_CLEAR(module);
+    if (module && (PyModule_AddStringConstant(module, "instruction_set", precreg::instruction_set.name) != 0 ||
+                   PyModule_AddIntConstant(module, "interface", precreg::INTERFACE) != 0))
+        Py_CLEAR(module);
     return module;
 }
