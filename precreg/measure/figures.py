@@ -11,7 +11,7 @@ from precreg.measure.exact import value
 from precreg.measure.metrics import METRICS
 from precreg.measure.regions import Regions
 from precreg.measure.sketch import sizes
-from precreg.measure.tally import Tally
+from precreg.measure.tally import Expansion, Tally
 
 EXACT_DB = 9999.0
 """Signal to noise where there is no noise."""
@@ -68,8 +68,10 @@ def _shares(tally: Tally, regions: Regions) -> Figures:
 
 def _mean(tally: Tally, name: str, n: int) -> float:
     """Return the mean of terms of first degree."""
-    total = getattr(tally.sums, name)
-    if tally.scaled and (beyond := tally.scaled.get((name, 600))):
+    total: Expansion = getattr(tally.sums, name)
+    if not tally.scaled:
+        return (total[0] if len(total) == 1 else value(total)) / n
+    if beyond := tally.scaled.get((name, 600)):
         both = [*(part / n * 2.0**-600 for part in total), *(part / n for part in beyond)]
         return _times_power(fsum(both), 600) if all(map(isfinite, both)) else value(total)
     return value(total) / n
@@ -148,7 +150,7 @@ class _Products(NamedTuple):
 
 def _products(tally: Tally) -> _Products:
     sums = tally.sums
-    if not any(exponent != 600 for _, exponent in tally.scaled):
+    if not tally.scaled or not any(exponent != 600 for _, exponent in tally.scaled):
         squares = value(sums.squared_error), value(sums.squared_reference)
         return _Products(*squares, value(sums.product), value(sums.weighted_error))
     names = ("squared_error", "squared_reference", "product", "weighted_error")
@@ -241,7 +243,7 @@ def _exact_angle(tally: Tally) -> tuple[float, float, float]:
 
 def _correlation(tally: Tally, sums: _Products) -> float:
     """Return the correlation of |d| with |r|; NaN where one of them varies by less than a millionth of its size."""
-    if sums.error_exponent or sums.reference_exponent or any(k == 600 for _, k in tally.scaled):
+    if sums.error_exponent or sums.reference_exponent or (tally.scaled and any(k == 600 for _, k in tally.scaled)):
         return nan
     n = tally.counts.finite
     errors, magnitudes = value(tally.sums.absolute), value(tally.sums.magnitude)
