@@ -69,9 +69,18 @@ class Kernel {
     template <class A, class R> void pass(const A* a, const R* r, int64_t n, int64_t first) {
         for (int64_t at = 0; at < n; at += RUN) {
             const int size = (int)std::min<int64_t>(RUN, n - at);
+            fetch_ahead(a + at, n - at);
+            fetch_ahead(r + at, n - at);
             if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
         }
     }
+    // Ask for a later run, which the processor would not guess in time: two streams, read in short runs.
+    template <class T> INLINE static void fetch_ahead(const T* run, int64_t left) {
+        constexpr int AHEAD = 8 * RUN, LINE = 64 / sizeof(T);
+        if (left < AHEAD + RUN) return;
+        for (int i = 0; i < RUN; i += LINE) __builtin_prefetch(run + AHEAD + i);
+    }
+
     void finish() {
         count_pending();
         totals.flush();
