@@ -23,11 +23,12 @@ from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
 from precreg.types import AxisGroups, Comparison, Positions
 
 CHUNK = 1 << 18
-"""Elements that are copied at a time; so many, or more of large arrays, are measured at a time."""
+"""Elements that are copied at a time, where they must be."""
 
-LARGEST_CHUNK = 1 << 21
+IN_PLACE, LARGEST_CHUNK = 1 << 20, 1 << 21
+"""Elements that are measured at a time where nothing is copied: fewer of smaller arrays, for the sake of threads."""
 
-MANY = 1 << 19
+MANY = 1 << 21
 """From this many elements on, threads are worth their start."""
 
 
@@ -78,7 +79,7 @@ def compare(
 def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None = None) -> Tally:
     """Return the tally of two arrays of one shape, with at least one element, in whatever memory layout."""
     size = actual.size
-    if size <= CHUNK and _in_order(actual, reference):
+    if size <= IN_PLACE and _in_order(actual, reference):
         return form()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
     chunk = _chunk_of(size)
     chunks = -(-size // chunk)
@@ -93,7 +94,7 @@ def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None 
 
 def _chunk_of(size: int) -> int:
     """Return how many elements are measured at a time: the same for any number of threads, and so the same bits."""
-    return min(max(CHUNK, 1 << (size // 32).bit_length()), LARGEST_CHUNK)
+    return min(max(IN_PLACE, 1 << (size // 32).bit_length()), LARGEST_CHUNK)
 
 
 def _workers(size: int) -> int:

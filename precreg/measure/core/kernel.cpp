@@ -54,8 +54,8 @@ class Kernel {
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
-        const double ratio = of.threshold_rtol > 0 ? std::min(of.threshold_rtol, 1e-4) : 1e-4;
-        alarming = ratio * (1 - 0x1p-40); // whether |d| > rtol |r| is asked without dividing
+        // Whether |d| > rtol |r| is asked without dividing.
+        alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
         for (double& counts : run.counts) counts = 1.0;
         for (auto& keys : nothing.of)
             for (uint32_t& key : keys) key = UNUSED_KEY;
@@ -304,7 +304,8 @@ class Kernel {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
         if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
-        if (any_above(run.peak[PEAK_RELATIVE], alarming)) look_at_large(a, r);
+        if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
+        if (any_above(run.peak[PEAK_RELATIVE], alarming)) count_violations(a, r);
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[MAX_DIFF3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
         if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) name_worst(first);
@@ -417,19 +418,26 @@ class Kernel {
         state.count[ABSOLUTE_VIOLATIONS] += sum_of(violations);
     }
 
-    template <class A, class R> __attribute__((noinline)) void look_at_large(const A* a, const R* r) {
-        const Regions& of = job.regions;
-        Lanes<Longs> thousandths = {}, ten_thousandths = {}, violations = {};
+    template <class A, class R> __attribute__((noinline)) void count_thousandths(const A* a, const R* r) {
+        Lanes<Longs> thousandths = {}, ten_thousandths = {};
         for (int i = 0; i < RUN; i += WIDTH) {
             const Doubles y = widen(r + i), size = size_of(y), e = size_of(widen(a + i) - y);
             const Doubles ratio = (Doubles)((Longs)(e / size) & (Longs)(size > all(0.0)));
-            thousandths.part[0] -= (Longs)(ratio > all(1e-3));
-            ten_thousandths.part[0] -= (Longs)(ratio > all(1e-4));
-            violations.part[0] -= (Longs)(size >= all(of.threshold_bound)) & (Longs)(e > all(of.threshold_rtol) * size);
+            thousandths.part[0] = count_larger(ratio, all(1e-3), thousandths.part[0]);
+            ten_thousandths.part[0] = count_larger(ratio, all(1e-4), ten_thousandths.part[0]);
         }
         state.count[THOUSANDTHS] += sum_of(thousandths);
         state.count[TEN_THOUSANDTHS] += sum_of(ten_thousandths);
-        if (of.threshold_rtol > 0) state.count[RELATIVE_VIOLATIONS] += sum_of(violations);
+    }
+
+    template <class A, class R> __attribute__((noinline)) void count_violations(const A* a, const R* r) {
+        const Doubles bound = all(job.regions.threshold_bound), rtol = all(job.regions.threshold_rtol);
+        Lanes<Longs> violations = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), size = size_of(y), e = size_of(widen(a + i) - y);
+            violations.part[0] -= (Longs)(size >= bound) & (Longs)(e > rtol * size);
+        }
+        state.count[RELATIVE_VIOLATIONS] += sum_of(violations);
     }
 
     // Measure bit-identical pairs, all of whose errors are zero: |r|, r**2 and ulp(r). Returns false, with nothing done, for
