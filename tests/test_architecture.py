@@ -15,7 +15,7 @@ LEVELS = (
     ("metric",),
     ("types",),
     ("records",),
-    ("arith", "arrayfile", "garbage", "plugins", "paths", "writing", "ci", "yaml_source"),
+    ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),
     ("inputs", "prepush", "kinds"),
     ("measure",),
     ("analyzers",),

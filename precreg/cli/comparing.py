@@ -16,8 +16,9 @@ from precreg.comparing.places import RawFormat
 from precreg.comparing.session import Work, finished, plan
 from precreg.comparing.sharing import all_compared
 from precreg.errors import UserError
-from precreg.execute.environment import limit_blas_threads, processors
+from precreg.execute.environment import limit_blas_threads
 from precreg.execute.failure import encodable
+from precreg.processors import processors
 from precreg.records import ComparedPair, ComparisonRecord, ComparisonSettings
 from precreg.report.comparison.terminal import render
 from precreg.report.stored import encoded, write_stored

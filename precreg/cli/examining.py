@@ -89,7 +89,7 @@ def _core() -> Finding:
 
 
 def _versions() -> Iterator[Finding]:
-    from precreg.execute.environment import processors
+    from precreg.processors import processors
 
     yield Finding("precreg", "ok", f"{__version__}, {Path(__file__).parents[1]}")
     yield Finding("python", "ok", f"{platform.python_version()}, {platform.system()} {platform.machine()}")

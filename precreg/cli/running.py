@@ -18,10 +18,11 @@ from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
 from precreg.errors import UserError
 from precreg.execute import journal
-from precreg.execute.environment import limit_blas_threads, processors
+from precreg.execute.environment import limit_blas_threads
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.pipeline import results
+from precreg.processors import processors
 from precreg.records import CaseResult, Environment
 from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports

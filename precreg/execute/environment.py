@@ -49,11 +49,6 @@ def limit_blas_threads() -> None:
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
 
 
-def processors() -> int:
-    """Count the processors that this process may use: in a container they are often fewer than the machine's."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _machine() -> str:
     machine = platform.machine().lower()
     return _MACHINES.get(machine, machine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -20,6 +19,7 @@ from precreg.measure.pairing import Array, pairing_of
 from precreg.measure.regions import regions_of
 from precreg.measure.sketch import histogram
 from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
+from precreg.processors import processors
 from precreg.types import AxisGroups, Comparison, Positions
 
 CHUNK = 1 << 18
@@ -98,9 +98,7 @@ def _chunk_of(size: int) -> int:
 
 
 def _workers(size: int) -> int:
-    if size < MANY:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if size < MANY else processors()
 
 
 def _tallies(actual: Array, reference: Array, low: int, high: int, rules: Rules) -> list[Tally]:
