@@ -326,17 +326,6 @@ class Kernel {
         }
     }
 
-    INLINE static bool any_below(const Lanes<Doubles>& lanes, double bound) {
-        Longs below = {};
-        for (int p = 0; p < PARTS; p++) below |= (Longs)(lanes.part[p] < all(bound));
-        return any(below);
-    }
-    INLINE static bool any_above(const Lanes<Doubles>& lanes, double bound) {
-        Longs above = {};
-        for (int p = 0; p < PARTS; p++) above |= (Longs)(lanes.part[p] > all(bound));
-        return any(above);
-    }
-
     void maxima(int64_t first) {
         const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
         for (int m = 0; m < PLACES; m++) {

@@ -119,6 +119,20 @@ INLINE double lowest(const Lanes<Doubles>& lanes) {
     return result;
 }
 
+// Where any part of some lanes is above or below a bound.
+INLINE Longs above(const Lanes<Doubles>& lanes, double bound) {
+    Longs result = {};
+    for (int p = 0; p < PARTS; p++) result |= (Longs)(lanes.part[p] > all(bound));
+    return result;
+}
+INLINE Longs below(const Lanes<Doubles>& lanes, double bound) {
+    Longs result = {};
+    for (int p = 0; p < PARTS; p++) result |= (Longs)(lanes.part[p] < all(bound));
+    return result;
+}
+INLINE bool any_above(const Lanes<Doubles>& lanes, double bound) { return any(above(lanes, bound)); }
+INLINE bool any_below(const Lanes<Doubles>& lanes, double bound) { return any(below(lanes, bound)); }
+
 // Lanes are added in this order on every machine.
 INLINE double sum_of(const Lanes<Doubles>& lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));

@@ -206,12 +206,6 @@ class Totals {
         }
     };
 
-    static Longs above(const Lanes<Doubles>& lanes, double bound) {
-        Longs result = {};
-        for (int p = 0; p < PARTS; p++) result |= (Longs)(lanes.part[p] > all(bound));
-        return result;
-    }
-
     // Tell whether no term of a run is larger than the accumulators have room for, products being added as they are.
     bool fits(const Run& run) const {
         Longs too_large = {};
@@ -226,7 +220,7 @@ class Totals {
     // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
     // a multiple of the ulp of the smallest number.
     bool on_grid(const Run& run) const {
-        if (any(above(run.peak[PEAK_RELATIVE], 0.5))) return false;
+        if (any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
         const double least = lowest(run.least) * 0.5; // no |a| is smaller
         int64_t bits;
         memcpy(&bits, &least, sizeof bits);
