@@ -15,6 +15,8 @@ ADVICE: dict[str, str] = {
     "unknown-key": "correct the spelling, or remove the key",
     "bad-value": "give a value of the kind that is expected",
     "missing-key": "add the key",
+    "unknown-format": "use a format that precreg knows (docs/formats.md), or a dtype",
+    "unknown-rounding": "use one of the roundings that precreg knows (docs/formats.md)",
     "unknown-dtype": "use a dtype that precreg knows",
     "unknown-distribution": "use one of the distributions that precreg knows",
     "unknown-metric": "use a metric that precreg measures",

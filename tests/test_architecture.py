@@ -16,7 +16,7 @@ LEVELS = (
     ("types",),
     ("records",),
     ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),
-    ("inputs", "prepush", "kinds"),
+    ("inputs", "prepush", "kinds", "simulate"),
     ("measure",),
     ("analyzers",),
     ("tolerance",),
@@ -33,7 +33,7 @@ LEVELS = (
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy", "matplotlib"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"analyzers", "api", "arith", "arrayfile", "inputs", "measure", "subject", "execute", "comparing"}
+ON_ARRAYS = {"analyzers", "api", "arith", "arrayfile", "inputs", "measure", "simulate", "subject", "execute", "comparing"}
 
 ON_DATABASES = {"history"}
 """The commands that read a history import this room late, and nothing else does."""

@@ -23,8 +23,9 @@ class Format(Struct, frozen=True):
 
     `precision` counts the bits of the significand, the implicit one included; the smallest normal number is
     2**min_exponent. `overflow` is what a magnitude beyond `largest`, an infinity included, becomes: an infinity, a
-    NaN where the format has no infinities, or the largest number where it has no NaN either. `negative_zero` is
-    false where the pattern of -0.0 means NaN. A longdouble has `largest` inf, because no float holds its own.
+    NaN where the format has no infinities, or the largest number where it has no NaN either, or saturates.
+    `negative_zero` is false where the pattern of -0.0 means NaN. Without `subnormals`, what rounds to less than the
+    smallest normal number is zero. A longdouble has `largest` inf, because no float holds its own.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Format(Struct, frozen=True):
     largest: float
     overflow: float = inf
     negative_zero: bool = True
+    subnormals: bool = True
 
     @property
     def max_exponent(self) -> int:

@@ -1,16 +1,18 @@
-"""Rounding arrays to a number format, to nearest with ties to even, once.
+"""Rounding arrays to a number format, once.
 
 precreg/arith/exact.py says the same for one number in rational arithmetic; the tests hold the two together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import FORMATS, Format, numpy_dtype
+from precreg.arith.roundings import Rounding
 
 _CORRECTLY_ROUNDED_BY_NUMPY = frozenset({"float16", "float32", "float64", "longdouble", "complex64", "complex128"})
 
@@ -48,3 +50,91 @@ def cast(values: NDArray[Any], dtype_name: str) -> NDArray[Any]:
         values = round_nearest_even(values, FORMATS[dtype_name])
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(values).astype(dtype)
+
+
+def round_to(
+    values: NDArray[Any],
+    format: Format,
+    rounding: Rounding = Rounding.NEAREST_EVEN,
+    *,
+    seed: int = 0,
+    start: int = 0,
+) -> NDArray[Any]:
+    """Return each value rounded to a number of `format`, in the dtype of `values`: float32 or float64.
+
+    NaN stays NaN. A finite magnitude that rounds beyond the largest number becomes `format.overflow`, or the largest
+    number where the rounding goes toward zero (or is odd); an infinity becomes `format.overflow`. Stochastic rounding
+    draws by `seed` and by each element's flat C-order index, counted from `start`: chunks give what the whole does.
+    """
+    if format.precision > np.finfo(values.dtype).nmant:
+        return values.copy()
+    exponents = np.frexp(values)[1]
+    quanta = np.maximum(exponents, format.min_exponent + 1) - format.precision
+    quotients = np.ldexp(values, -quanta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        integers = _TO_INTEGER[rounding](quotients) if rounding in _TO_INTEGER else _stochastic(quotients, seed, start)
+        rounded: NDArray[Any] = np.copysign(np.ldexp(integers, quanta), values)
+        beyond = np.abs(rounded) > format.largest
+        rounded = np.where(beyond, np.copysign(_limit(values, format, rounding), rounded), rounded)
+        if not format.subnormals:
+            rounded = np.where(np.abs(rounded) < format.smallest_normal, np.copysign(0.0, rounded), rounded)
+    return rounded if format.negative_zero else rounded + values.dtype.type(0)
+
+
+def _limit(values: NDArray[Any], format: Format, rounding: Rounding) -> NDArray[Any]:
+    """Return what a magnitude beyond the largest number becomes."""
+    stays = {
+        Rounding.TOWARD_ZERO: np.isfinite(values),
+        Rounding.ODD: np.isfinite(values),
+        Rounding.UP: np.isfinite(values) & (values < 0),
+        Rounding.DOWN: np.isfinite(values) & (values > 0),
+    }.get(rounding, np.zeros(values.shape, bool))
+    return np.where(stays, format.largest, format.overflow).astype(values.dtype)
+
+
+def _nearest_away(quotients: NDArray[Any]) -> NDArray[Any]:
+    magnitudes = np.abs(quotients)
+    floors = np.floor(magnitudes)
+    integers: NDArray[Any] = np.copysign(floors + (magnitudes - floors >= 0.5), quotients)
+    return integers
+
+
+def _away(quotients: NDArray[Any]) -> NDArray[Any]:
+    integers: NDArray[Any] = np.copysign(np.ceil(np.abs(quotients)), quotients)
+    return integers
+
+
+def _odd(quotients: NDArray[Any]) -> NDArray[Any]:
+    magnitudes = np.abs(quotients)
+    floors = np.floor(magnitudes)
+    integers: NDArray[Any] = np.copysign(floors + ((magnitudes != floors) & (floors % 2 == 0)), quotients)
+    return integers
+
+
+_TO_INTEGER: dict[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    Rounding.NEAREST_EVEN: np.rint,
+    Rounding.NEAREST_AWAY: _nearest_away,
+    Rounding.TOWARD_ZERO: np.trunc,
+    Rounding.UP: np.ceil,
+    Rounding.DOWN: np.floor,
+    Rounding.AWAY: _away,
+    Rounding.ODD: _odd,
+}
+
+
+def _stochastic(quotients: NDArray[Any], seed: int, start: int) -> NDArray[Any]:
+    magnitudes = np.abs(quotients)
+    floors = np.floor(magnitudes)
+    draws = random_bits(seed, start, quotients.size).reshape(quotients.shape)
+    integers: NDArray[Any] = np.copysign(floors + (np.floor((magnitudes - floors) * 2.0**24) > draws), quotients)
+    return integers
+
+
+def random_bits(seed: int, start: int, count: int) -> NDArray[np.uint32]:
+    """Return 24 random bits for each of the indices from `start`: SplitMix64 (Steele, Lea and Flood, 2014) of both."""
+    indices = np.arange(start, start + count, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = np.uint64(seed % 2**64) + (indices + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(40)).astype(np.uint32)

@@ -10,8 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from precreg.errors import UserError, nearest
+from precreg.simulate.arithmetic import Arithmetic
+from precreg.simulate.array import is_floating, simulated
 from precreg.subject.call import Call
 from precreg.subject.module_space import ModuleSpace, enter
 from precreg.subject.outputs import Outputs, normalise
@@ -33,9 +37,15 @@ def run(spec: str, call: Call) -> Outputs:
 
 def _called(function: Callable[..., Any], call: Call) -> Any:
     """Give inputs and params by keyword; a numpy ufunc, which knows no names, gets its inputs in their order."""
+    if call.arithmetic is not None:
+        call = replace(call, inputs=_simulated(call.inputs, call.arithmetic), arithmetic=None)
     if isinstance(function, np.ufunc):
         return function(*call.inputs.values(), **call.params)
     return function(**call.inputs, **call.params)
+
+
+def _simulated(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
+    return {name: simulated(array, arithmetic) if is_floating(array.dtype) else array for name, array in inputs.items()}
 
 
 def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
