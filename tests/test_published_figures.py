@@ -1,0 +1,49 @@
+"""The independent scripts: each system prints its table, and none of them leans on what it is to check."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.command import ROOT, environ
+
+FOLDER = ROOT / "benchmarks" / "published"
+SYSTEMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+PLAIN = {"numpy", "ml_dtypes", "mpmath", "published", *sys.stdlib_module_names}
+
+
+def run(*systems):
+    command = [sys.executable, ROOT / "benchmarks" / "published_figures.py", *systems]
+    return subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_every_system_prints_a_table():
+    done = run()
+    assert done.returncode == 0, done.stderr
+    tables = dict(table.split(":", 1) for table in done.stdout.strip().split("\n\n"))
+    assert sorted(tables) == SYSTEMS
+    for table in tables.values():
+        about, head, *figures = table.splitlines()
+        assert about.endswith(".")
+        assert head.split() == ["figure", "published", "measured", "reproduces"]
+        assert figures
+
+
+def test_what_was_published_is_said_to_reproduce_or_not():
+    figures = run("layer_norm").stdout.splitlines()[2:]
+    assert [line.split()[-1] for line in figures[1:]] == ["yes", "yes", "NO"]
+
+
+def test_an_unknown_system_is_told_with_those_that_there_are():
+    done = run("layernorm")
+    assert done.returncode == 2
+    assert done.stderr == f"no system layernorm; there are {', '.join(SYSTEMS)}\n"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_is_independent_of_what_it_checks(system):
+    tree = ast.parse((FOLDER / f"{system}.py").read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= PLAIN
