@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ldexp
 
+from precreg.arith.defined import flushing, saturating
 from precreg.arith.formats import FORMATS, Format
 from precreg.errors import UserError, nearest
 
@@ -35,10 +37,25 @@ SHORT: dict[str, str] = {
 
 NAMED: dict[str, Format] = FORMATS | SIMULATED
 
+FORMS: dict[str, Callable[[Format], Format]] = {"_sat": saturating, "_flush": flushing}
+"""What may follow a name, once or both: fp16_sat is float16 that saturates, fp32_flush float32 without subnormals."""
+
+WITHOUT_ZERO = frozenset({"float8_e8m0fnu"})
+"""Formats that exist and cannot be rounded to, because 0 is no number of theirs: they hold scales."""
+
 
 def format_named(name: str) -> Format:
-    """Return the format of a name or of its short form. Raises UserError (unknown-format)."""
+    """Return the format of a name or of its short form, with any of FORMS behind it.
+
+    Raises UserError (unknown-format, or bad-format for a format without a zero).
+    """
+    for suffix, form in FORMS.items():
+        stem = name.removesuffix(suffix)
+        if stem != name:
+            return form(format_named(stem))
     name = SHORT.get(name, name)
+    if name in WITHOUT_ZERO:
+        raise UserError("bad-format", f"expected a format with a zero but got format={name}")
     if name not in NAMED:
         known = (*NAMED, *SHORT)
         raise UserError("unknown-format", f"expected the name of a format but got format={name}{nearest(name, known)}")
