@@ -49,7 +49,7 @@ def judged(
         source=case.source,
         role=case.role,
         definition=case.definition,
-        parameters=case.parameters,
+        parameters=case.parameters if case.device is None else {**case.parameters, "device": case.device},
         tags=case.tags,
         outcome=outcome if verdict.status is not Status.PASSED else _shortened(outcome),
         verdict=verdict,

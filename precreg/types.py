@@ -125,6 +125,10 @@ class Case(Struct, frozen=True):
     analyzers: tuple[str, ...] = ()
     expect_failure: str | None = None
     """Why the case is known to be bad; None where it is expected to pass."""
+    device: str | None = None
+    """The simulated device that computes the subject's operations; None leaves them to numpy."""
+    fault: str | None = None
+    """The fault that is planted into the subject's operations; None where there is none."""
 
 
 class Reason(StrEnum):
@@ -173,11 +177,31 @@ class Failure(Struct, frozen=True):
     detail: str = ""
 
 
+class RepeatDifference(Struct, frozen=True):
+    """Where one output of a later run of the subject first differs from that of its first run on the same inputs.
+
+    `repeat` counts runs from 1. `place` is the index along each axis of the first element, in C order, whose bits
+    differ; `differing` of `size` elements do, of which `non_finite` are NaN or infinite in either run. `largest` is
+    the largest distance between the finite others, None where there is none that float64 holds. `place` is None where
+    one run gave no such output, or gave it in another shape or dtype.
+    """
+
+    output: str
+    seed: int
+    repeat: int
+    place: tuple[int, ...] | None = None
+    differing: int = 0
+    size: int = 0
+    largest: float | None = None
+    non_finite: int = 0
+
+
 class Execution(Struct, frozen=True):
     """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
 
     `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names the
-    outputs whose repeats differ in any bit. `failure` is set where there are no outputs.
+    outputs whose repeats differ in any bit, in the order in which the subject gives them, and `differences` has one
+    entry for each of them. `failure` is set where there are no outputs.
     """
 
     inputs: tuple[str, ...] = ()
@@ -185,6 +209,7 @@ class Execution(Struct, frozen=True):
     duration_s: float = 0.0
     unsteady: tuple[str, ...] = ()
     failure: Failure | None = None
+    differences: tuple[RepeatDifference, ...] = ()
 
 
 class Positions(Struct, frozen=True):

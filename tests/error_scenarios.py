@@ -228,6 +228,7 @@ SCENARIOS = {
     "unknown-key": added("sedes: 3"),
     "bad-value": added("seeds: three"),
     "missing-key": changed("reference: kernels:mean\n", ""),
+    "unknown-device": added("device: asend"),
     "unknown-dtype": changed("float16", "flaot16"),
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
     "unknown-metric": added("tolerance: {max_upl: 4}"),

@@ -52,6 +52,8 @@ def _definition(case: Case) -> Iterator[str]:
     yield f"definition  {case.definition}"
     yield f"subject     {case.subject.spec}"
     yield f"{case.role:11} {case.oracle.spec}"
+    if case.device is not None:
+        yield f"device      {case.device}"
     yield from (f"input       {name}: {_shown(spec)}" for name, spec in case.inputs.items())
     if case.params:
         yield f"params      {_shown(case.params)}"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from precreg.analyzers.measure import analyzed
 from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
+from precreg.execute.arithmetic import arithmetic_of
 from precreg.execute.failure import CaseFailed, blamed_on
 from precreg.execute.requirement import missing
 from precreg.inputs.digest import array_digest
@@ -123,7 +124,8 @@ def held_against(
 def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actual:
     durations_s, digests = [], []
     for _ in range(case.repeats):
-        outputs = _compute(case.subject, Call(_copies(inputs), deepcopy(case.params), directory, project))
+        call = Call(_copies(inputs), deepcopy(case.params), directory, project, arithmetic_of(case, project))
+        outputs = _compute(case.subject, call)
         durations_s.append(outputs.duration_s)
         digests.append(array_digests(outputs.arrays))
     unsteady = (name for name in _union(digests) if len({digest.get(name) for digest in digests}) > 1)

@@ -48,7 +48,7 @@ class Projects:
         if path.suffix not in (".yaml", ".yml"):
             return None
         for folder, project in self.named.items():
-            if path.is_relative_to(folder) and path != folder / "tolerances.yaml":
+            if path.is_relative_to(folder) and not _is_setting(path.relative_to(folder)):
                 return project, project / "suites" / path.relative_to(folder)
         return None
 
@@ -113,6 +113,11 @@ class Projects:
             own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
             self._pyramids[key] = own, self.foundation(project).pyramid(check.tier, check.category, own)
         return self._pyramids[key]
+
+
+def _is_setting(path: Path) -> bool:
+    """Tell whether a YAML file below suites/ is no suite: the tolerances of all suites, or a device."""
+    return path.parts[0] == "devices" or path == Path("tolerances.yaml")
 
 
 def _project(folder: Path) -> Path:

@@ -13,20 +13,28 @@ VERSION = "1"
 
 
 def definition_digest(
-    subject: Computation, oracle: Computation, role: Role, inputs: dict[str, dict[str, Any]], params: dict[str, Any]
+    subject: Computation,
+    oracle: Computation,
+    role: Role,
+    inputs: dict[str, dict[str, Any]],
+    params: dict[str, Any],
+    device: str | None = None,
 ) -> str:
     """Return VERSION, a colon and 32 hex digits over everything that decides what is computed.
 
     Not in it: tolerance, budget, tags, seeds, repeats, names of the suite and the case, and the code itself. The order
     of keys does not matter. In inputs 1 and 1.0 are one number, because a distribution reads both as float; in
-    params they are two, because Python code can tell them apart.
+    params they are two, because Python code can tell them apart. A device counts by its name, and only where one is
+    named.
     """
-    content = {
+    content: dict[str, Any] = {
         "subject": [subject.kind, subject.spec],
         role: [oracle.kind, oracle.spec],
         "inputs": {name: _one_spelling(options) for name, options in inputs.items()},
         "params": params,
     }
+    if device is not None:
+        content["device"] = device
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"{VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from precreg.errors import nearest
 from precreg.suite.arguments import filler
 from precreg.suite.computations import read_computation
+from precreg.suite.devices import device_chooser
 from precreg.suite.digest import definition_digest
 from precreg.suite.files import CaseEntry
 from precreg.suite.load import Suite, load
@@ -34,11 +35,13 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     """Return the suite's cases in order of the matrix.
 
     Raises UserError: missing-module, missing-function, unknown-dtype, unknown-distribution, unknown-reference,
-    cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value.
+    cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
+    what reading a device does.
     """
     points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
-    fill = filler(suite, project, list(points[0].parameters))
-    cases = [_case(suite, point, *fill(point.parameters)) for point in points]
+    parameters = list(points[0].parameters)
+    fill, device = filler(suite, project, parameters), device_chooser(suite, project, parameters)
+    cases = [_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
     _require_distinct(suite, cases)
     return _with_baselines(suite, project, _with_overrides(suite, cases))
 
@@ -54,9 +57,11 @@ def _role(suite: Suite) -> Role:
     return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
 
 
-def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params: dict[str, Any]) -> Case:
+def _case(
+    suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params: dict[str, Any], device: str | None = None
+) -> Case:
     file, role, name = suite.file, _role(suite), case_name(point.parameters)
-    definition = definition_digest(point.subject, point.oracle, role, inputs, params)
+    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
     return Case(
         id=f"{suite.id}/{name}",
         tier=suite.tier,
@@ -84,6 +89,7 @@ def _case(suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params:
         analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
+        device=device,
     )
 
 

@@ -58,6 +58,7 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     subject: Annotated[Any, Meta(description=f"What is under test: {ABOUT_COMPUTATION}")] = None
     reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
     golden: Annotated[Any, Meta(description=f"What to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
+    device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None
     files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
         default_factory=dict

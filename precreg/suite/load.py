@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from precreg.analyzers.installed import entry_point
 from precreg.errors import UserError, nearest
 from precreg.paths import inside
+from precreg.simulate.read import DEVICES
 from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.project import yaml_files
 from precreg.suite.validate import convert
@@ -85,8 +86,14 @@ def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
 
 
 def suite_files(project: Path) -> list[Path]:
-    """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails."""
-    return sorted(path for path in yaml_files(project) if path != project / TOLERANCES)
+    """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails.
+
+    Without suites/tolerances.yaml, and without the devices below suites/devices/.
+    """
+    devices = project / DEVICES
+    return sorted(
+        path for path in yaml_files(project) if path != project / TOLERANCES and not path.is_relative_to(devices)
+    )
 
 
 def require_own_name(suite: Suite, first: dict[str, Suite]) -> None:
@@ -142,7 +149,7 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:
     """Refuse what has no meaning where nothing is drawn and nothing is called."""
-    for key in ("subject", "reference", "golden", "inputs", "params", "seeds", "repeats"):
+    for key in ("subject", "reference", "golden", "inputs", "params", "device", "seeds", "repeats"):
         if key in source.data:
             raise source.error("bad-value", f"expected {key} or files but got both", key)
     for index, entry in enumerate(file.cases):
