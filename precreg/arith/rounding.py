@@ -58,13 +58,14 @@ def round_to(
     rounding: Rounding = Rounding.NEAREST_EVEN,
     *,
     seed: int = 0,
-    start: int = 0,
+    start: int | NDArray[np.uint64] = 0,
 ) -> NDArray[Any]:
     """Return each value rounded to a number of `format`, in the dtype of `values`: float32 or float64.
 
     NaN stays NaN. A finite magnitude that rounds beyond the largest number becomes `format.overflow`, or the largest
     number where the rounding goes toward zero (or is odd); an infinity becomes `format.overflow`. Stochastic rounding
     draws by `seed` and by each element's flat C-order index, counted from `start`: chunks give what the whole does.
+    Where `start` is an array of the shape of `values`, it holds each element's index itself.
     """
     if format.precision > np.finfo(values.dtype).nmant:
         return values.copy()
@@ -122,7 +123,7 @@ _TO_INTEGER: dict[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
-def _stochastic(quotients: NDArray[Any], seed: int, start: int) -> NDArray[Any]:
+def _stochastic(quotients: NDArray[Any], seed: int, start: int | NDArray[np.uint64]) -> NDArray[Any]:
     magnitudes = np.abs(quotients)
     floors = np.floor(magnitudes)
     draws = random_bits(seed, start, quotients.size).reshape(quotients.shape)
@@ -130,9 +131,12 @@ def _stochastic(quotients: NDArray[Any], seed: int, start: int) -> NDArray[Any]:
     return integers
 
 
-def random_bits(seed: int, start: int, count: int) -> NDArray[np.uint32]:
-    """Return 24 random bits for each of the indices from `start`: SplitMix64 (Steele, Lea and Flood, 2014) of both."""
-    indices = np.arange(start, start + count, dtype=np.uint64)
+def random_bits(seed: int, start: int | NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
+    """Return 24 random bits for each of the indices from `start`: SplitMix64 (Steele, Lea and Flood, 2014) of both.
+
+    Where `start` is an array, it holds the `count` indices themselves.
+    """
+    indices = start.ravel() if isinstance(start, np.ndarray) else np.arange(start, start + count, dtype=np.uint64)
     with np.errstate(over="ignore"):
         mixed = np.uint64(seed % 2**64) + (indices + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
