@@ -29,6 +29,7 @@ ADVICE: dict[str, str] = {
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
     "unknown-reference": "name a matrix parameter, or a key of params, after the $",
     "cyclic-reference": "break the circle between the named params",
+    "bad-study": "name a parameter of the matrix and values that it has, as docs/studies.md describes",
     "empty-matrix": "give every matrix parameter at least one value, or exclude fewer combinations",
     "duplicate-case": "give the cases parameters that tell them apart",
     "duplicate-suite": "rename one of the two suites",

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from precreg.metric import Metric
+from precreg.study import Study
 from precreg.types import Comparison, Finding, Histogram, Location, Outcome, Role, Tier, Tolerance, Verdict
 
 RECORD_SCHEMA = "precreg-record/1"
@@ -115,6 +116,8 @@ class RunRecord(Struct, frozen=True):
     exit_code: int = 0
     folder: str = ""
     """Where the project is in its repository: a path from the repository's root, empty if it is the root itself."""
+    studies: tuple[Study, ...] = ()
+    """What the results of suites are read for together, by suite."""
 
 
 class ComparisonSettings(Struct, frozen=True):

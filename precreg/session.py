@@ -56,12 +56,15 @@ def finish(
 ) -> RunRecord:
     """Complete a record with what came of its cases. `noticed` are warnings of the one who ran them."""
     ordered = tuple(sorted(results, key=lambda result: result.id))
+    ran = tuple(cases)
+    studies = {case.study.suite: case.study for case in ran if case.study is not None}
     return replace(
         begun,
         results=ordered,
         duration_s=round(duration_s, 3),
-        warnings=(*begun.warnings, *noticed, *warnings(cases, ordered)),
+        warnings=(*begun.warnings, *noticed, *warnings(ran, ordered)),
         exit_code=exit_code((result.verdict for result in ordered), empty=NOTHING_TO_JUDGE),
+        studies=tuple(studies[suite] for suite in sorted(studies)),
     )
 
 

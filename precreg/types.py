@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from precreg.metric import Metric, learn
+from precreg.study import Study
 
 Tier = Literal["unit", "integration", "model"]
 TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
@@ -129,6 +130,8 @@ class Case(Struct, frozen=True):
     """The simulated device that computes the subject's operations; None leaves them to numpy."""
     fault: str | None = None
     """The fault that is planted into the subject's operations; None where there is none."""
+    study: Study | None = None
+    """What reports read the suite's results for together; no verdict and no digest knows of it."""
 
 
 class Reason(StrEnum):

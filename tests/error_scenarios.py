@@ -237,6 +237,10 @@ SCENARIOS = {
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),
+    "bad-study": changed(
+        "  dtype: [float16, float32]\n",
+        "  dtype: [float32]\n  depth: [1, 4]\nparams: {depth: $depth}\nstudy: {growth: {over: dpeth}}\n",
+    ),
     "empty-matrix": changed("[float16, float32]", "[]"),
     "duplicate-case": changed("[float16, float32]", "[float16, float16]"),
     "duplicate-suite": written("suites/unit/more/mean.yaml", SUITE, "list"),

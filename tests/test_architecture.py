@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 
 LEVELS = (
     ("errors",),
-    ("metric",),
+    ("metric", "study"),
     ("types",),
     ("records",),
     ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),

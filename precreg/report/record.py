@@ -15,6 +15,7 @@ from precreg.errors import UserError
 from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
 from precreg.report.selection import key, said, united, without_shard
 from precreg.report.stored import read_stored, write_stored
+from precreg.study import Study
 from precreg.verdict.exit_code import exit_code
 
 _SEPARATOR = " | "
@@ -114,6 +115,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         selection=united(record.selection for record in records),
         results=results,
         warnings=tuple(sorted({text for record in records for text in record.warnings})),
+        studies=_merged_studies(study for record in records for study in record.studies),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
         exit_code=exit_code((result.verdict for result in results), empty=max(r.exit_code for r in records)),
     )
@@ -146,6 +148,13 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
         merged[result.id] = min(twin, result, key=msgspec.json.encode)
     return tuple(merged[id] for id in sorted(merged))
+
+
+def _merged_studies(studies: Iterable[Study]) -> tuple[Study, ...]:
+    merged: dict[str, Study] = {}
+    for study in studies:
+        merged[study.suite] = min(merged.get(study.suite, study), study, key=msgspec.json.encode)
+    return tuple(merged[suite] for suite in sorted(merged))
 
 
 def _merged_environment(environments: Sequence[Environment]) -> Environment:

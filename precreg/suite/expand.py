@@ -20,6 +20,7 @@ from precreg.suite.files import CaseEntry
 from precreg.suite.load import Suite, load
 from precreg.suite.matrix import case_name, rows
 from precreg.suite.recorded import Point, accepted_point, recorded_points
+from precreg.suite.studies import read_study
 from precreg.tolerance.asked import require_asked
 from precreg.tolerance.layers import read_layers
 from precreg.types import Budget, Case, Layer, Role
@@ -43,6 +44,9 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     fill, device = filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
     _require_distinct(suite, cases)
+    study = read_study(suite, [point.parameters for point in points])
+    if study is not None:
+        cases = [replace(case, study=study) for case in cases]
     return _with_baselines(suite, project, _with_overrides(suite, cases))
 
 

@@ -49,6 +49,38 @@ class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[Text | None, Meta(description="Why they are known to be bad")] = None
 
 
+class GrowthEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """How errors grow with the number of operations."""
+
+    over: Annotated[Text, Meta(description="The parameter of the matrix that is the number of operations")]
+    metric: Annotated[Text, Meta(description="The relative error that grows")] = "mean_rel_error"
+    fit_to: Annotated[Count, Meta(description="The laws are fitted to cases of at most so many operations")] = 16
+
+
+class NoteEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said of one optimisation, beside what is measured."""
+
+    use: Annotated[str, Meta(description="Where to use it")] = ""
+    risk: Annotated[str, Meta(description="What it risks")] = ""
+
+
+class TradeOffEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Precision against speed."""
+
+    over: Annotated[Text, Meta(description="The parameter of the matrix that names the optimisation")]
+    plain: Annotated[Text, Meta(description="Its value without any")]
+    notes: Annotated[Any, Meta(description="Where to use each optimisation, and its risk")] = field(
+        default_factory=dict
+    )
+
+
+class StudyEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a suite's results are read for together."""
+
+    growth: Annotated[GrowthEntry | None, Meta(description="Error growth with the number of operations")] = None
+    trade_off: Annotated[TradeOffEntry | None, Meta(description="Precision against speed")] = None
+
+
 class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A suite: one computation, the points at which it runs, and how its results are judged."""
 
@@ -83,6 +115,7 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     baseline_of: Annotated[Any, Meta(description="Parameters of the case whose baseline judges")] = field(
         default_factory=dict
     )
+    study: Annotated[StudyEntry | None, Meta(description="What reports read the results for together")] = None
     requires: Annotated[tuple[Text, ...], Meta(description="Packages and devices: numpy>=2, torch, device:npu")] = ()
     budget: Annotated[BudgetEntry, Meta(description="What a case may cost")] = BudgetEntry()
     tags: Annotated[tuple[Name, ...], Meta(description="Words to select cases by")] = ()

@@ -149,7 +149,7 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:
     """Refuse what has no meaning where nothing is drawn and nothing is called."""
-    for key in ("subject", "reference", "golden", "inputs", "params", "device", "seeds", "repeats"):
+    for key in ("subject", "reference", "golden", "inputs", "params", "device", "study", "seeds", "repeats"):
         if key in source.data:
             raise source.error("bad-value", f"expected {key} or files but got both", key)
     for index, entry in enumerate(file.cases):

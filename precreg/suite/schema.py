@@ -15,7 +15,8 @@ from precreg.analyzers.installed import NAME
 from precreg.arith.formats import DTYPE_NAMES
 from precreg.inputs.spec import DISTRIBUTIONS, FROM, PICK
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.suite.files import ABOUT_TOLERANCE, SuiteFile, TolerancesFile
+from precreg.study import RELATIVE_ERRORS, Growth
+from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
 from precreg.tolerance.standards import STANDARDS
 
 Schema = dict[str, Any]
@@ -52,10 +53,13 @@ def json_schema() -> Schema:
     _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
+    _narrow(definitions["GrowthEntry"], "metric", {"enum": list(RELATIVE_ERRORS), "default": Growth("").metric})
+    _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
     root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
     definitions |= {"Input": _input(), "Tolerance": _tolerance(), "Reference": _REFERENCE, **_distributions()}
+    definitions["NoteEntry"], _ = _generated(NoteEntry)
     return {"$schema": _DRAFT, **root, "$defs": definitions}
 
 

@@ -9,12 +9,20 @@ import msgspec
 from msgspec.structs import fields
 
 from precreg.errors import UserError, nearest
-from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry
+from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, GrowthEntry, StudyEntry, TradeOffEntry
 from precreg.yaml_source import KeyPath, Source, shown
 
 T = TypeVar("T")
 
-_NESTED = {"files": FilesEntry, "budget": BudgetEntry, "cases": CaseEntry}
+_NESTED: dict[tuple[str, ...], type] = {
+    ("files",): FilesEntry,
+    ("budget",): BudgetEntry,
+    ("cases",): CaseEntry,
+    ("study",): StudyEntry,
+    ("study", "growth"): GrowthEntry,
+    ("study", "trade_off"): TradeOffEntry,
+}
+"""What stands below keys of a suite, by their path without the places in lists."""
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -45,7 +53,7 @@ def _translated(source: Source, kind: type, message: str) -> UserError:
     path = _path(place)
     if complaint.startswith(_UNKNOWN):
         key = complaint.removeprefix(_UNKNOWN).removesuffix("`")
-        return _unknown_key(source, path, key, _NESTED.get(str(path[0]), kind) if path else kind)
+        return _unknown_key(source, path, key, _NESTED.get(_keys(path), kind))
     if complaint.startswith(_MISSING):
         key = complaint.removeprefix(_MISSING).removesuffix("`")
         return source.error("missing-key", f"expected {key}: but the key is not there", *path)
@@ -73,6 +81,10 @@ def _expected(complaint: str, path: KeyPath) -> str:
 
 def _path(text: str) -> KeyPath:
     return tuple(match["key"] or int(match["index"]) for match in _STEP.finditer(text))
+
+
+def _keys(path: KeyPath) -> tuple[str, ...]:
+    return tuple(step for step in path if isinstance(step, str))
 
 
 def _at(value: Any, path: KeyPath) -> Any:
