@@ -17,6 +17,7 @@ from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
 from precreg.execute.arithmetic import arithmetic_of
 from precreg.execute.failure import CaseFailed, blamed_on
+from precreg.execute.repeats import Run, between, first_of_each
 from precreg.execute.requirement import missing
 from precreg.inputs.digest import array_digest
 from precreg.inputs.draw import draw
@@ -27,18 +28,18 @@ from precreg.subject.outputs import Outputs
 from precreg.subject.registry import kind
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.tolerance.pyramid import resolve
-from precreg.types import Case, Comparison, Computation, Execution, Failure, Outcome, Reason
+from precreg.types import Case, Comparison, Computation, Execution, Failure, Outcome, Reason, RepeatDifference
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class _Actual(NamedTuple):
-    """What the subject gave at one seed: the last repeat's arrays and digests, and whether all repeats agree."""
+    """What the subject gave at one seed: the last run's arrays and digests, and where a run differs from the first."""
 
     arrays: Arrays
     digests: dict[str, str]
     duration_s: float
-    unsteady: tuple[str, ...]
+    differences: list[RepeatDifference]
 
 
 class _Sample(NamedTuple):
@@ -74,11 +75,14 @@ def _require(case: Case, chain: tuple[str, ...]) -> None:
 
 
 def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
+    names = _union(sample.actual.digests for sample in samples)
+    differences = first_of_each(names, (found for sample in samples for found in sample.actual.differences))
     execution = Execution(
         inputs=tuple(sample.inputs for sample in samples),
-        outputs={name: _over_seeds(samples, name) for name in _union(sample.actual.digests for sample in samples)},
+        outputs={name: _over_seeds(samples, name) for name in names},
         duration_s=min(sample.actual.duration_s for sample in samples),
-        unsteady=_union(sample.actual.unsteady for sample in samples),
+        unsteady=tuple(difference.output for difference in differences),
+        differences=differences,
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
     return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
@@ -99,7 +103,7 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
             name: draw(name, parse(name, mapping, case.source), seed, directory, project)
             for name, mapping in case.inputs.items()
         }
-        actual = _actual(case, inputs, directory, project)
+        actual = _actual(case, seed, inputs, directory, project)
     with blamed_on(Reason.REFERENCE_ERROR):
         prepare = _copies if case.role == "golden" else _promoted
         oracle = _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
@@ -121,15 +125,17 @@ def held_against(
     return comparisons, [name for name in oracle if name not in actual]
 
 
-def _actual(case: Case, inputs: Arrays, directory: Path, project: Path) -> _Actual:
-    durations_s, digests = [], []
-    for _ in range(case.repeats):
+def _actual(case: Case, seed: int, inputs: Arrays, directory: Path, project: Path) -> _Actual:
+    durations_s, first = [], None
+    differences: list[RepeatDifference] = []
+    for repeat in range(1, case.repeats + 1):
         call = Call(_copies(inputs), deepcopy(case.params), directory, project, arithmetic_of(case, project))
         outputs = _compute(case.subject, call)
         durations_s.append(outputs.duration_s)
-        digests.append(array_digests(outputs.arrays))
-    unsteady = (name for name in _union(digests) if len({digest.get(name) for digest in digests}) > 1)
-    return _Actual(outputs.arrays, digests[-1], min(durations_s), tuple(unsteady))
+        run = Run(outputs.arrays, array_digests(outputs.arrays))
+        first = first or run
+        differences += between(first, run, seed, repeat)
+    return _Actual(run.arrays, run.digests, min(durations_s), differences)
 
 
 def _compute(computation: Computation, call: Call) -> Outputs:

@@ -27,9 +27,15 @@ def array_digest(array: NDArray[Any]) -> str:
     is empty. -0.0 and 0.0 differ, and so do NaN of different bits. The padding of a longdouble is hashed as zeros.
     """
     digest = xxh3_128(_header(array.dtype, array.shape))
-    for octets in _blocks(array):
-        digest.update(octets.data)
+    for block in _blocks(array):
+        digest.update(block.data)
     return digest.hexdigest()
+
+
+def octets(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of each element, (elements, bytes), with zeros where a longdouble leaves them unused."""
+    taken = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return (_without_padding(taken) if _is_padded(array.dtype) else taken).reshape(array.size, array.dtype.itemsize)
 
 
 @lru_cache
@@ -42,10 +48,14 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
     is_swapped = array.dtype.str.startswith(">")
     dtype = array.dtype.newbyteorder("<") if is_swapped else array.dtype
     laid_out = array.flags.c_contiguous and not is_swapped
-    padded = dtype.char in "gG" and np.finfo(dtype).nmant == 63
+    padded = _is_padded(dtype)
     for block in (np.asarray(array).reshape(-1),) if laid_out else _in_c_order(array, dtype):
-        octets = block.view(np.uint8)
-        yield _without_padding(octets) if padded else octets
+        taken = block.view(np.uint8)
+        yield _without_padding(taken) if padded else taken
+
+
+def _is_padded(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in "gG" and np.finfo(dtype).nmant == 63
 
 
 def _in_c_order(array: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
@@ -54,8 +64,8 @@ def _in_c_order(array: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[NDArray[A
     return (np.ascontiguousarray(block) for block in blocks)
 
 
-def _without_padding(octets: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _without_padding(taken: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Clear what the x87 format leaves unused: six bytes of sixteen, or two of twelve."""
-    numbers = octets.reshape(-1, np.dtype(np.longdouble).itemsize).copy()
+    numbers = taken.reshape(-1, np.dtype(np.longdouble).itemsize).copy()
     numbers[:, 10:] = 0
     return numbers.reshape(-1)

@@ -14,7 +14,7 @@ from precreg.measure.metrics import METRICS, described, ratio
 from precreg.records import Baseline, CaseResult
 from precreg.report import describe
 from precreg.report.numbers import apart, duration, figure
-from precreg.types import Bound, Comparison, Histogram, Positions, Scalar, Tolerance
+from precreg.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance
 from precreg.verdict.regression import allowed_ratio, means
 
 MOST_POSITIONS = 20
@@ -28,12 +28,26 @@ def detail(result: CaseResult) -> dict[str, Any]:
         "message": verdict.message,
         "notes": describe.notes(verdict),
         "findings": [list(row) for row in describe.rows(verdict)],
+        "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
         "failure": failure.detail if failure else "",
         "facts": list(_facts(result)),
         "baseline": list(_baseline_facts(result.baseline)) if result.baseline else [],
         "digests": list(_digests(result)),
     }
+
+
+def repeat_row(difference: RepeatDifference) -> list[str]:
+    """Return output, seed, the runs, the first place, how many elements differ, of which NaN or infinite, and by what.
+
+    The row of an output that one run did not give, or gave in another shape, ends after the runs.
+    """
+    of = [difference.output, str(difference.seed), f"1 and {difference.repeat}"]
+    if difference.place is None:
+        return [*of, "", "", "", ""]
+    non_finite = str(difference.non_finite) if difference.non_finite else ""
+    largest = "" if difference.largest is None else figure(difference.largest, 3)
+    return [*of, str(list(difference.place)), f"{difference.differing} of {difference.size}", non_finite, largest]
 
 
 def _output(name: str, result: CaseResult) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.describe import FindingRow
 from precreg.report.numbers import duration
-from precreg.types import Status
+from precreg.types import Reason, Status, Verdict
 
 MOST_ROWS = 50
 MOST_IDS = 10
@@ -57,7 +57,13 @@ def code(text: str) -> str:
 def _case(result: CaseResult) -> str:
     rows = describe.rows(result.verdict)
     figures = [escaped(getattr(rows[0], name)) if rows else "" for name in _FIGURES]
-    return _line([result.verdict.status, code(result.id), result.verdict.reason, *figures])
+    return _line([result.verdict.status, code(result.id), _reason(result.verdict), *figures])
+
+
+def _reason(verdict: Verdict) -> str:
+    """Give the reason, and where no metric has figures for it, but the place is known, the place."""
+    nondeterministic = verdict.reason is Reason.NONDETERMINISTIC
+    return f"{verdict.reason}: {escaped(verdict.message)}" if nondeterministic else verdict.reason
 
 
 def _line(cells: Sequence[str]) -> str:

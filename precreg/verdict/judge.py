@@ -17,6 +17,7 @@ from precreg.records import Baseline, BaselineEntry, Environment
 from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
 from precreg.verdict.regression import enough, growth_findings, improved
+from precreg.verdict.repeats import differs
 from precreg.verdict.structure import structural_findings
 
 
@@ -115,8 +116,12 @@ def _findings(
 
 
 def _nondeterminism(outcome: Outcome) -> Iterator[Finding]:
-    for name in outcome.execution.unsteady:
-        yield Finding(Reason.NONDETERMINISTIC, f"repeats on the same inputs gave different bits in {name!r}", name)
+    """Say of each unsteady output where its repeats differ; the first one is where it starts."""
+    differences = {difference.output: difference for difference in outcome.execution.differences}
+    for number, name in enumerate(outcome.execution.unsteady):
+        where = differs(differences.get(name))
+        message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
+        yield Finding(Reason.NONDETERMINISTIC, message, name)
 
 
 def _out_of_tolerance(outcome: Outcome, tolerances: Mapping[str, Tolerance]) -> Iterator[Finding]:
@@ -242,7 +247,8 @@ def _order(finding: Finding) -> tuple[int, bool, bool, float]:
 
 
 def _sentence(finding: Finding) -> str:
-    message = f"{finding.output}: {finding.message}" if finding.output else finding.message
+    names_its_output = not finding.output or finding.reason is Reason.NONDETERMINISTIC
+    message = finding.message if names_its_output else f"{finding.output}: {finding.message}"
     within = finding.reason is Reason.REGRESSED
     return f"{message}, though within tolerance" if within else message
 

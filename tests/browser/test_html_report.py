@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report import html
-from tests.report.made import crashed, large, passed, regressed, road, run_of
+from tests.report.made import crashed, large, nondeterministic, passed, regressed, road, run_of
 
 BY_CSS = "css selector"
 
@@ -125,6 +125,15 @@ def test_a_case_is_opened_walked_from_and_closed_by_keys(opened):
     one_of(browser, "#detail").send_keys("\ue00c")  # Escape
     assert not one_of(browser, "#detail").is_displayed()
     assert browser.switch_to.active_element.text == "unit/row_sum/float16-16x64"
+
+
+def test_where_repeats_differ_is_a_table(opened):
+    browser = opened(run_of(nondeterministic()))
+    all_of(browser, "#rows a")[0].send_keys("\n")
+    shown = detail(browser)
+    assert "Where repeats differ" in shown
+    assert "partial 0 1 and 2 [0, 37] 12 of 512 1.19e-07" in shown
+    assert "rest 1 1 and 3" in shown
 
 
 def test_a_link_to_a_case_shows_all_that_is_known_of_it(opened):

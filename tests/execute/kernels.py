@@ -55,6 +55,13 @@ def unsteady(x):
     return {"steady": x, "unsteady": x + next(COUNT)}
 
 
+def stale_stage(x):
+    """One element of the second stage, and what follows from it, depends on how often it ran."""
+    partial = np.zeros(4)
+    partial[2] = next(COUNT)
+    return {"scaled": x, "partial": partial, "total": partial.sum()}
+
+
 def one_buffer(x):
     BUFFER[:] = x.ravel()[:4] + next(COUNT)
     return BUFFER

@@ -76,6 +76,14 @@ def test_repeats_that_differ_name_their_outputs(run, case):
     assert run(case("unsteady", "unsteady")).execution.unsteady == ()
 
 
+def test_the_stage_where_repeats_first_differ_is_known_with_its_element(run, case):
+    execution = run(case("stale_stage", "stale_stage", seeds=2, repeats=3)).execution
+    assert execution.unsteady == ("partial", "total")
+    partial, total = execution.differences
+    assert (partial.seed, partial.repeat, partial.place, partial.differing, partial.size) == (0, 2, (2,), 1, 4)
+    assert (total.place, total.differing, total.size, total.largest) == ((), 1, 1, 1.0)
+
+
 def test_a_buffer_that_is_used_again_hides_nothing(run, case):
     outcome = run(case("one_buffer", "overwrites_the_buffer", repeats=2))
     assert outcome.execution.unsteady == ("out",)

@@ -23,6 +23,7 @@ from precreg.types import (
     Outcome,
     Positions,
     Reason,
+    RepeatDifference,
     Status,
     Tolerance,
     Verdict,
@@ -147,6 +148,26 @@ def crashed(name="crashes", detail="Traceback (most recent call last):\n  ...\nV
     raised = verdict(failure.reason, Status.ERROR, failure.message)
     outcome = Outcome(name, "1:d", Execution(inputs=("5e0a…",), failure=failure))
     return passed(name, **({"verdict": raised, "outcome": outcome, "tolerances": {}, "baseline": None} | changes))
+
+
+def nondeterministic(name="stale-buffer", **changes):
+    """Return a case whose second output, and what follows from it, differs between two runs."""
+    differences = (
+        RepeatDifference("partial", 0, 2, (0, 37), 12, 512, 1.1920929e-07),
+        RepeatDifference("total", 0, 2, (), 1, 1, None, 1),
+        RepeatDifference("rest", 1, 3),
+    )
+    first = (
+        "starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at most 1.19e-07, "
+        "between run 1 and 2 of seed 0"
+    )
+    found = (
+        Finding(Reason.NONDETERMINISTIC, first, "partial"),
+        Finding(Reason.NONDETERMINISTIC, "differs too: 1 of 1 elements differs, 1 of them NaN or infinite", "total"),
+    )
+    outcome = Outcome(name, "1:d", Execution(unsteady=("partial", "total", "rest"), differences=differences))
+    given = Verdict(Status.FAILED, Reason.NONDETERMINISTIC, first, found)
+    return passed(name, **({"verdict": given, "outcome": outcome} | changes))
 
 
 def skipped(name="on-npu", **changes):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from precreg.report.detail import MOST_POSITIONS, detail, times, unravelled
 from precreg.types import Positions
-from tests.report.made import crashed, improved, passed, proposed, regressed
+from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
 
 
 def with_comparisons(case, *changes):
@@ -163,3 +163,12 @@ def test_an_output_without_tolerance_or_measurements_is_shown_all_the_same():
 def test_tables_hold_text_alone():
     for case, name in product((regressed(), proposed(), passed()), ("metrics", "counts", "tolerance", "worst")):
         assert all(isinstance(cell, str) for row in output(case)[name] for cell in row)
+
+
+def test_where_repeats_differ_is_a_table():
+    assert detail(nondeterministic())["repeats"] == [
+        ["partial", "0", "1 and 2", "[0, 37]", "12 of 512", "", "1.19e-07"],
+        ["total", "0", "1 and 2", "[]", "1 of 1", "1", ""],
+        ["rest", "1", "1 and 3", "", "", "", ""],
+    ]
+    assert detail(passed())["repeats"] == []

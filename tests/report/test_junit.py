@@ -13,7 +13,19 @@ from precreg.report.junit import render
 from precreg.types import Execution, Finding, Outcome, Reason, Status, Verdict
 from tests.report.gitlab import TYPECASTS, pipeline
 from tests.report.golden import RECORD, expected, settled
-from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of, skipped, verdict
+from tests.report.made import (
+    crashed,
+    improved,
+    large,
+    nondeterministic,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+    skipped,
+    verdict,
+)
 
 JENKINS = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit-10.xsd")))
 EVERYTHING = run_of(
@@ -109,3 +121,10 @@ def test_an_outcome_without_comparisons_has_a_body():
     (_, status, text, _) = as_gitlab_reads(render(run_of(missing), "gitlab"))[0]
     assert status == "failed"
     assert "suites/unit/row_sum.yaml:1" in text
+
+
+def test_the_place_where_repeats_first_differ_stands_in_the_failure():
+    ((_, status, text, _),) = as_gitlab_reads(render(run_of(nondeterministic()), "gitlab"))
+    assert status == "failed"
+    assert "starts in output 'partial' at [0, 37]: 12 of 512 elements differ" in text
+    assert "total: differs too" in text

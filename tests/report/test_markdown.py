@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from precreg.report.markdown import code, escaped, render
 from tests.report.golden import RECORD, expected
-from tests.report.made import crashed, improved, passed, regressed, road, run_of
+from tests.report.made import crashed, improved, nondeterministic, passed, regressed, road, run_of
 
 HOSTILE = ["a|b", "`a`", "``", "|`|", "<script>alert(1)</script>", "a\nb", "[a](javascript:b)", "**a**", "\\|", "&lt;"]
 
@@ -64,3 +64,10 @@ def test_a_case_without_figures_has_empty_cells():
 
 def test_a_run_outside_git_says_so():
     assert "no commit" in render(road(git=None))
+
+
+def test_the_place_where_repeats_first_differ_stands_with_the_reason():
+    (_, row) = cells(render(run_of(nondeterministic())))
+    assert row[2].startswith(
+        "nondeterministic: starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at"
+    )

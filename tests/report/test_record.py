@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.records import GitState
 from precreg.report.record import merge, read, require_every_shard, write
-from tests.report.made import crashed, passed, proposed, regressed, road, run_of
+from tests.report.made import crashed, nondeterministic, passed, proposed, regressed, road, run_of
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
 
@@ -42,6 +42,17 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     record = run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,))), crashed(), proposed())
     write(record, tmp_path / "record.json")
     assert read(tmp_path / "record.json") == record
+
+
+def test_where_repeats_differ_comes_back_and_a_record_may_not_know(tmp_path):
+    record = run_of(nondeterministic())
+    write(record, tmp_path / "record.json")
+    assert read(tmp_path / "record.json") == record
+    fields = msgspec.to_builtins(record)
+    del fields["results"][0]["outcome"]["execution"]["differences"]
+    (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
+    execution = read(tmp_path / "older.json").results[0].outcome.execution
+    assert (execution.unsteady, execution.differences) == (("partial", "total", "rest"), ())
 
 
 def test_a_record_is_one_line(tmp_path):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from precreg.records import HANDWRITTEN
 from precreg.report.terminal import brief, explanation, render
 from tests.report.golden import RECORD, WRITTEN, expected, settled
-from tests.report.made import crashed, improved, passed, proposed, regressed, road, run_of
+from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed, road, run_of
 
 
 def test_the_golden_record_gives_the_golden_text():
@@ -30,6 +30,15 @@ def test_the_worst_twenty_are_shown_and_the_others_counted():
     text = render(run_of(*(regressed(f"case-{i:02}") for i in range(23))), colour=False)
     assert text.count("FAILED   ") == 20
     assert "... and 3 more in the report\n" in text
+
+
+def test_nondeterminism_is_shown_from_where_it_starts():
+    assert (
+        "FAILED   unit/row_sum/stale-buffer   nondeterministic\n"
+        "         starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at most 1.19e-07, "
+        "between run 1 and 2 of seed 0\n"
+        "         total: differs too: 1 of 1 elements differs, 1 of them NaN or infinite\n"
+    ) in render(run_of(nondeterministic()), colour=False)
 
 
 def test_an_error_shows_the_end_of_what_was_raised():

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, Status
+from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, RepeatDifference, Status
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import KNOWN_BAD, Policy, acceptable, judge
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
@@ -81,7 +81,22 @@ def test_an_output_that_only_the_baseline_has_is_missing_and_one_that_only_the_r
 
 
 def test_repeats_that_differ_are_nondeterministic():
-    assert verdict(on=outcome(unsteady=("out",))).reason is Reason.NONDETERMINISTIC
+    given = verdict(on=outcome(unsteady=("out",)))
+    assert (given.reason, given.message) == (Reason.NONDETERMINISTIC, "starts in output 'out'")
+
+
+def test_nondeterminism_starts_in_the_first_output_that_differs():
+    plain = outcome(unsteady=("out", "m"))
+    differences = (RepeatDifference("out", 0, 2, (0, 37), 12, 512, 1.2e-7), RepeatDifference("m", 1, 2, (), 1, 1, 1.0))
+    given = verdict(on=replace(plain, execution=replace(plain.execution, differences=differences)))
+    assert given.message == (
+        "starts in output 'out' at [0, 37]: 12 of 512 elements differ, by at most 1.2e-07, "
+        "between run 1 and 2 of seed 0"
+    )
+    assert [(finding.output, finding.message) for finding in given.findings] == [
+        ("out", given.message),
+        ("m", "differs too: 1 of 1 elements differs, by at most 1, between run 1 and 2 of seed 1"),
+    ]
 
 
 def test_a_broken_bound_at_any_seed_fails_with_its_provenance():
