@@ -109,8 +109,8 @@ struct State {
 
 // The same source, compiled for several instruction sets: same results, bit for bit. All else is compiled once: what is
 // inline in a header might otherwise be taken, by the linker, from instructions that the processor does not have.
-void measure_generic(const Job&, State&);
-void measure_avx2(const Job&, State&);
-void measure_avx512(const Job&, State&);
+namespace generic { void measure(const Job&, State&); }
+namespace avx2 { void measure(const Job&, State&); }
+namespace avx512 { void measure(const Job&, State&); }
 
 } // namespace precreg

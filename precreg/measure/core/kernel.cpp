@@ -1,4 +1,4 @@
-// One pass over the pairs. This file is compiled once for each instruction set; PRECREG_MEASURE is its function's name.
+// One pass over the pairs. This file is compiled once for each instruction set, into the namespace PRECREG_SET.
 //
 // Pairs go through in runs of 128, small enough for the first cache: first their terms (errors, ratios, ULPs, and the
 // keys under which they are counted), then sums and counters, which keep different parts of the processor busy. What is
@@ -16,8 +16,8 @@
 #include <cmath>
 #include <cstring>
 
-#ifndef PRECREG_MEASURE
-#define PRECREG_MEASURE measure_generic
+#ifndef PRECREG_SET
+#define PRECREG_SET generic
 #endif
 
 namespace precreg {
@@ -525,10 +525,14 @@ template <class A, class R> void measure_as(const Job& job, State& state) {
 
 } // namespace
 
-void PRECREG_MEASURE(const Job& job, State& state) {
+namespace PRECREG_SET {
+
+void measure(const Job& job, State& state) {
     const bool wide_actual = needs_float64(job.actual.kind), wide_reference = needs_float64(job.reference.kind);
     if (wide_actual) return wide_reference ? measure_as<double, double>(job, state) : measure_as<double, float>(job, state);
     return wide_reference ? measure_as<float, double>(job, state) : measure_as<float, float>(job, state);
 }
+
+} // namespace PRECREG_SET
 
 } // namespace precreg

@@ -2,48 +2,31 @@
 //
 // measure(actual, reference, plan, tables, start, shape, rtol, atol, worst) adds up the pairs of two contiguous buffers.
 // precreg/measure/native.py knows what goes in and what comes out.
-#define Py_LIMITED_API 0x030b0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../core/python.hpp" // Python's header first
+#include "../../core/processor.hpp"
 
 #include "job.hpp"
 #include "reader.hpp"
 
 #include <algorithm>
-#include <cfenv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
 namespace precreg {
 namespace {
 
-using Measure = void (*)(const Job&, State&);
-struct InstructionSet {
-    const char* name;
-    Measure measure;
-};
+const InstructionSet instruction_set = widest();
 
-InstructionSet best() {
-    const char* asked = std::getenv("PRECREG_ISA");
-    (void)asked;
+void add_up(const Job& job, State& state) {
 #if defined(PRECREG_X86)
-    const bool any = !asked || !*asked;
-    if ((any || !strcmp(asked, "avx512")) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-        return {"avx512", measure_avx512};
-    if ((any || !strcmp(asked, "avx2")) && __builtin_cpu_supports("avx2")) return {"avx2", measure_avx2};
+    if (instruction_set == InstructionSet::avx512) return avx512::measure(job, state);
+    if (instruction_set == InstructionSet::avx2) return avx2::measure(job, state);
 #endif
-    return {"generic", measure_generic};
+    generic::measure(job, state);
 }
-
-const InstructionSet instruction_set = best();
 
 // Counters of one thread; they are all zero between calls, and only what was touched takes memory.
 class Tables {
@@ -64,27 +47,6 @@ class Tables {
         void operator()(uint32_t* memory) const { std::free(memory); }
     };
     std::unique_ptr<uint32_t[], Free> counts[2 * FIGURES];
-};
-
-// Arithmetic as IEEE 754 has it: a thread may be left with another rounding, or with subnormals taken for zeros, by
-// libraries that were built for speed, or by torch.set_flush_denormal.
-class OrdinaryArithmetic {
-#if defined(__SSE2__)
-  public:
-    OrdinaryArithmetic() : before(_mm_getcsr()) { _mm_setcsr(DEFAULT); }
-    ~OrdinaryArithmetic() { _mm_setcsr(before); }
-
-  private:
-    static constexpr unsigned DEFAULT = 0x1F80;
-    const unsigned before;
-#else
-  public:
-    OrdinaryArithmetic() { fegetenv(&before), fesetenv(FE_DFL_ENV); }
-    ~OrdinaryArithmetic() { fesetenv(&before); }
-
-  private:
-    fenv_t before;
-#endif
 };
 
 struct Sketch {
@@ -121,7 +83,7 @@ void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
     try {
         for (int f = 0; f < FIGURES; f++) state.table[f] = tables[f];
-        instruction_set.measure(job, state);
+        add_up(job, state);
         const int64_t finite = state.count[FINITE];
         take(tables[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
         take(tables[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
@@ -219,15 +181,6 @@ PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
         groups(state.groups->finish()));
 }
 
-struct Buffer {
-    Py_buffer view{};
-    bool held = false;
-    bool get(PyObject* object) { return held = PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) == 0; }
-    ~Buffer() {
-        if (held) PyBuffer_Release(&view);
-    }
-};
-
 constexpr long INTERFACE = 1; // as in precreg/measure/compiled.py; raised whenever what is passed or returned changes
 constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
 
@@ -254,18 +207,6 @@ bool within(const std::vector<int64_t>& shape, int64_t start, int64_t n) {
     }
     return start >= 0 && start <= size && n <= size - start;
 }
-
-// Lets other threads run, if `many` pairs are measured, as long as it lives.
-class Unlocked {
-  public:
-    explicit Unlocked(bool many) : thread(many ? PyEval_SaveThread() : nullptr) {}
-    ~Unlocked() {
-        if (thread) PyEval_RestoreThread(thread);
-    }
-
-  private:
-    PyThreadState* const thread;
-};
 
 PyObject* measured(const Job& job, const std::vector<int64_t>& shape) {
     const OrdinaryArithmetic ordinary;
@@ -383,7 +324,7 @@ PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, null
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject* module = PyModule_Create(&precreg::MODULE);
-    if (module && (PyModule_AddStringConstant(module, "instruction_set", precreg::instruction_set.name) != 0 ||
+    if (module && (PyModule_AddStringConstant(module, "instruction_set", precreg::name_of(precreg::instruction_set)) != 0 ||
                    PyModule_AddIntConstant(module, "interface", precreg::INTERFACE) != 0))
         Py_CLEAR(module);
     return module;
