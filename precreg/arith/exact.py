@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import copysign, isfinite, isnan
+from math import copysign, isinf, isnan
 
 from precreg.arith.formats import Format
+from precreg.arith.roundings import Rounding, beyond_largest
 
 
 def exact_ulp(value: Fraction, format: Format) -> Fraction:
@@ -14,16 +15,44 @@ def exact_ulp(value: Fraction, format: Format) -> Fraction:
     return Fraction(2) ** (binade - format.precision + 1)
 
 
-def exact_round(value: float, format: Format) -> float:
-    """Return the number of `format` nearest to `value`, ties to even, as `round_nearest_even` does for arrays."""
-    if isnan(value):
-        return value
-    if isfinite(value):
-        quantum = exact_ulp(Fraction(value), format)
-        magnitude = round(abs(Fraction(value)) / quantum) * quantum
-        if magnitude <= format.largest:
-            return copysign(float(magnitude), value) if magnitude or format.negative_zero else 0.0
-    return copysign(format.overflow, value)
+def exact_round(
+    value: float | Fraction, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0
+) -> float:
+    """Return `value` rounded to a number of `format`, as `precreg.arith.rounding.round_to` does for arrays.
+
+    `draw` are the 24 random bits of stochastic rounding.
+    """
+    if not isinstance(value, Fraction):
+        if isnan(value):
+            return value
+        if isinf(value):
+            return copysign(format.overflow, value)
+    exact = Fraction(value)
+    quantum = Fraction(2) ** ((max(_binade(exact), format.min_exponent) if exact else 0) - format.precision + 1)
+    magnitude = round_to_integer(exact / quantum, rounding, draw) * quantum
+    sign = -1.0 if exact < 0 else copysign(1.0, 0.0 if isinstance(value, Fraction) else value)
+    if magnitude > format.largest:
+        return copysign(beyond_largest(format, rounding)[exact > 0], sign)
+    if not format.subnormals and magnitude < format.smallest_normal:
+        magnitude = Fraction(0)
+    return copysign(float(magnitude), sign) if magnitude or format.negative_zero else 0.0
+
+
+def round_to_integer(quotient: Fraction, rounding: Rounding, draw: int = 0) -> int:
+    """Return the magnitude of what a number is rounded to among the integers; its sign matters to up and down."""
+    low, rest = divmod(abs(quotient.numerator), quotient.denominator)
+    inexact, over_half = rest > 0, 2 * rest - quotient.denominator
+    upward = {
+        Rounding.NEAREST_EVEN: over_half > 0 or (over_half == 0 and low % 2 == 1),
+        Rounding.NEAREST_AWAY: over_half >= 0,
+        Rounding.TOWARD_ZERO: False,
+        Rounding.UP: inexact and quotient > 0,
+        Rounding.DOWN: inexact and quotient < 0,
+        Rounding.AWAY: inexact,
+        Rounding.ODD: inexact and low % 2 == 0,
+        Rounding.STOCHASTIC: (rest << 24) // quotient.denominator > draw,
+    }
+    return low + upward[rounding]
 
 
 def _binade(value: Fraction) -> int:

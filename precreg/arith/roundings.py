@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from precreg.arith.formats import Format
 from precreg.errors import UserError, nearest
 
 
@@ -33,3 +34,19 @@ def rounding_named(name: str) -> Rounding:
         known = [rounding.value for rounding in Rounding]
         message = f"expected one of {', '.join(known)} but got rounding={name}{nearest(name, known)}"
         raise UserError("unknown-rounding", message) from None
+
+
+def beyond_largest(format: Format, rounding: Rounding) -> tuple[float, float]:
+    """Return the magnitudes that finite numbers beyond the largest become: of negative ones, and of positive ones.
+
+    A rounding that goes toward zero stays at the largest number, and so does odd; all others give `format.overflow`,
+    stochastic too, once the draw has gone up to what would be the next number.
+    """
+    stays = {
+        Rounding.TOWARD_ZERO: (True, True),
+        Rounding.ODD: (True, True),
+        Rounding.UP: (True, False),
+        Rounding.DOWN: (False, True),
+    }.get(rounding, (False, False))
+    negative, positive = (format.largest if stay else format.overflow for stay in stays)
+    return negative, positive

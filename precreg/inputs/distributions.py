@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import Format
-from precreg.arith.rounding import round_nearest_even
+from precreg.arith.rounding import round_to
 from precreg.inputs.elementary import Reals, exp2, log, log2, polynomial
 
 Bits = NDArray[np.uint64]
@@ -110,10 +110,10 @@ def ill_conditioned_rows(words: Bits, length: int, condition: float, format: For
     exponents = fraction(words[:, :pairs]) * (-0.5 * log2(np.array([condition])))
     magnitudes = exp2(exponents.ravel()).reshape(exponents.shape)
     magnitudes[:, 0] = 1.0
-    magnitudes = round_nearest_even(magnitudes * _scale_of_sum(condition, format), format)
+    magnitudes = round_to(magnitudes * _scale_of_sum(condition, format), format)
     totals = 2.0 * np.cumsum(magnitudes, axis=1)[:, -1:]  # np.sum's order of additions is not specified
     remainders = length - 2 * pairs
-    residues = round_nearest_even(totals / (condition - 1.0) / remainders, format)
+    residues = round_to(totals / (condition - 1.0) / remainders, format)
     rows = np.concatenate([magnitudes, -magnitudes, *[residues] * remainders], axis=1)
     return np.take_along_axis(rows, np.argsort(words[:, pairs:], axis=1, kind="stable"), axis=1)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import Format, dtype_name, format_of
-from precreg.arith.rounding import round_nearest_even
+from precreg.arith.rounding import round_to
 from precreg.errors import UserError
 
 Array = NDArray[Any]
@@ -224,7 +224,7 @@ def held(reference: Array, pairing: Pairing) -> Array:
     elif _numpy_rounds_once(parts.dtype, pairing.component):
         rounded = parts.astype(pairing.component).astype(parts.dtype, copy=False)
     else:
-        rounded = round_nearest_even(parts, pairing.format)
+        rounded = round_to(parts, pairing.format)
     return rounded.view(reference.dtype)
 
 

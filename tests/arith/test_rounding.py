@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from precreg.arith.exact import exact_round
 from precreg.arith.formats import FORMATS, format_of, numpy_dtype
-from precreg.arith.rounding import cast, round_nearest_even
+from precreg.arith.rounding import cast, round_to
 from tests.arith.patterns import SMALL_FORMATS, hard_values, numbers
 
 
@@ -15,7 +15,7 @@ def round_each(values, format):
     return np.array([exact_round(float(value), format) for value in values])
 
 
-BOTH = pytest.mark.parametrize("rounding", [round_nearest_even, round_each])
+BOTH = pytest.mark.parametrize("rounding", [round_to, round_each])
 
 
 def assert_same(actual, expected):
@@ -56,7 +56,7 @@ def test_nothing_of_the_format_is_nearer_and_ties_go_to_even(name, rounding):
 @pytest.mark.parametrize("name", SMALL_FORMATS)
 def test_the_two_ways_agree_where_rounding_is_hard(name):
     values = every(hard_values(name), name, round_each)
-    assert_same(round_nearest_even(values, FORMATS[name]), round_each(values, FORMATS[name]))
+    assert_same(round_to(values, FORMATS[name]), round_each(values, FORMATS[name]))
 
 
 @BOTH
@@ -84,13 +84,13 @@ def test_beyond_the_largest_number_ml_dtypes_agrees(name, rounding):
 
 @given(st.floats(width=64), st.sampled_from(["float32", *SMALL_FORMATS]))
 def test_the_two_ways_agree_on_any_number(value, name):
-    assert_same(round_nearest_even(np.array([value]), FORMATS[name]), round_each([value], FORMATS[name]))
+    assert_same(round_to(np.array([value]), FORMATS[name]), round_each([value], FORMATS[name]))
 
 
 def test_longdouble_is_rounded_once():
     values = np.array([1, -1], np.longdouble) + np.ldexp(np.array([1, -1], np.longdouble), -8)
     above_the_tie = values + np.ldexp(np.array([1, -1], np.longdouble), -60)
-    rounded = round_nearest_even(above_the_tie, FORMATS["bfloat16"])
+    rounded = round_to(above_the_tie, FORMATS["bfloat16"])
     assert rounded.dtype == np.longdouble
     if format_of("longdouble").precision > 61:
         assert_same(rounded.astype(np.float64), np.array([1 + 2.0**-7, -1 - 2.0**-7]))
@@ -98,7 +98,7 @@ def test_longdouble_is_rounded_once():
 
 def test_a_format_as_wide_as_the_values_changes_nothing():
     values = np.array([1 / 3, -0.0, np.nan])
-    assert_same(round_nearest_even(values, FORMATS["float64"]), values)
+    assert_same(round_to(values, FORMATS["float64"]), values)
 
 
 @pytest.mark.parametrize("name", SMALL_FORMATS)
@@ -106,7 +106,7 @@ def test_cast_holds_the_rounded_numbers(name):
     values = hard_values(name)
     array = cast(values, name)
     assert array.dtype == numpy_dtype(name)
-    expected = round_nearest_even(values, FORMATS[name])
+    expected = round_to(values, FORMATS[name])
     if FORMATS[name].overflow == FORMATS[name].largest:
         expected[np.isnan(expected)] = -0.0
     assert_same(array.astype(np.float64), expected)
