@@ -17,7 +17,7 @@ LEVELS = (
     ("records",),
     ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),
     ("inputs", "prepush", "kinds", "simulate"),
-    ("measure",),
+    ("measure", "fault"),
     ("analyzers",),
     ("tolerance",),
     ("subject", "suite"),
@@ -33,7 +33,19 @@ LEVELS = (
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy", "matplotlib"}
 """Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"analyzers", "api", "arith", "arrayfile", "inputs", "measure", "simulate", "subject", "execute", "comparing"}
+ON_ARRAYS = {
+    "analyzers",
+    "api",
+    "arith",
+    "arrayfile",
+    "fault",
+    "inputs",
+    "measure",
+    "simulate",
+    "subject",
+    "execute",
+    "comparing",
+}
 
 ON_DATABASES = {"history"}
 """The commands that read a history import this room late, and nothing else does."""

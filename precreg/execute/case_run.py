@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from precreg.analyzers.measure import analyzed
 from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
-from precreg.execute.arithmetic import arithmetic_of
+from precreg.execute.arithmetic import arithmetic_of, given
 from precreg.execute.failure import CaseFailed, blamed_on
+from precreg.execute.remembered import remembered
 from precreg.execute.repeats import Run, between, first_of_each
 from precreg.execute.requirement import missing
 from precreg.inputs.digest import array_digest
@@ -99,17 +100,25 @@ def _union(names: Iterable[Iterable[str]]) -> tuple[str, ...]:
 def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sample:
     directory = _directory(project, case.directory)
     with blamed_on(Reason.SUBJECT_ERROR):
-        inputs = {
-            name: draw(name, parse(name, mapping, case.source), seed, directory, project)
-            for name, mapping in case.inputs.items()
-        }
+        inputs = remembered("inputs", case, seed, project, lambda: _drawn(case, seed, directory, project))
         actual = _actual(case, seed, inputs, directory, project)
     with blamed_on(Reason.REFERENCE_ERROR):
-        prepare = _copies if case.role == "golden" else _promoted
-        oracle = _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
+        oracle = remembered("oracle", case, seed, project, lambda: _oracle(case, inputs, directory, project))
         comparisons, missing_outputs = held_against(case, seed, actual.arrays, oracle, chain)
     recorded = oracle if case.oracle.kind == "files" else {}
     return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs)
+
+
+def _drawn(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
+    return {
+        name: draw(name, parse(name, mapping, case.source), seed, directory, project)
+        for name, mapping in case.inputs.items()
+    }
+
+
+def _oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
+    prepare = _copies if case.role == "golden" else _promoted
+    return _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
 
 
 def held_against(
@@ -128,8 +137,9 @@ def held_against(
 def _actual(case: Case, seed: int, inputs: Arrays, directory: Path, project: Path) -> _Actual:
     durations_s, first = [], None
     differences: list[RepeatDifference] = []
+    arithmetic, (inputs, params) = arithmetic_of(case, project), given(case, inputs)
     for repeat in range(1, case.repeats + 1):
-        call = Call(_copies(inputs), deepcopy(case.params), directory, project, arithmetic_of(case, project))
+        call = Call(_copies(inputs), deepcopy(params), directory, project, arithmetic)
         outputs = _compute(case.subject, call)
         durations_s.append(outputs.duration_s)
         run = Run(outputs.arrays, array_digests(outputs.arrays))

@@ -1,0 +1,147 @@
+"""Faults of what operations give: bits cut off, subnormals flushed, overflow that saturates, dtypes on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from precreg.arith.formats import Format, format_of, numpy_dtype
+from precreg.arith.rounding import round_to
+from precreg.arith.roundings import Rounding
+from precreg.fault.accumulators import is_narrower
+from precreg.fault.layer import Layer, ResultLayer
+from precreg.simulate.arithmetic import Arithmetic
+from precreg.simulate.array import is_floating
+
+Array = NDArray[Any]
+
+BASIC = frozenset({np.add, np.subtract, np.multiply, np.divide})
+FUNCTIONS = frozenset(
+    {
+        *(np.sqrt, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.power, np.float_power, np.cbrt),
+        *(np.sin, np.cos, np.tan, np.tanh, np.sinh, np.cosh, np.arctan, np.arctan2, np.arcsin, np.arccos, np.arctanh),
+    }
+)
+"""What a vector unit computes element by element, and mostly only approximates."""
+
+
+class Truncated(Layer):
+    """Cuts the last bits off what additions, subtractions, multiplications and divisions give: toward zero."""
+
+    def __init__(self, inner: Arithmetic, *, bits: int) -> None:
+        super().__init__(inner)
+        self._bits = bits
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute, and cut off."""
+        result = super().ufunc(function, method, inputs, options)
+        if method == "__call__" and function in BASIC and is_floating(result.dtype):
+            return without_last_bits(np.asarray(result), self._bits)
+        return result
+
+
+class Conversions(Layer):
+    """Rounds conversions to narrower dtypes in another way, by `rounded(values, format)`, before they are stored."""
+
+    def __init__(self, inner: Arithmetic, *, extra_bits: int = 0, rounding: str = "nearest_even") -> None:
+        super().__init__(inner)
+        self._extra_bits, self._rounding = extra_bits, Rounding(rounding)
+
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
+        """Round first, by this rounding and to `extra_bits` more bits than `dtype` has; then convert."""
+        format = format_of(dtype.name)
+        if format is not None and is_narrower(dtype, values.dtype) and values.dtype.name != "longdouble":
+            wide = values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+            values = round_to(wide, _longer(format, self._extra_bits), self._rounding)
+        return super().cast(values, dtype)
+
+
+class Hop(Layer):
+    """Lets what functions such as sqrt, exp and tanh give pass through a narrower dtype."""
+
+    def __init__(self, inner: Arithmetic, *, format: str) -> None:
+        super().__init__(inner)
+        self._narrow = numpy_dtype(format)
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute, and pass the result through."""
+        result = super().ufunc(function, method, inputs, options)
+        if method == "__call__" and function in FUNCTIONS and is_narrower(self._narrow, result.dtype):
+            return self.inner.cast(self.inner.cast(np.asarray(result), self._narrow), result.dtype)
+        return result
+
+
+class Flushed(ResultLayer):
+    """Gives zero, of the same sign, for every result below the smallest normal number of its dtype."""
+
+    def altered(self, result: Array, inputs: tuple[Any, ...]) -> Array:
+        """Flush."""
+        small = np.abs(result) < _format(result.dtype).smallest_normal
+        return np.where(small, np.copysign(result.dtype.type(0), result), result) if small.any() else result
+
+
+class Saturated(ResultLayer):
+    """Gives the largest number of the dtype where finite operands give an infinity."""
+
+    def altered(self, result: Array, inputs: tuple[Any, ...]) -> Array:
+        """Saturate."""
+        beyond = np.isinf(result)
+        if not beyond.any() or any(np.isinf(operand).any() for operand in inputs if _is_number(operand)):
+            return result
+        largest = result.dtype.type(_format(result.dtype).largest)
+        return np.where(beyond, np.copysign(largest, result), result)
+
+
+_WITHOUT_NAN: dict[np.ufunc, np.ufunc] = {np.maximum: np.fmax, np.minimum: np.fmin}
+
+
+class WithoutNaN(Layer):
+    """Swallows NaN: maximum and minimum take the other operand, sums skip it, and invalid operations give zero."""
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute without NaN."""
+        if function is np.add and method in ("reduce", "accumulate") and is_floating(inputs[0].dtype):
+            terms = inputs[0]
+            return super().ufunc(function, method, (np.where(np.isnan(terms), terms.dtype.type(0), terms),), options)
+        result = super().ufunc(_WITHOUT_NAN.get(function, function), method, inputs, options)
+        if method == "__call__" and isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
+            return self._valid(np.asarray(result), inputs)
+        return result
+
+    def _valid(self, result: Array, inputs: tuple[Any, ...]) -> Array:
+        invalid = np.isnan(result)
+        if not invalid.any() or any(np.isnan(operand).any() for operand in inputs if _is_number(operand)):
+            return result
+        return np.where(invalid, result.dtype.type(0), result)
+
+
+def without_last_bits(values: Array, bits: int) -> Array:
+    """Set the last bits of every number to zero, which moves it toward zero; NaN and infinities stay."""
+    patterns = values.view(f"u{values.dtype.itemsize}") if values.flags.c_contiguous else _patterns(values)
+    mask = patterns.dtype.type(np.iinfo(patterns.dtype).max - (2**bits - 1))
+    cut = (patterns & mask).view(values.dtype).reshape(values.shape)
+    return np.where(np.isfinite(values), cut, values)
+
+
+def _patterns(values: Array) -> Array:
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+
+
+def _longer(format: Format, bits: int) -> Format:
+    """Return a format with more bits of the significand. What overflows is left to the conversion after it."""
+    return format if not bits else replace(format, precision=format.precision + bits, largest=float("inf"))
+
+
+def _format(dtype: np.dtype[Any]) -> Format:
+    format = format_of(dtype.name)
+    assert format is not None, dtype
+    return format
+
+
+def _is_number(operand: Any) -> bool:
+    return isinstance(operand, int | float | np.generic) or (
+        isinstance(operand, np.ndarray) and is_floating(operand.dtype)
+    )
