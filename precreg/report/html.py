@@ -20,6 +20,7 @@ from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.detail import detail, times
 from precreg.report.numbers import apart, duration, figure
+from precreg.report.studies.html import shown
 from precreg.types import TIERS, Reason, Status
 from precreg.verdict.regression import means
 
@@ -51,6 +52,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
     results = describe.worst_first(record.results)
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
+    found = shown(record)
     return {
         "record": record,
         "counts": describe.counts(record),
@@ -62,12 +64,17 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "statuses": [status for status in describe.LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         "improved": describe.improved(record),
-        "style": Markup((_TEMPLATES / "report.css").read_text(encoding="utf-8")),
+        "found": found,
+        "style": Markup(_style("report.css", *(["studies.css"] if found else []))),
         "script": Markup(script),
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
         "details": Markup(json_for_script(_details(results))),
     }
+
+
+def _style(*names: str) -> str:
+    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
 def json_for_script(value: Any) -> str:

@@ -9,6 +9,7 @@ from precreg.records import CaseResult, RunRecord
 from precreg.report import describe
 from precreg.report.describe import FindingRow
 from precreg.report.numbers import duration
+from precreg.report.studies.told import Told, told
 from precreg.types import Reason, Status, Verdict
 
 MOST_ROWS = 50
@@ -36,6 +37,7 @@ def render(record: RunRecord) -> str:
         parts.append(f"Baselines without a case: {_ids(record.orphans)}.")
     if record.warnings:
         parts.append("\n".join(f"- Warning: {escaped(text)}" for text in record.warnings[:MOST_IDS]))
+    parts += [_study(study) for study in told(record)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,6 +54,13 @@ def code(text: str) -> str:
         return f"`{text}`"
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}"
+
+
+def _study(study: Told) -> str:
+    rows = [_line([escaped(cell) for cell in row]) for row in study.rows[:MOST_ROWS]]
+    table = "\n".join([_line([*map(escaped, study.columns)]), "|" + "---|" * len(study.columns), *rows])
+    heading = f"## {escaped(study.title[0].upper() + study.title[1:])}: {code(study.suite)}"
+    return "\n\n".join([heading, table, f"{escaped(study.remark[0].upper() + study.remark[1:])}."])
 
 
 def _case(result: CaseResult) -> str:

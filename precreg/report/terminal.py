@@ -11,6 +11,7 @@ from precreg.baseline.proposal import is_proposed
 from precreg.records import CaseResult, RunRecord, is_handwritten
 from precreg.report import describe
 from precreg.report.numbers import duration
+from precreg.report.studies.told import Told, told
 from precreg.types import Reason, Status
 
 MOST_CASES = 20
@@ -18,6 +19,7 @@ MOST_CASES = 20
 
 MOST_IDS = 5
 MOST_WARNINGS = 5
+MOST_OF_STUDY = 12
 INDENT = " " * 9
 
 _COLOURS = {
@@ -39,7 +41,7 @@ def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: S
     listed = [line for result in shown[:MOST_CASES] for line in _case(result)]
     if len(shown) > MOST_CASES:
         listed.append(f"... and {len(shown) - MOST_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, _ending(record, results, reports)]
+    paragraphs = [[_heading(record)], listed, *map(_study, told(record)), _ending(record, results, reports)]
     text = describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
 
@@ -60,6 +62,11 @@ def _case(result: CaseResult) -> list[str]:
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
         return [first]
     return [first, *(INDENT + line for line in explanation(result))]
+
+
+def _study(study: Told) -> list[str]:
+    table = describe.in_columns(*study.measured(), MOST_OF_STUDY)
+    return [f"study    {study.suite}   {study.title}", *(INDENT + line for line in table)]
 
 
 def explanation(result: CaseResult) -> list[str]:

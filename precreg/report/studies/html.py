@@ -1,0 +1,31 @@
+"""The studies of a run as report.html shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from precreg.records import RunRecord
+from precreg.report.studies import chart
+from precreg.report.studies.told import Told, told
+
+MOST_DRAWN = 24
+"""Series of one study that are drawn; the table has every one."""
+
+
+def shown(record: RunRecord) -> list[dict[str, Any]]:
+    """Return what the template needs of every study: the table, and a drawing for each series."""
+    return [
+        {"told": one, "panels": _panels(one), "beyond": max(0, len(one.series) - MOST_DRAWN)} for one in told(record)
+    ]
+
+
+def _panels(one: Told) -> list[dict[str, Any]]:
+    shared = chart.axes(one.series) if one.series else None
+    if shared is None:
+        return []
+    from markupsafe import Markup
+
+    return [
+        {"name": series.name or "all cases", "svg": Markup(chart.draw(series, shared, one.over, one.metric))}
+        for series in one.series[:MOST_DRAWN]
+    ]
