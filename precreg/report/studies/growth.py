@@ -29,8 +29,8 @@ LARGEST_EXPONENT = 700.0
 class Point(NamedTuple):
     """One case: n operations, the relative error, and its direction.
 
-    The direction is the mean error over the mean absolute error: 1 where every element is too large, -1 where every
-    one is too small, near 0 where errors fall to both sides.
+    The direction is (above - below) / (above + below), of the elements that are too large or too small: 1 where every
+    one is too large, -1 where every one is too small, near 0 where errors fall to both sides.
     """
 
     case: str
@@ -83,8 +83,8 @@ def _point(study: Growth, measured: Measured) -> Point | None:
     error = measured.mean(study.metric)
     if error is None:
         return None
-    signed, size = measured.mean("bias"), measured.mean("mean_abs_error")
-    direction = signed / size if signed is not None and size else 0.0
+    above, below = (sum(seed.counts.get(name, 0) for seed in measured.seeds) for name in ("above", "below"))
+    direction = (above - below) / (above + below) if above + below else 0.0
     return Point(measured.result.id, measured.result.parameters[study.over], error, direction)
 
 
