@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.arith import forms
 from precreg.arith.bit_rounding import round_bits
 from precreg.arith.formats import FORMATS, Format, format_of, numpy_dtype
 from precreg.arith.random_bits import Start
@@ -41,6 +42,10 @@ def round_to(
     """
     if _holds(format, values.dtype):
         return values.copy()
+    native = forms.native()
+    if native is not None and isinstance(start, int) and native.rounds(values.dtype, format):
+        rounded: NDArray[Any] = native.round_to(values, format, rounding, seed, start)
+        return rounded
     if values.dtype in (np.float32, np.float64) and format.precision > 1:
         return round_bits(values, format, rounding, seed, start)
     return round_scaled(values, format, rounding, seed, start)
