@@ -122,10 +122,16 @@ def tiles(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield from ((here, *rest) for rest in tiles(shape[1:], most))
 
 
+def part(own: tuple[int, ...], tile: tuple[slice, ...]) -> tuple[slice, ...]:
+    """Return where an operand has what a tile of the result needs: all of an axis of one, which is broadcast."""
+    aligned = tile[len(tile) - len(own) :]
+    return tuple(slice(None) if length == 1 else here for length, here in zip(own, aligned, strict=True))
+
+
 def _computed(
     name: str, operands: tuple[ArrayLike, ...], format: Format, rounding: Rounding, seed: int, start: Start
 ) -> NDArray[Any]:
-    arrays = [_widened(operand) for operand in operands]
+    arrays = [widened(operand) for operand in operands]
     with np.errstate(all="ignore"):
         ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
         if ready is not None:
@@ -134,12 +140,12 @@ def _computed(
         compute = way(operation, arrays)
         result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), carrier(format))
         for tile in tiles(result.shape, CHUNK):
-            parts = [array[_part(array, tile)].astype(np.float64, copy=False) for array in arrays]
+            parts = [array[part(array.shape, tile)].astype(np.float64, copy=False) for array in arrays]
             result[tile] = compute(operation, parts, _start_of(start, tile, result.shape))
     return result
 
 
-def _widened(operand: ArrayLike) -> NDArray[Any]:
+def widened(operand: ArrayLike) -> NDArray[Any]:
     """Return an operand as float32, if every number of its dtype is one, else as float64."""
     array = np.asarray(operand)
     if array.dtype in (np.float32, np.float64):
@@ -162,12 +168,6 @@ def _by_hardware(name: str, arrays: list[NDArray[Any]], format: Format) -> NDArr
 def _is_dtype(format: Format, name: str) -> bool:
     """Say whether a format has the numbers, and the overflow, of a dtype, whatever it is called."""
     return replace(format, name=name) == FORMATS[name]
-
-
-def _part(array: NDArray[Any], tile: tuple[slice, ...]) -> tuple[slice, ...]:
-    """Return where an operand has what a tile of the result needs: all of an axis of one, which is broadcast."""
-    aligned = tile[len(tile) - array.ndim :]
-    return tuple(slice(None) if length == 1 else here for length, here in zip(array.shape, aligned, strict=True))
 
 
 def _start_of(start: Start, tile: tuple[slice, ...], shape: tuple[int, ...]) -> Start:
