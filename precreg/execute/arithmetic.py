@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from precreg.fault.planted import altered_inputs, altered_params, planted
 from precreg.fault.table import fault_named
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
+from precreg.simulate.computing import DeviceArithmetic
 from precreg.simulate.read import device_named
 from precreg.types import Case
 
@@ -37,5 +38,4 @@ def given(case: Case, inputs: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArra
 @lru_cache(maxsize=64)
 def _of_device(name: str, project: Path) -> Arithmetic:
     """Read a device once in each process."""
-    device_named(name, project)
-    return NumpyArithmetic()
+    return DeviceArithmetic(device_named(name, project))

@@ -2,7 +2,7 @@
 
 numpy asks an array before it computes with it: ufuncs by NEP 13 (`__array_ufunc__`), other functions by NEP 18
 (`__array_function__`). So a kernel that is written for numpy runs unchanged. Where a kernel leaves numpy (float(x),
-math.sqrt, a plain array of its own that meets no simulated one), it leaves the arithmetic, too.
+math.sqrt, numpy.asarray(x), a plain array of its own that meets no simulated one), it leaves the arithmetic, too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ from numpy.typing import NDArray
 from precreg.arith.formats import FORMATS
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 
-CONTRACTIONS: frozenset[Callable[..., Any]] = frozenset({np.dot, np.vdot, np.inner, np.einsum})
-"""numpy's sums of products that are compiled and no ufuncs. tensordot, kron and the like call these."""
+_COMPILED = (
+    "dot vdot inner einsum tensordot outer cross convolve correlate interp bincount unwrap vander cov corrcoef poly "
+    "polyfit polymul polydiv roots"
+)
+_LINEAR_ALGEBRA = (
+    "norm vector_norm matrix_norm outer cross tensordot inv pinv det slogdet solve lstsq cholesky qr svd svdvals eig "
+    "eigh eigvals eigvalsh cond matrix_rank tensorinv tensorsolve"
+)
+_TRANSFORMS = "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn"
+COMPILED: frozenset[Callable[..., Any]] = frozenset(
+    getattr(module, name)
+    for module, names in ((np, _COMPILED), (np.linalg, _LINEAR_ALGEBRA), (np.fft, _TRANSFORMS))
+    for name in names.split()
+    if hasattr(module, name)
+)
+"""numpy's functions that compute on plain copies of what they are given. All others move numbers, or call ufuncs."""
 
 
 class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
@@ -39,27 +53,29 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         plain_options = {name: plain(value) for name, value in options.items()}
         result = arithmetic.ufunc(ufunc, method, tuple(map(plain, inputs)), plain_options)
         if out is not None and any(place is not None for place in out):
-            return _written(result, out, plain_options.get("where", True) if method == "__call__" else True)
+            where = plain_options.get("where", True) if method == "__call__" else True
+            return _written(result, out, arithmetic, where, options.get("casting", "same_kind"))
         return _simulated(result, arithmetic)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
-        if func in CONTRACTIONS:
-            arithmetic, out = _arithmetic_of(args), kwargs.get("out")
+        arithmetic = _arithmetic_of((*args, *kwargs.values()))
+        if func in COMPILED:
+            out = kwargs.get("out")
             plain_options = {name: plain(value) for name, value in kwargs.items() if name != "out"}
             result = arithmetic.contraction(func, tuple(map(plain, args)), plain_options)
-            return _simulated(result, arithmetic) if out is None else _written(result, (out,), True)
-        result = super().__array_function__(func, types, args, kwargs)
-        return _simulated(result, _arithmetic_of((*args, *kwargs.values())))
+            return _simulated(result, arithmetic) if out is None else _written(result, (out,), arithmetic)
+        if func is np.copyto:
+            destination, source, *rest = args
+            return np.copyto(plain(destination), _cast(source, destination.dtype, arithmetic), *rest, **kwargs)
+        return _simulated(super().__array_function__(func, types, args, kwargs), arithmetic)
 
     def __getitem__(self, key: Any) -> Any:
         return _simulated(super().__getitem__(key), self.arithmetic)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, np.ndarray) and is_floating(value.dtype) and value.dtype != self.dtype:
-            value = self.arithmetic.cast(plain(value), self.dtype)
-        plain(self)[key] = plain(value)
+        plain(self)[key] = _cast(value, self.dtype, self.arithmetic)
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
         """Convert by the arithmetic where both dtypes are floating point; all else is numpy's."""
@@ -71,6 +87,22 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     def dot(self, other: Any, out: Any = None) -> Any:
         """Multiply as numpy.dot does; the method itself asks no arithmetic."""
         return np.dot(self, other, out=out)
+
+    def mean(self, *args: Any, **options: Any) -> Any:
+        """Divide the sum; that of float16 is a float32 until it is converted, as numpy's is."""
+        asked = options.get("dtype", args[1] if len(args) > 1 else None)
+        if self.dtype != np.float16 or asked is not None or options.get("out", args[2:3] or None) is not None:
+            return _simulated(super().mean(*args, **options), self.arithmetic)
+        options |= zip(("axis", "dtype", "out", "keepdims"), args, strict=False)
+        return _simulated(super().mean(**{**options, "dtype": np.float32}), self.arithmetic).astype(np.float16)
+
+    def trace(self, *args: Any, **options: Any) -> Any:
+        """Add the diagonal; the method itself would give a number that is not simulated."""
+        return _simulated(super().trace(*args, **options), self.arithmetic)
+
+    def __reduce__(self) -> Any:
+        """Pickle the plain array: what computes on it is for the process that reads it."""
+        return plain(self).__reduce__()
 
 
 def simulated(array: NDArray[Any], arithmetic: Arithmetic) -> SimulatedArray:
@@ -84,7 +116,7 @@ def plain(value: Any) -> Any:
     """Return the plain array of a simulated one; lists and tuples are searched; all else comes back as it is."""
     if isinstance(value, SimulatedArray):
         return value.view(np.ndarray)
-    if isinstance(value, list | tuple) and any(isinstance(item, SimulatedArray) for item in value):
+    if isinstance(value, list | tuple) and _first_simulated(value) is not None:
         return type(value)(map(plain, value))
     return value
 
@@ -96,14 +128,17 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 def _arithmetic_of(values: Iterable[Any]) -> Arithmetic:
     """Return the arithmetic of the first simulated array."""
+    found = _first_simulated(values)
+    return SimulatedArray.arithmetic if found is None else found.arithmetic
+
+
+def _first_simulated(values: Iterable[Any]) -> SimulatedArray | None:
     for value in values:
         if isinstance(value, SimulatedArray):
-            return value.arithmetic
-        if isinstance(value, list | tuple):
-            found = [item for item in value if isinstance(item, SimulatedArray)]
-            if found:
-                return found[0].arithmetic
-    return SimulatedArray.arithmetic
+            return value
+        if isinstance(value, list | tuple) and (found := _first_simulated(value)) is not None:
+            return found
+    return None
 
 
 def _simulated(result: Any, arithmetic: Arithmetic) -> Any:
@@ -115,9 +150,24 @@ def _simulated(result: Any, arithmetic: Arithmetic) -> Any:
     return plain(result)
 
 
-def _written(result: Any, out: tuple[Any, ...], where: Any) -> Any:
-    """Put results where the caller wants them, but for elements that `where` leaves out, and return those places."""
+def _written(
+    result: Any, out: tuple[Any, ...], arithmetic: Arithmetic, where: Any = True, casting: Any = "same_kind"
+) -> Any:
+    """Put results where the caller wants them, but for elements that `where` leaves out, and return those places.
+
+    Raises TypeError where numpy would not convert the result so.
+    """
     for place, part in zip(out, result if isinstance(result, tuple) else (result,), strict=True):
         if place is not None:
-            np.copyto(plain(place), part, casting="unsafe", where=where)
+            values = np.asarray(part)
+            if not np.can_cast(values.dtype, place.dtype, casting):
+                raise TypeError(f"cannot cast {values.dtype} to the output's {place.dtype} with casting={casting!r}")
+            np.copyto(plain(place), _cast(values, place.dtype, arithmetic), casting="unsafe", where=where)
     return out[0] if len(out) == 1 else out
+
+
+def _cast(values: Any, dtype: np.dtype[Any], arithmetic: Arithmetic) -> Any:
+    """Return an array converted by the arithmetic where both dtypes are floating point and differ; or as it is."""
+    values = plain(values)
+    floating = isinstance(values, np.ndarray) and is_floating(values.dtype) and is_floating(dtype)
+    return arithmetic.cast(values, dtype) if floating and values.dtype != dtype else values

@@ -1,12 +1,75 @@
-"""A device as a value."""
+"""A device as a value: the formats, roundings and units that its operations pass through, as its table says."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Literal
+
+from msgspec import Struct, field
+
+from precreg.arith.formats import Format
+from precreg.arith.roundings import Rounding
+from precreg.arith.unit import Unit
+
+Method = Literal["polynomial", "newton", "table"]
+
+
+class Elementwise(Struct, frozen=True):
+    """How operations on elements are rounded: the exact result once, to `format`.
+
+    Operands are rounded to `input` first, where there is one, by the same rounding. `seed` is that of stochastic
+    rounding.
+    """
+
+    format: Format
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    input: Format | None = None
+    seed: int = 0
+
+
+METHODS: dict[str, tuple[Method, ...]] = {
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh"), ("polynomial", "table")),
+    **dict.fromkeys(("divide", "reciprocal", "sqrt"), ("newton",)),
+}
+"""The functions that can be approximated, by their names in numpy, and in which ways."""
+
+
+class Approximation(Struct, frozen=True):
+    """How a special function is approximated: terms of a polynomial, Newton's steps, or intervals of a table."""
+
+    method: Method
+    size: int
+
+
+class Cast(Struct, frozen=True):
+    """How values are converted to a dtype: rounded once, to a format whose numbers it holds."""
+
+    format: Format
+    rounding: Rounding = Rounding.NEAREST_EVEN
+
+
+class Hop(Struct, frozen=True):
+    """A place that values rest in on their way to a unit. They come into it as a cast to `dtype`, if there is one.
+
+    A format that no dtype is for, or a rounding of the hop's own, is rounded to by itself.
+    """
+
+    place: str
+    format: Format
+    rounding: Rounding | None = None
 
 
 class Device(Struct, frozen=True):
-    """What a simulated device computes with."""
+    """What a simulated device computes with, by the dtype that numpy gives the result.
+
+    What is not there is numpy's: a dtype without an entry, and a function that is not approximated is the float64 one,
+    rounded once. Fused multiply-add and separate pipelines differ in the `product` of units.
+    """
 
     name: str
     about: str = ""
+    elementwise: dict[str, Elementwise] = field(default_factory=dict)
+    matmul: dict[str, Unit] = field(default_factory=dict)
+    reductions: dict[str, Unit] = field(default_factory=dict)
+    functions: dict[str, Approximation] = field(default_factory=dict)
+    casts: dict[str, Cast] = field(default_factory=dict)
+    hops: tuple[Hop, ...] = ()

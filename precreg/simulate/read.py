@@ -1,4 +1,4 @@
-"""Devices from YAML: the shipped ones beside this module, and a project's own in suites/devices/."""
+"""Devices by name: the shipped tables beside this module, and a project's own in suites/devices/."""
 
 from __future__ import annotations
 
@@ -6,30 +6,56 @@ from pathlib import Path
 
 from precreg.errors import UserError, nearest
 from precreg.simulate.device import Device
-from precreg.yaml_source import read
+from precreg.simulate.table import device_of
+from precreg.yaml_source import Source, read
 
 DEVICES = "suites/devices"
-"""The folder of a project's own devices, one file each, named as the device is."""
+"""The folder of a project's own devices: one file each, called as the device is."""
 
 _SHIPPED = Path(__file__).parent / "devices"
 
 
 def device_names(project: Path | None) -> list[str]:
     """Return the names of the shipped devices and of a project's own."""
-    return sorted(_files(project))
+    return sorted({*_tables(_SHIPPED), *(_tables(project / DEVICES) if project else ())})
 
 
-def device_named(name: str, project: Path | None) -> Device:
-    """Return the device of that name. Raises UserError: unknown-device, and what reading a table does."""
-    files = _files(project)
-    if name not in files:
-        message = f"expected one of {', '.join(sorted(files))} but got device={name}{nearest(name, files)}"
+def device_named(name: str, project: Path | None = None) -> Device:
+    """Return the device of that name, a shipped one or one of the project's own.
+
+    Raises UserError: unknown-device; bad-device for a table that has a shipped device's name; and what reading YAML and
+    `device_of` raise.
+    """
+    if project is not None and (path := _tables(project / DEVICES).get(name)):
+        return _own(read(path, path.relative_to(project).as_posix()), name)
+    return _shipped(name, device_names(project))
+
+
+def table_paths(name: str) -> tuple[str, ...]:
+    """Return where in a project the table of a device may be, relative to it."""
+    return tuple(f"{DEVICES}/{name}{suffix}" for suffix in (".yaml", ".yml"))
+
+
+def _own(source: Source, name: str) -> Device:
+    if name in _tables(_SHIPPED):
+        raise source.error("bad-device", f"expected a name that precreg does not ship but got device={name}")
+    like = source.data.get("like") if isinstance(source.data, dict) else None
+    if like is None:
+        return device_of(source, name, Device(name))
+    known = sorted(_tables(_SHIPPED))
+    if like not in known:
+        message = f"expected one of {', '.join(known)} but got like={like}{nearest(str(like), known)}"
+        raise source.error("unknown-device", message, "like")
+    return device_of(source, name, _shipped(like, known))
+
+
+def _shipped(name: str, known: list[str]) -> Device:
+    path = _tables(_SHIPPED).get(name)
+    if path is None:
+        message = f"expected one of {', '.join(known)} but got device={name}{nearest(name, known)}"
         raise UserError("unknown-device", message)
-    path = files[name]
-    shown = path.relative_to(project).as_posix() if project and path.is_relative_to(project) else path.name
-    return Device(name, str(read(path, shown).data["about"]))
+    return device_of(read(path, f"precreg/simulate/devices/{path.name}"), name, Device(name))
 
 
-def _files(project: Path | None) -> dict[str, Path]:
-    folders = [_SHIPPED] if project is None else [_SHIPPED, project / DEVICES]
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.y*ml"))}
+def _tables(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for suffix in (".yml", ".yaml") for path in folder.glob(f"*{suffix}")}
