@@ -54,8 +54,8 @@ def _growth(suite: str, study: Growth, found: Sequence[Series]) -> Told:
     over, metric = study.over, study.metric
     columns = ("series", "e of one", "direction", over, "measured", "exp(n e)", "sqrt(n)", "nearer", "grows like")
     remark = (
-        f"{metric} of d_n against d_0*exp(n*e) and c*sqrt(n), fitted to {over} <= {study.fit_to}; the table has the "
-        "last point and what each law says of it; direction: -1 all too small, 1 all too large"
+        f"measured is {metric}, the size of d_n / d_0 - 1; the laws d_n = d_0*exp(n*e) and c*sqrt(n) are fitted to "
+        f"{over} <= {study.fit_to}, and stand beside the last point; direction: -1 all too small, 1 all too large"
     )
     rows = [_law_row(one) for one in found]
     return Told(suite, f"error growth over {over}", *_without_empty(columns, rows), remark, tuple(found), over, metric)
