@@ -68,7 +68,7 @@ def test_outputs_come_from_the_baseline():
 
 
 def test_before_a_baseline_outputs_come_from_the_proposal(tmp_path):
-    project = copy_of(ROOT, tmp_path, "suites/unit/apply_adam.yaml", "suites/unit/kernels")
+    project = copy_of(ROOT, tmp_path, "suites/unit/apply_adam.yaml", "suites/unit/kernels", "suites/networks")
     case = "unit/apply_adam/float32-3x5x63-standard"
     assert "output 'out' in float32 (guessed: no run yet)" in precreg(project, "explain", case).stdout
     precreg(project, "run", case)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.command import ROOT, change, copy_of, git, precreg
 
-SUITES = ("suites/tolerances.yaml", "suites/unit", "baselines")
+SUITES = ("suites/tolerances.yaml", "suites/unit", "suites/networks", "baselines")
 ADAM = "unit/apply_adam/float32-768x768-standard"
 
 
@@ -32,7 +32,7 @@ def junit_case(project, case):
 
 def swap_the_order(project):
     """Multiply before dividing: equal on paper."""
-    kernel = project / "suites/unit/kernels/apply_adam.py"
+    kernel = project / "suites/networks/adam.py"
     change(kernel, "return rate * (m / denominator)", "return (rate * m) / denominator")
 
 

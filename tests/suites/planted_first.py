@@ -21,23 +21,23 @@ PLANTS = (
     ),
     Plant(
         "unit/apply_adam",
-        "unit/kernels/apply_adam.py",
+        "networks/adam.py",
         "    return rate * (m / denominator)",
         "    return rate * m / denominator",
         "the multiplication moves before the division",
     ),
     Plant(
         "unit/apply_adam_reference",
-        "unit/kernels/apply_adam.py",
+        "networks/adam.py",
         "    return lr * math.sqrt(1 - beta2**step) /",
         "    return lr /",
         "the bias of the second moment is no longer corrected",
     ),
     Plant(
         "unit/apply_adam_edges",
-        "unit/kernels/apply_adam.py",
-        "scalar(1 - beta2) * g * g",
-        "scalar(1 - beta2) * (g * g)",
+        "networks/adam.py",
+        "scalar(1 - rule.beta2) * g * g",
+        "scalar(1 - rule.beta2) * (g * g)",
         "the gradient is squared first, which overflows where it is large",
     ),
     Plant(

@@ -1,36 +1,10 @@
-"""One step of Adam, with the last multiplication and division in two orders that are equal on paper.
+"""One step of Adam as an operator, in two orders: see suites/networks/adam.py, which training runs take it from, too.
 
-    m <- beta1 m + (1 - beta1) g
-    v <- beta2 v + (1 - beta2) g g
-    w <- w - rate m / (sqrt(v) + eps),   rate = lr sqrt(1 - beta2^t) / (1 - beta1^t)
-
-Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, end of section 2 (algorithm 1, reordered).
-Every operation is an elementwise add, subtract, multiply, divide or square root, which IEEE 754 rounds correctly:
-the outputs have the same bits on every CPU.
+The outputs have the same bits on every CPU.
 """
 
-import math
-
-import numpy as np
 import numpy.typing as npt
-
-
-def standard(rate: np.floating, m: npt.NDArray, denominator: npt.NDArray) -> npt.NDArray:
-    """Divide, then multiply."""
-    return rate * (m / denominator)
-
-
-def swapped(rate: np.floating, m: npt.NDArray, denominator: npt.NDArray) -> npt.NDArray:
-    """Multiply, then divide."""
-    return (rate * m) / denominator
-
-
-UPDATES = {"standard": standard, "swapped": swapped}
-
-
-def bias_corrected_rate(lr: float, beta1: float, beta2: float, step: int) -> float:
-    """Give lr sqrt(1 - beta2^t) / (1 - beta1^t) in float64, for t = step >= 1."""
-    return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+from networks.adam import Order, Rule, Weight, update
 
 
 def apply_adam(
@@ -44,11 +18,7 @@ def apply_adam(
     beta2: float,
     eps: float,
     step: int,
-    order: str,
+    order: Order,
 ) -> dict[str, npt.NDArray]:
-    """Do one step in the arrays' own dtype; the scalars are rounded to it first."""
-    scalar = w.dtype.type
-    m = scalar(beta1) * m + scalar(1 - beta1) * g
-    v = scalar(beta2) * v + scalar(1 - beta2) * g * g
-    rate = scalar(bias_corrected_rate(lr, beta1, beta2, step))
-    return {"w": w - UPDATES[order](rate, m, np.sqrt(v) + scalar(eps)), "m": m, "v": v}
+    """Do one step in the arrays' own dtype."""
+    return update(Weight(w, m, v), g, Rule(lr, beta1, beta2, eps, order), step)._asdict()
