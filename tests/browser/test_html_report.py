@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from precreg.report import html
 from tests.report.made import crashed, large, nondeterministic, passed, regressed, road, run_of
+from tests.report.studies.made import both
 
 BY_CSS = "css selector"
 
@@ -197,3 +198,20 @@ def test_a_phone_shows_the_table_without_scrolling_sideways(opened):
         assert one_of(browser, "#detail").rect["width"] <= 400
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_studies_open_to_drawings_and_tables(opened):
+    browser = opened(both())
+    growth, trade_off = all_of(browser, "details.study")
+    assert not growth.find_element(BY_CSS, ".panel svg").is_displayed()
+    for study in (growth, trade_off):
+        study.find_element(BY_CSS, "summary").click()
+    panels = growth.find_elements(BY_CSS, ".panel svg")
+    assert [panel.rect["height"] > 150 for panel in panels] == [True, True]
+    filled = [dot.value_of_css_property("fill") for dot in panels[0].find_elements(BY_CSS, "circle")]
+    assert len(filled) == 6
+    assert len(set(filled[:3])) == len(set(filled[3:])) == 1
+    assert filled[0] != filled[3]
+    for law in ("line-now", "line-then"):
+        assert panels[0].find_element(BY_CSS, f".{law}").value_of_css_property("stroke") != "none"
+    assert "0.25 (not faster)" in trade_off.text
