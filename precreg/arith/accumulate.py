@@ -7,12 +7,13 @@ the work is split. precreg/arith/exact_accumulate.py is the same in rational ari
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precreg.arith import numpy_sums
+from precreg.arith import forms, numpy_sums
 from precreg.arith.operations import carrier, widened
 from precreg.arith.rounding import round_to
 from precreg.arith.unit import Unit
@@ -54,14 +55,21 @@ def total(x: ArrayLike, unit: Unit, axis: int = -1) -> NDArray[Any]:
     Raises ValueError where there is no such axis, and UserError (bad-value) for a unit without width.
     """
     terms = np.moveaxis(_converted(np.asarray(x), unit, 2), axis, -1)
-    return _output(numpy_sums.total(terms, unit), unit)
+    return _output(_form(unit).total(terms, unit), unit)
 
 
 def _summed_products(a: NDArray[Any], b: NDArray[Any], unit: Unit) -> NDArray[Any]:
     """Return the product of (..., m, K) and (..., K, n) arrays of numbers of `unit.input`, with as many axes."""
     axes = max(a.ndim, b.ndim)
     a, b = (array.reshape((1,) * (axes - array.ndim) + array.shape) for array in (a, b))
-    return numpy_sums.matmul(a, b, unit)
+    product: NDArray[Any] = _form(unit).matmul(a, b, unit)
+    return product
+
+
+def _form(unit: Unit) -> ModuleType:
+    """Return the form that adds up as a unit does: the compiled core, where that can, or numpy's."""
+    native = forms.native()
+    return native if native is not None and native.sums(unit) else numpy_sums
 
 
 def _converted(values: NDArray[Any], unit: Unit, stream: int) -> NDArray[Any]:

@@ -7,14 +7,16 @@ from types import ModuleType
 
 from precreg.errors import UserError
 
-_native: ModuleType | None
+_native: ModuleType | None = None
+_UNMET = None
 try:
-    from precreg.arith import native as _native
+    from precreg.arith import native as _built
 except ImportError:
-    _native, _UNMET = None, None
+    pass
 else:
+    _native = _built
     _ASKED = os.environ.get("PRECREG_ISA")
-    _UNMET = _ASKED if _ASKED not in (None, "", _native.INSTRUCTION_SET) else None
+    _UNMET = _ASKED if _ASKED not in (None, "", _built.INSTRUCTION_SET) else None
 
 FASTEST = "numpy" if _native is None else "native"
 _NAMES = ("numpy", "plain") if _native is None else ("numpy", "plain", "native")

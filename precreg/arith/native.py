@@ -1,18 +1,20 @@
-"""Rounding by the compiled core, for formats whose numbers float32 or float64 have."""
+"""Rounding and sums by the compiled core, for formats whose numbers float32 or float64 have."""
 
 from __future__ import annotations
 
 from functools import cache
 from math import isfinite
 from struct import pack
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith import _core
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.roundings import Rounding
+from precreg.arith.unit import Order, Unit
 
 INTERFACE = 1
 """Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
@@ -25,6 +27,11 @@ INSTRUCTION_SET: str = _core.instruction_set
 
 _CARRIERS = {np.dtype(name): FORMATS[name] for name in ("float32", "float64")}
 _NUMBERS = {rounding: number for number, rounding in enumerate(Rounding)}
+_ORDERS = {order: number for number, order in enumerate(Order)}
+_FUSED, _MULTIPLIED, _ROUNDED = range(3)
+_BY_PROCESSOR = (Rounding.TOWARD_ZERO, Rounding.UP, Rounding.DOWN)
+
+Array = NDArray[Any]
 
 
 def rounds(dtype: np.dtype[Any], format: Format) -> bool:
@@ -32,7 +39,7 @@ def rounds(dtype: np.dtype[Any], format: Format) -> bool:
     return dtype.isnative and _packed(dtype, format) is not None
 
 
-def round_to(values: NDArray[Any], format: Format, rounding: Rounding, seed: int, start: int) -> NDArray[Any]:
+def round_to(values: Array, format: Format, rounding: Rounding, seed: int, start: int) -> Array:
     """Do what precreg.arith.rounding.round_to does, where `rounds` says so."""
     packed = _packed(values.dtype, format)
     assert packed is not None
@@ -59,3 +66,95 @@ def _packed(dtype: np.dtype[Any], format: Format) -> bytes | None:
         return None
     flags = format.negative_zero, format.subnormals
     return pack("<4i2d", format.precision, format.min_exponent, *flags, format.largest, format.overflow)
+
+
+class _Plan(NamedTuple):
+    """How the core computes the sums of a unit: in which dtype, and what it is told."""
+
+    dtype: type[np.floating[Any]]
+    packed: bytes
+
+
+def sums(unit: Unit) -> bool:
+    """Whether the core adds up as a unit does."""
+    return _plan(unit) is not None
+
+
+def matmul(a: Array, b: Array, unit: Unit) -> Array:
+    """Do what precreg.arith.numpy_sums.matmul does, where `sums` says so, in float32 or float64."""
+    rows, terms, columns = *a.shape[-2:], b.shape[-1]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    plan = _plan(unit)
+    assert plan is not None
+    first, second = (_matrices(operand, batch, plan.dtype) for operand in (a, b))
+    results = np.empty((*batch, rows, columns), plan.dtype)
+    shape = results[..., 0, 0].size, rows, terms, columns, first.ndim > 2, second.ndim > 2
+    if results.size:
+        _core.add_up(first, second, results, results.itemsize, shape, plan.packed, unit.seed % 2**64)
+    return results
+
+
+def total(x: Array, unit: Unit) -> Array:
+    """Do what precreg.arith.numpy_sums.total does, where `sums` says so: terms are products by 1."""
+    columns = x.reshape(-1, x.shape[-1]).T
+    ones = np.ones((1, len(columns)), columns.dtype)
+    return matmul(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])
+
+
+def _matrices(operand: Array, batch: tuple[int, ...], dtype: type[np.floating[Any]]) -> Array:
+    """Return contiguous matrices of a dtype: one for all, with two axes, or one for each of a batch."""
+    matrix = operand.shape[-2:]
+    if operand.size == matrix[0] * matrix[1]:
+        return np.ascontiguousarray(operand.reshape(matrix), dtype)
+    return np.ascontiguousarray(np.broadcast_to(operand, (*batch, *matrix)), dtype)
+
+
+@cache
+def _plan(unit: Unit) -> _Plan | None:
+    """Choose how to compute: by the processor's own rounding; or by any, of float32 numbers in float64; or not at all."""
+    formats = unit.input, unit.accumulator, unit.product or unit.input
+    in_float32 = all(_packed(np.dtype(np.float32), format) for format in formats)
+    dtype = np.float32 if in_float32 else np.float64
+    if _is_by_processor(unit, dtype):
+        return _packed_plan(unit, dtype, is_extended=False)
+    if in_float32 and unit.rounding not in _BY_PROCESSOR:
+        return _packed_plan(unit, np.float64, is_extended=True)
+    return None
+
+
+def _is_by_processor(unit: Unit, dtype: type[np.floating[Any]]) -> bool:
+    """Whether the processor rounds sums and products in a dtype as the unit does, or so that it can be gone on with.
+
+    What is rounded in one direction may be rounded further in that direction. What is rounded to nearest may not.
+    """
+    if unit.rounding in _BY_PROCESSOR:
+        return True
+    rounded = [format for format in (unit.accumulator, unit.product) if format is not None]
+    return unit.rounding is Rounding.NEAREST_EVEN and all(_is_as_fine(format, dtype) for format in rounded)
+
+
+def _is_as_fine(format: Format, dtype: type[np.floating[Any]]) -> bool:
+    own = _CARRIERS[np.dtype(dtype)]
+    return format.precision == own.precision and format.min_exponent == own.min_exponent
+
+
+def _packed_plan(unit: Unit, dtype: type[np.floating[Any]], *, is_extended: bool) -> _Plan | None:
+    accumulator = _packed(np.dtype(dtype), unit.accumulator)
+    product = _packed(np.dtype(dtype), unit.product or unit.accumulator)
+    if accumulator is None or product is None or _packed(np.dtype(dtype), unit.input) is None:
+        return None
+    numbers = _product(unit, dtype), _NUMBERS[unit.rounding], is_extended, _ORDERS[unit.order]
+    return _Plan(dtype, accumulator + product + pack("<4iq", *numbers, min(unit.width, 2**31)))
+
+
+def _product(unit: Unit, dtype: type[np.floating[Any]]) -> int:
+    own = _CARRIERS[np.dtype(dtype)]
+    if unit.product is not None:
+        return _MULTIPLIED if unit.product == own else _ROUNDED
+    return _MULTIPLIED if _has_exact_products(unit.input, own) else _FUSED
+
+
+def _has_exact_products(format: Format, own: Format) -> bool:
+    """Whether the products of numbers of a format are numbers of another, so that there is nothing to fuse."""
+    smallest = 2 * (format.min_exponent - format.precision + 1) >= own.min_exponent - own.precision + 1
+    return 2 * format.precision <= own.precision and smallest and format.largest <= own.largest**0.5

@@ -24,7 +24,37 @@ template <class T> struct RoundingJob {
     uint64_t seed, start;
 };
 
-#define PRECREG_KERNELS(set) namespace set { void round(const RoundingJob<float>&); void round(const RoundingJob<double>&); }
+// How a product is made: rounded with the addition (fused), by the processor alone, or to a format of its own.
+enum class Product : int { fused, multiplied, rounded };
+constexpr int PRODUCTS = 3;
+
+enum class Order : int { sequential, blocks, lanes, pairwise };
+constexpr int ORDERS = 4;
+
+// Sums of products: c[b, i, j] of a[b, i, k] and t[b, k, j], `batch` times; a step of 0 from one b to the next is the same
+// matrix again. By the processor, if `extended` is false: it rounds as `rounding` says (nearest_even where that is what the
+// format takes of the carrier, else toward_zero, up or down), and what is left to do goes in the same direction. Extended
+// sums are float32 numbers in float64: each is rounded to odd in float64 first, and so exact enough for any other rounding.
+template <class T> struct SumJob {
+    const T *a, *t;
+    T* c;
+    int64_t batch, rows, terms, columns, step_a, step_t;
+    Format accumulator, product_format;
+    Product product;
+    Rounding rounding;
+    bool extended;
+    Order order;
+    int64_t width;
+    uint64_t seed;
+};
+
+#define PRECREG_KERNELS(set)                                                             \
+    namespace set {                                                                      \
+    void round(const RoundingJob<float>&);                                               \
+    void round(const RoundingJob<double>&);                                              \
+    void add_up(const SumJob<float>&);                                                   \
+    void add_up(const SumJob<double>&);                                                  \
+    }
 PRECREG_KERNELS(generic)
 PRECREG_KERNELS(avx2)
 PRECREG_KERNELS(avx512)

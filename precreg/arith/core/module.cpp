@@ -5,6 +5,8 @@
 #include "job.hpp"
 
 #include <cmath>
+#include <initializer_list>
+#include <new>
 
 namespace precreg {
 namespace {
@@ -43,6 +45,11 @@ bool read_format(const char* packed, Py_ssize_t size, Format& format) {
     return true;
 }
 
+template <class T> bool fits(const Buffer& buffer, int64_t matrices, int64_t rows, int64_t columns) {
+    const double items = (double)matrices * (double)rows * (double)columns;
+    return (double)buffer.view.len == items * sizeof(T); // exact for what fits into memory
+}
+
 template <class T> void round_as(const Buffer& from, const Buffer& to, const Format& format, int rounding, uint64_t seed, uint64_t start) {
     const RoundingJob<T> job = {(const T*)from.view.buf, (T*)to.view.buf, (int64_t)(from.view.len / (Py_ssize_t)sizeof(T)), format,
                                 (Rounding)rounding, seed, start};
@@ -72,7 +79,75 @@ PyObject* round(PyObject*, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef METHODS[] = {{"round", round, METH_VARARGS, "Round the values of a buffer to a format."}, {nullptr, nullptr, 0, nullptr}};
+// As packed by native.py: how sums are made.
+struct Plan {
+    Format accumulator, product_format;
+    int32_t product, rounding, extended, order;
+    int64_t width;
+};
+
+bool sensible(const Plan& plan, Py_ssize_t item) {
+    const bool directed = plan.rounding >= (int)Rounding::toward_zero && plan.rounding <= (int)Rounding::down;
+    const bool known = plan.product >= 0 && plan.product < PRODUCTS && plan.rounding >= 0 && plan.rounding < ROUNDINGS &&
+                       plan.order >= 0 && plan.order < ORDERS && plan.width >= 1;
+    if (!known || (item != 4 && item != 8) || !carried(plan.accumulator, item) || !carried(plan.product_format, item)) return false;
+    if (plan.extended) return item == 8 && !directed && carried(plan.accumulator, 4) && carried(plan.product_format, 4);
+    return directed || plan.rounding == (int)Rounding::nearest_even;
+}
+
+int direction(const Plan& plan) {
+    if (plan.extended) return FE_TONEAREST;
+    const Rounding rounding = (Rounding)plan.rounding;
+    return rounding == Rounding::up ? FE_UPWARD : rounding == Rounding::down ? FE_DOWNWARD
+           : rounding == Rounding::toward_zero ? FE_TOWARDZERO : FE_TONEAREST;
+}
+
+struct Shape {
+    long long batch, rows, terms, columns, steps_a, steps_t;
+};
+
+template <class T> PyObject* sum_as(const Buffer& a, const Buffer& t, const Buffer& c, const Shape& shape, const Plan& plan, uint64_t seed) {
+    const int64_t of_a = shape.rows * shape.terms, of_t = shape.terms * shape.columns;
+    if (!fits<T>(a, shape.steps_a ? shape.batch : 1, shape.rows, shape.terms) ||
+        !fits<T>(t, shape.steps_t ? shape.batch : 1, shape.terms, shape.columns) || !fits<T>(c, shape.batch, shape.rows, shape.columns))
+        return PyErr_Format(PyExc_ValueError, "expected matrices of the shape that is told");
+    const SumJob<T> job = {(const T*)a.view.buf, (const T*)t.view.buf, (T*)c.view.buf, shape.batch, shape.rows, shape.terms,
+                           shape.columns, shape.steps_a ? of_a : 0, shape.steps_t ? of_t : 0, plan.accumulator,
+                           plan.product_format, (Product)plan.product, (Rounding)plan.rounding, plan.extended != 0,
+                           (Order)plan.order, plan.width, seed};
+    const OrdinaryArithmetic ordinary(direction(plan));
+    const Unlocked unlocked((double)of_a * (double)shape.columns * (double)shape.batch > FEW);
+    PRECREG_RUN(add_up, job);
+    Py_RETURN_NONE;
+}
+
+// add_up(a, t, c, size of an item, (batch, rows, terms, columns, whether a and t have one matrix for each), plan, seed)
+PyObject* add_up(PyObject*, PyObject* arguments) {
+    PyObject *first, *second, *results;
+    const char* packed;
+    Py_ssize_t item, packed_size;
+    Shape shape;
+    unsigned long long seed;
+    if (!PyArg_ParseTuple(arguments, "OOOn(LLLLLL)y#K", &first, &second, &results, &item, &shape.batch, &shape.rows, &shape.terms,
+                          &shape.columns, &shape.steps_a, &shape.steps_t, &packed, &packed_size, &seed))
+        return nullptr;
+    Plan plan;
+    if (packed_size != sizeof plan) return PyErr_Format(PyExc_ValueError, "expected a plan of %zu bytes", sizeof plan);
+    memcpy(&plan, packed, sizeof plan);
+    if (!sensible(plan, item)) return PyErr_Format(PyExc_ValueError, "expected a plan that the core serves");
+    Buffer a, t, c;
+    if (!a.get(first) || !t.get(second) || !c.get(results, PyBUF_WRITABLE)) return nullptr;
+    for (long long length : {shape.batch, shape.rows, shape.terms, shape.columns})
+        if (length < 0 || length > INT64_MAX >> 32) return PyErr_Format(PyExc_ValueError, "expected a shape that memory holds");
+    try {
+        return item == 4 ? sum_as<float>(a, t, c, shape, plan, seed) : sum_as<double>(a, t, c, shape, plan, seed);
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+PyMethodDef METHODS[] = {{"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
+                         {"round", round, METH_VARARGS, "Round the values of a buffer to a format."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace

@@ -69,15 +69,15 @@ INLINE void finish_streaming() {
 #endif
 }
 
-template <class T> INLINE Number<T> all(T x) { return x - (Number<T>){}; }
-template <class T> INLINE Bits<T> every(Bit<T> x) { return x - (Bits<T>){}; }
-template <class B> INLINE B chosen(B mask, B yes, B no) { return (mask & yes) | (~mask & no); }
-
-template <class T> Bit<T> bits_of(T value) {
+template <class T> INLINE Bit<T> bits_of(T value) {
     Bit<T> bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+
+template <class T> INLINE Bits<T> every(Bit<T> x) { return x - (Bits<T>){}; }
+template <class T> INLINE Number<T> all(T x) { return (Number<T>)every<T>(bits_of(x)); } // x - 0 may be -0
+template <class B> INLINE B chosen(B mask, B yes, B no) { return (mask & yes) | (~mask & no); }
 
 } // namespace
 } // namespace precreg

@@ -65,7 +65,7 @@ template <Rounding R, class T> INLINE Bits<T> to_quantum(Bits<T> magnitude, Bits
         const Number<T> parts = left * all(to.scales[0]) * all(to.scales[1]) * all(to.scales[2]);
         upward = (Bits<T>)(parts >= __builtin_convertvector(draws + 1, Number<T>));
     }
-    return (Bits<T>)(floor + (Number<T>)(upward & step));
+    return (Bits<T>)(floor + (Number<T>)(upward & step)) & ~Carrier<T>::SIGN; // 0 - 0 is -0 where a thread rounds down
 }
 
 // `draws` are 24 random bits a lane; all but stochastic rounding do without.
@@ -88,9 +88,9 @@ template <Rounding R, bool NARROW, class T> INLINE Bits<T> rounded(Bits<T> value
     return chosen((Bits<T>)(magnitude > INFINITE), value, result);
 }
 
-// 24 random bits for an index: SplitMix64 (Steele, Lea and Flood, 2014).
-INLINE uint64_t random_bits(uint64_t seed, uint64_t index) {
-    uint64_t mixed = seed + (index + 1) * 0x9E3779B97F4A7C15;
+// 24 random bits for an index, or for a vector of them: SplitMix64 (Steele, Lea and Flood, 2014).
+template <class U> INLINE U random_bits(uint64_t seed, U index) {
+    U mixed = seed + (index + 1) * 0x9E3779B97F4A7C15;
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
     return (mixed ^ (mixed >> 31)) >> 40;
