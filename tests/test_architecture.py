@@ -24,7 +24,7 @@ LEVELS = (
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
     ("drift",),
     ("pipeline", "comparing", "report", "handwritten", "api"),
-    ("session",),
+    ("session", "scoring"),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
 )
@@ -125,6 +125,15 @@ def test_version_imports_nothing_of_others():
     code += "print({name.split('.')[0] for name in sys.modules} & {'click', 'msgspec', 'yaml', 'numpy'} or 'nothing')"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[1] == "nothing"
+
+
+def test_showing_bits_of_a_format_brings_no_numpy():
+    code = "import sys, atexit; sys.argv = ['precreg', 'bits', '1.12', '--format', 'fp16', '--format', 'e5m2_sat']\n"
+    code += f"atexit.register(lambda: print(sorted({LATE!r} & set(sys.modules))))\n"
+    code += "from precreg.__main__ import main; main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "to float16, nearest_even" in shown
+    assert shown.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: ".".join(named(module)))

@@ -55,6 +55,14 @@ def round_to_integer(quotient: Fraction, rounding: Rounding, draw: int = 0) -> i
     return low + upward[rounding]
 
 
+def exact_random_bits(seed: int, index: int) -> int:
+    """Return the 24 random bits of one index, as `precreg.arith.random_bits.random_bits` does: SplitMix64."""
+    mixed = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
+    return (mixed ^ mixed >> 31) >> 40
+
+
 def _binade(value: Fraction) -> int:
     """Return the e of 2**e <= |value| < 2**(e + 1), for a value that is not zero."""
     near = value.numerator.bit_length() - value.denominator.bit_length()

@@ -32,6 +32,10 @@ SHORT: dict[str, str] = {
     "fp8_e5m2": "float8_e5m2",
     "fp8_e4m3fnuz": "float8_e4m3fnuz",
     "fp8_e5m2fnuz": "float8_e5m2fnuz",
+    "e4m3fn": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz",
 }
 """Short forms, and the names they stand for."""
 

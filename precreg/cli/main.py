@@ -20,9 +20,12 @@ COMMANDS: dict[str, str] = {
     "hook": "Check what is pushed before it is: install, uninstall, run.",
     "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
     "visualize": "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error.",
+    "bits": "Show a number in a format: its bits, its neighbours, and what rounding did to it.",
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
     "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",
+    "faults": "Plant known faults in some cases, and say which the gate catches.",
+    "selftest": "Plant known faults in all cases: rates of detection and of false alarms, per tier.",
     "doctor": "Say what works here: the measuring core, versions, project, git and history.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }

@@ -1,0 +1,126 @@
+"""`precreg bits`: numbers in a format, bit by bit, and what rounding does to them on their way through several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.arith.anatomy import Anatomy, Errors
+    from precreg.arith.fixed_point import FixedPoint
+    from precreg.arith.formats import Format
+    from precreg.arith.hops import Asked, Route
+
+FIXED = {"int8": 8, "int16": 16, "int32": 32}
+
+
+@click.command("bits", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, required=True, metavar="VALUE [+|-|*|/ VALUE]...")
+@click.option("--format", "names", multiple=True, metavar="NAME", help="The format (float32); each next is a hop.")
+@click.option("--rounding", "rounding", default="nearest_even", metavar="NAME", help="How (docs/formats.md).")
+@click.option("--scale", default="1", metavar="NUMBER", help="How many steps of int8, int16 and int32 make 1.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of stochastic rounding.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.pass_obj
+def command(
+    _project: Path | None,
+    /,
+    words: tuple[str, ...],
+    names: tuple[str, ...],
+    rounding: str,
+    scale: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Show sign, exponent, mantissa, exact decimal, neighbours and rounding error of numbers in a format.
+
+    A VALUE is a decimal, a ratio (1/3), a hexadecimal float (0x1.8p3), inf, nan, or a pattern of the first format
+    (bits:0x3c7c). It is read exactly. Between two values, one of + - * / (in quotes: '*') computes, rounded once.
+    Several formats are hops from one to the next.
+    """
+    from precreg.arith.hops import route
+    from precreg.arith.roundings import rounding_named
+
+    targets = tuple(_target(name, scale) for name in names or ("float32",))
+    routes = [route(asked, targets, rounding_named(rounding), seed) for asked in _asked(words)]
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(routes), indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(shown, targets)) for shown in routes))
+
+
+def _target(name: str, scale: str) -> Format | FixedPoint:
+    if name not in FIXED:
+        from precreg.arith.named import format_named
+
+        return format_named(name)
+    from precreg.arith.exact import exact_round
+    from precreg.arith.fixed_point import FixedPoint
+    from precreg.arith.formats import FORMATS
+    from precreg.arith.literals import exact_number
+
+    return FixedPoint(FIXED[name], exact_round(exact_number(scale), FORMATS["float64"]))
+
+
+def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
+    """Yield values, and operations between two of them. Raises UserError (bad-value) for an operator with one side."""
+    from precreg.arith.hops import OPERATORS, Asked
+
+    left = [part for word in words for part in word.split()]
+    while left:
+        first = left.pop(0)
+        if first.startswith("--"):
+            raise click.NoSuchOption(first, possibilities=["--format", "--rounding", "--scale", "--seed", "--json"])
+        operator = left.pop(0) if left and left[0] in OPERATORS else ""
+        if first in OPERATORS or (operator and (not left or left[0] in OPERATORS)):
+            raise UserError("bad-value", f"expected a number on each side of {operator or first}")
+        yield Asked(first, operator, left.pop(0)) if operator else Asked(first)
+        if operator and left and left[0] in OPERATORS:
+            raise UserError("bad-value", f"expected one operation at a time but got {left[0]} after it")
+
+
+def _lines(shown: Route, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:
+    yield shown.asked
+    for index, (hop, target) in enumerate(zip(shown.hops, targets, strict=True)):
+        scale = getattr(target, "scale", None)
+        steps = "" if scale is None else f", scale {scale:.17g}"
+        yield f"{'then ' if index else ''}to {hop.format}{steps}, {shown.rounding}"
+        if shown.operands and not index:
+            yield f"  of        {' and '.join(shown.operands)}"
+        yield from (f"  {name:9} {text}" for name, text in _facts(hop))
+    if shown.direct is not None:
+        same = ", the same" if shown.direct == shown.hops[-1].value else ", another number: hops round more than once"
+        yield f"directly to {shown.hops[-1].format}: {shown.direct}{same}"
+
+
+def _facts(hop: Anatomy) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of a number, and its name."""
+    yield "value", hop.value
+    yield "class", hop.kind
+    if hop.pattern is None or hop.sign is None or hop.mantissa is None:
+        yield "bits", f"none: {hop.format} has no such pattern"
+    else:
+        yield "sign", hop.sign
+        if hop.exponent is not None:
+            yield "exponent", hop.exponent + ("" if hop.power is None else f"  2^{hop.power}")
+        yield "mantissa", hop.mantissa
+        yield "pattern", hop.pattern
+    yield "below", hop.below or "none"
+    yield "above", hop.above or "none"
+    yield "error", _error(hop.error)
+
+
+def _error(error: Errors) -> str:
+    if error.absolute is None:
+        return "not defined"
+    if not (error.absolute or error.ulp or error.relative):
+        return "0"
+    relative = "" if error.relative is None else f", {error.relative:.6g} relative"
+    return f"{error.absolute:.6g}, {error.ulp:.6g} ULP{relative}"
