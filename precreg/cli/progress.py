@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from precreg.records import CaseResult, ComparedPair
 from precreg.types import Status
+
+if TYPE_CHECKING:
+    from precreg.scoring.score import Score, Unplanted
 
 LINES_IN_A_LOG = 10
 
@@ -33,6 +36,13 @@ def shown_pairs(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedP
     if not sys.stderr.isatty() and total >= FEWEST_PAIRS_IN_A_LOG:
         return _with_lines(pairs, total, "pairs", lambda pair: "")
     return iter(pairs)
+
+
+def shown_scores(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Score | Unplanted]:
+    """Pass scores through, and show how far the planting is; `total` is the most that can come."""
+    if sys.stderr.isatty():
+        return _with_bar(scores, total, lambda score: score.case)
+    return _with_lines(scores, total, "faults", lambda score: "")
 
 
 def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Iterator[_T]:

@@ -1,4 +1,4 @@
-"""What is the same whatever fault is in a case: its inputs and what its oracle gives, remembered of one case at a time."""
+"""What no fault changes: the inputs of a case and what its oracle gives, remembered of one case at a time."""
 
 from __future__ import annotations
 

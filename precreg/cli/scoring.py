@@ -1,0 +1,44 @@
+"""What `precreg faults` and `precreg selftest` share: planting in the selected cases, with progress on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from precreg.baseline.store import Baselines
+from precreg.cli.options import Asked
+from precreg.cli.progress import shown_scores
+from precreg.cli.selecting import selected
+from precreg.errors import UserError
+from precreg.execute.environment import detect
+from precreg.execute.run import IN_PROCESS, Plan
+from precreg.execute.worker_process import prepare
+from precreg.fault.fault import Fault
+from precreg.processors import processors
+from precreg.scoring.plant import scores
+from precreg.scoring.score import Score, Unplanted
+from precreg.suite.expand import load_cases
+
+
+def planted(
+    project: Path, asked: Asked, faults: Sequence[Fault], jobs: int | None, environment: str | None
+) -> tuple[list[Score], list[Unplanted]]:
+    """Plant faults in the cases that are asked for; scores come in order of cases and faults.
+
+    Raises UserError: nothing-selected, and what a run raises.
+    """
+    jobs = processors() if jobs is None else jobs
+    if jobs != IN_PROCESS:
+        prepare()
+    every = load_cases(project)
+    cases = selected(project, every, asked)
+    if not cases:
+        raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
+    plan = Plan(project, detect(environment), jobs)
+    came = list(shown_scores(scores(cases, faults, plan, Baselines(project)), len(cases) * len(faults)))
+    order = {case.id: place for place, case in enumerate(cases)}
+    by_fault = {fault.name: place for place, fault in enumerate(faults)}
+    found = [each for each in came if isinstance(each, Score)]
+    unplanted = [each for each in came if isinstance(each, Unplanted)]
+    found.sort(key=lambda score: (order[score.case], by_fault[score.fault]))
+    return found, sorted(unplanted, key=lambda each: order[each.case])
