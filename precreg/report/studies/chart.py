@@ -11,7 +11,7 @@ from precreg.report.charts.svg import Box, drawing, element, line, text, title
 from precreg.report.numbers import figure
 from precreg.report.studies.growth import Point, Series, judged
 
-BOX = Box(360, 250, 56, 12, 12, 44)
+BOX = Box(360, 250, 56, 20, 12, 44)
 STEPS = 48
 BEYOND = 1.0
 """Decades above the largest measured error that a law may still be drawn in."""
