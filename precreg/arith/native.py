@@ -111,7 +111,7 @@ def _matrices(operand: Array, batch: tuple[int, ...], dtype: type[np.floating[An
 
 @cache
 def _plan(unit: Unit) -> _Plan | None:
-    """Choose how to compute: by the processor's own rounding; or by any, of float32 numbers in float64; or not at all."""
+    """Choose: the processor's own rounding; or any rounding, of float32 numbers in float64; or None of both."""
     formats = unit.input, unit.accumulator, unit.product or unit.input
     in_float32 = all(_packed(np.dtype(np.float32), format) for format in formats)
     dtype = np.float32 if in_float32 else np.float64

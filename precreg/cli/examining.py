@@ -1,4 +1,4 @@
-"""What works here: the form of measuring, versions, what may be installed besides, git, project and history."""
+"""What works here: measuring and arithmetic, versions, what may be installed besides, git, project and history."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from precreg.errors import UserError
 
 BROKEN = "broken"
 
-CORE = "precreg.measure._core"
-COMPILED = "precreg.measure.compiled"
+CORES = {"core": "precreg.measure.compiled", "arithmetic core": "precreg.arith.native"}
+"""The compiled cores, by the modules that load them; each lies beside its module, as `_core`."""
 
 NEEDED = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
 """Of what is always installed, that whose version explains most."""
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 def findings(given: Path | None, place: str | None) -> list[Finding]:
     """Look at everything. `given` is the project and `place` the history, where they were named."""
-    found = [*_measuring(), *_versions()]
+    found = [*_measuring(), *_arithmetic(), *_versions()]
     try:
         project = _project(given)
     except UserError as problem:
@@ -60,7 +60,7 @@ def _measuring() -> Iterator[Finding]:
     from precreg.measure.forms import FORMS, form
     from precreg.measure.self_test import self_test
 
-    yield _core()
+    yield _core("core")
     try:
         serving = form()
     except UserError as problem:
@@ -78,14 +78,36 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("measuring", "ok", f"the form {name} serves; {measured} adversarial pairs as in the plain one")
 
 
-def _core() -> Finding:
-    if find_spec(CORE) is None:
-        return Finding("core", "absent", "not built: no C++ compiler was there when precreg was installed")
+def _arithmetic() -> Iterator[Finding]:
+    """Tell which form rounds and adds for simulated devices, and whether it gives what is known."""
+    from precreg.arith import forms
+    from precreg.arith.self_test import self_test
+
+    yield _core("arithmetic core")
     try:
-        core = import_module(COMPILED)._core
+        name = "numpy" if forms.native() is None else "native"
+        checked, wrong = self_test()
+    except UserError as problem:
+        yield Finding("arithmetic", "broken", problem.message)
+        return
+    except Exception as problem:  # as above
+        yield Finding("arithmetic", "broken", f"it raises {problem!r}; install precreg anew")
+        return
+    if wrong:
+        yield Finding("arithmetic", "broken", f"the form {name} is wrong in {'; '.join(wrong)}")
+    else:
+        yield Finding("arithmetic", "ok", f"the form {name} serves; {checked} results as known")
+
+
+def _core(name: str) -> Finding:
+    loader = CORES[name]
+    if find_spec(f"{loader.rpartition('.')[0]}._core") is None:
+        return Finding(name, "absent", "not built: no C++ compiler was there when precreg was installed")
+    try:
+        core = import_module(loader)._core
     except ImportError as problem:
-        return Finding("core", "broken", f"built, but it cannot be loaded: {problem}")
-    return Finding("core", "ok", f"{core.instruction_set}, {core.__file__}")
+        return Finding(name, "broken", f"built, but it cannot be loaded: {problem}")
+    return Finding(name, "ok", f"{core.instruction_set}, {core.__file__}")
 
 
 def _versions() -> Iterator[Finding]:

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from precreg.arith import accumulate, rounding
+from precreg.arith import forms as arithmetic
+from precreg.arith.roundings import Rounding
 from precreg.cli import examining
 from precreg.cli.examining import findings
 from precreg.measure import forms, numpy_form
@@ -41,6 +44,7 @@ def test_a_project_that_is_well(project):
         "ok",
         f"the form {forms.FASTEST} serves; 2100 adversarial pairs as in the plain one",
     )
+    assert found["arithmetic"] == ("ok", f"the form {arithmetic.FASTEST} serves; 36 results as known")
     assert found["python"][1].startswith(sys.version.split()[0])
     assert found["project"] == ("ok", str(project))
     assert found["history"] == ("absent", "none yet; precreg history add --create begins one")
@@ -84,14 +88,35 @@ def test_a_form_that_raises_is_broken(monkeypatch):
     assert found == ("measuring", "broken", says)
 
 
+def of_arithmetic():
+    return next(finding for finding in findings(None, None) if finding.name == "arithmetic")
+
+
+def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
+    """numpy's form with one rounding that is another, and one that is not there."""
+    right = rounding.round_bits
+
+    def wrong(values, format, mode, *others):
+        return right(values, format, Rounding.TOWARD_ZERO if mode is Rounding.ODD else mode, *others)
+
+    monkeypatch.setenv("PRECREG_FORM", "numpy")
+    monkeypatch.setattr(rounding, "round_bits", wrong)
+    assert of_arithmetic().state == "broken"
+    assert "the form numpy is wrong in 2049.0 to fp16, odd; " in of_arithmetic().says
+    monkeypatch.setattr(accumulate.numpy_sums, "matmul", None)
+    assert of_arithmetic().says.startswith("it raises TypeError(")
+
+
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
     package = shutil.copytree(ROOT / "precreg", tmp_path / "precreg", ignore=shutil.ignore_patterns("*.so"))
-    core = package / "measure" / "_core.abi3.so"
-    assert doctor(tmp_path)[1]["core"][0] == "absent"
-    core.write_bytes(b"no library")
-    code, found = doctor(tmp_path)
-    assert (code, found["core"][0], found["measuring"][0]) == (2, "broken", "ok")
-    assert "the form numpy serves" in found["measuring"][1]
+    for room, core, form in (("measure", "core", "measuring"), ("arith", "arithmetic core", "arithmetic")):
+        library = package / room / "_core.abi3.so"
+        assert doctor(tmp_path)[1][core][0] == "absent"
+        library.write_bytes(b"no library")
+        code, found = doctor(tmp_path)
+        assert (code, found[core][0], found[form][0]) == (2, "broken", "ok")
+        assert "the form numpy serves" in found[form][1]
+        library.unlink()
 
 
 @pytest.mark.parametrize("variable", ["PRECREG_FORM", "PRECREG_ISA"])
@@ -99,8 +124,10 @@ def test_a_form_that_is_not_there_is_broken(tmp_path, variable):
     if variable == "PRECREG_ISA" and "native" not in forms.FORMS:
         pytest.skip("no C++ compiler was there to build the core")
     code, found = doctor(tmp_path, **{variable: "x"})
-    assert (code, found["measuring"][0]) == (2, "broken")
-    assert found["measuring"][1].endswith(f"but got {variable}=x")
+    assert code == 2
+    for form in ("measuring", "arithmetic"):
+        assert found[form][0] == "broken"
+        assert found[form][1].endswith(f"but got {variable}=x")
 
 
 def test_no_project_is_no_mistake_unless_one_is_named(tmp_path):
@@ -108,7 +135,7 @@ def test_no_project_is_no_mistake_unless_one_is_named(tmp_path):
     assert (code, found["project"][0], "history" in found) == (0, "absent", False)
     named = precreg(tmp_path, "--project", tmp_path, "doctor")
     assert named.returncode == 2
-    assert "project     broken: expected a folder with suites/" in named.stdout
+    assert "project          broken: expected a folder with suites/" in named.stdout
 
 
 def test_what_may_be_installed_is_told_with_its_use(monkeypatch):

@@ -1,6 +1,6 @@
 """What `pip install .` gives: the command, with everything it needs to run and to report, outside this checkout.
 
-Where there is a C++ compiler the core is built, which takes most of the time here; without one nothing fails.
+Where there is a C++ compiler the cores are built, which takes most of the time here; without one nothing fails.
 """
 
 import json
@@ -80,22 +80,27 @@ def test_help_and_version(installed, tmp_path):
 
 def test_types_are_shipped_and_sources_of_the_core_are_not(installed):
     assert (installed / "precreg" / "py.typed").is_file()
-    measure = installed / "precreg" / "measure"
-    assert {path.name for path in measure.iterdir() if path.suffix != ".py"} - {"__pycache__"} == BUILT | {"_core.pyi"}
-    assert all(path.stat().st_size < 2_000_000 for path in measure.glob("*.so")), "stripped"
+    for room in ("arith", "measure"):
+        kept = {path.name for path in (installed / "precreg" / room).iterdir() if path.suffix != ".py"}
+        assert kept - {"__pycache__"} == BUILT | {"_core.pyi"}
+    assert not (installed / "precreg" / "core").exists()
+    assert all(path.stat().st_size < 2_000_000 for path in installed.rglob("precreg/*/*.so")), "stripped"
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
-def test_the_core_is_built_and_serves(installed, tmp_path):
+def test_the_cores_are_built_and_serve(installed, tmp_path):
     found = doctor(installed, tmp_path)
     assert str(installed / "precreg" / "measure") in found["core"]
-    assert found["measuring"].startswith("the form native serves")
+    assert str(installed / "precreg" / "arith") in found["arithmetic core"]
+    for form in ("measuring", "arithmetic"):
+        assert found[form].startswith("the form native serves")
 
 
 def test_an_install_without_a_compiler_works_and_gives_the_same_verdicts(without_compiler, tmp_path):
     found = doctor(without_compiler, tmp_path)
-    assert found["core"] == "not built: no C++ compiler was there when precreg was installed"
-    assert found["measuring"].startswith("the form numpy serves")
+    for core, form in (("core", "measuring"), ("arithmetic core", "arithmetic")):
+        assert found[core] == "not built: no C++ compiler was there when precreg was installed"
+        assert found[form].startswith("the form numpy serves")
     project = copy_of(ROAD, tmp_path)
     assert run(without_compiler, project, "run").returncode == 1
     by_numpy = verdicts(project)
