@@ -27,3 +27,20 @@ def hard_values(name):
     centres = np.concatenate([known, between, beyond, -beyond])
     near = [np.nextafter(centres, -np.inf), centres, np.nextafter(centres, np.inf)]
     return np.concatenate([*near, [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1.7e308]])
+
+
+def everything():
+    """Return every number of every small format, and what is none, as float64; each of them is a float32."""
+    known = np.unique(np.concatenate([numbers(name) for name in SMALL_FORMATS]))
+    return np.concatenate([known, [0.0, -0.0, np.inf, -np.inf, np.nan]])
+
+
+def between(name):
+    """Return values at 0.49, 0.5 and 0.51 from each positive number to the next: (values, low, high, parity of low).
+
+    The parity is that of the pattern of `low`: the numbers from zero upward have the patterns 0, 1, 2, ...
+    """
+    positive = np.abs(numbers(name)[numbers(name) >= 0])
+    low, high, parity = (np.tile(part, 3) for part in (positive[:-1], positive[1:], np.arange(len(positive) - 1) % 2))
+    share = np.repeat([0.49, 0.5, 0.51], len(positive) - 1)
+    return low + share * (high - low), low, high, parity
