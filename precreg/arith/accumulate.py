@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.arith import forms, numpy_sums
+from precreg.arith.formats import Format
 from precreg.arith.operations import carrier, widened
 from precreg.arith.rounding import round_to
 from precreg.arith.unit import Unit
@@ -77,10 +78,15 @@ def _converted(values: NDArray[Any], unit: Unit, stream: int) -> NDArray[Any]:
         raise UserError(
             "bad-value", f"expected a unit that adds at least one term at a time but got width={unit.width}"
         )
-    rounded = round_to(widened(values), unit.input, unit.conversion, seed=unit.seed + stream)
-    return rounded.astype(carrier(unit.input), copy=False)
+    return _rounded(widened(values), unit.input, unit, stream)
 
 
 def _output(sums: NDArray[Any], unit: Unit) -> NDArray[Any]:
-    rounded = round_to(sums, unit.output, unit.conversion, seed=unit.seed + 4)
-    return rounded.astype(carrier(unit.output), copy=False)
+    return _rounded(sums, unit.output, unit, 4)
+
+
+def _rounded(values: NDArray[Any], format: Format, unit: Unit, stream: int) -> NDArray[Any]:
+    """Convert to a format, with a stream of draws of its own."""
+    rounded = round_to(values, format, unit.conversion, seed=unit.seed + stream)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return rounded.astype(carrier(format), copy=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from math import isfinite
+from math import isfinite, prod
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -88,7 +88,7 @@ def matmul(a: Array, b: Array, unit: Unit) -> Array:
     assert plan is not None
     first, second = (_matrices(operand, batch, plan.dtype) for operand in (a, b))
     results = np.empty((*batch, rows, columns), plan.dtype)
-    shape = results[..., 0, 0].size, rows, terms, columns, first.ndim > 2, second.ndim > 2
+    shape = prod(batch), rows, terms, columns, first.ndim > 2, second.ndim > 2
     if results.size:
         _core.add_up(first, second, results, results.itemsize, shape, plan.packed, unit.seed % 2**64)
     return results
@@ -96,7 +96,7 @@ def matmul(a: Array, b: Array, unit: Unit) -> Array:
 
 def total(x: Array, unit: Unit) -> Array:
     """Do what precreg.arith.numpy_sums.total does, where `sums` says so: terms are products by 1."""
-    columns = x.reshape(-1, x.shape[-1]).T
+    columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T
     ones = np.ones((1, len(columns)), columns.dtype)
     return matmul(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])
 
