@@ -101,7 +101,7 @@ class StaleBuffer(Layer):
 
     def _begun_with_rest(self, sums: Array) -> Array:
         begun = np.asarray(self.apply(np.add, sums, sums.dtype.type(self._left)))
-        last = float(sums.flat[-1]) if sums.size else 0.0
+        last = float(begun.flat[-1]) if begun.size else 0.0
         self._left = self._share * last if np.isfinite(last) else 0.0
         return begun
 
