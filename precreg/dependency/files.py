@@ -1,9 +1,10 @@
 """Which files a case depends on, so that a change selects the cases that it can touch. Nothing is executed.
 
-Seen are the suite, suites/tolerances.yaml, the modules that subject, reference and golden name with all that those
-import from the project, and files of inputs and recorded outputs. So is every file that an import looks for in vain: a
-module that was there and is removed changes the case. Of the files that a module opens by itself those are seen that it
-names in one text, or in a path of texts, relative to itself or to the project.
+Seen are the suite, suites/tolerances.yaml, the table of a device of the project's own, the modules that subject,
+reference and golden name with all that those import from the project, and files of inputs and recorded outputs. So is
+every file that an import looks for in vain: a module that was there and is removed changes the case. Of the files that
+a module opens by itself those are seen that it names in one text, or in a path of texts, relative to itself or to the
+project.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from precreg.analyzers.installed import entry_point
 from precreg.dependency.imports import Imported, needs
 from precreg.dependency.packages import installed_from
+from precreg.simulate.read import table_paths
 from precreg.suite.modules import possible_files, search_path
 from precreg.tolerance.layers import TOLERANCES
 from precreg.types import Case
@@ -54,8 +56,10 @@ def packages(cases: Iterable[Case], project: Path) -> frozenset[str]:
 
 
 def _own(case: Case, project: Path) -> Iterator[Path]:
-    """Yield the suite, the tolerances below it, and recorded outputs, there or not."""
+    """Yield the suite, the tolerances below it, the table of its device, and recorded outputs, there or not."""
     yield from (project / case.source.file, project / TOLERANCES)
+    if case.device is not None:
+        yield from (project / path for path in table_paths(case.device))
     for computation in (case.subject, case.oracle):
         if computation.kind == "files":
             yield from (project / path for path in computation.spec.values())

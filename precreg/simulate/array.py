@@ -51,8 +51,10 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         arithmetic = _arithmetic_of((*inputs, *options.get("out", ())))
         out = options.pop("out", None)
         plain_options = {name: plain(value) for name, value in options.items()}
-        result = arithmetic.ufunc(ufunc, method, tuple(map(plain, inputs)), plain_options)
-        if out is not None and any(place is not None for place in out):
+        is_placed = out is not None and any(place is not None for place in out)
+        operands = tuple(_counted(value, out[0]) for value in inputs) if is_placed else inputs
+        result = arithmetic.ufunc(ufunc, method, tuple(map(plain, operands)), plain_options)
+        if is_placed:
             where = plain_options.get("where", True) if method == "__call__" else True
             return _written(result, out, arithmetic, where, options.get("casting", "same_kind"))
         return _simulated(result, arithmetic)
@@ -148,6 +150,16 @@ def _simulated(result: Any, arithmetic: Arithmetic) -> Any:
     if isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
         return simulated(np.asarray(result), arithmetic)
     return plain(result)
+
+
+def _counted(value: Any, place: Any) -> Any:
+    """Return an integer as Python's where the place for the result has a float for it.
+
+    numpy's means divide by such counts into their own sum, and would do that in float64, which no device has.
+    """
+    if isinstance(value, np.integer) and isinstance(place, np.ndarray) and is_floating(place.dtype):
+        return int(value) if float(place.dtype.type(value)) == value else value
+    return value
 
 
 def _written(

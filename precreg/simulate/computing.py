@@ -134,7 +134,7 @@ class DeviceArithmetic:
         terms = self._terms(function, inputs[0], options)
         if terms is None or not self._rounds(function, terms.dtype):
             return function.reduceat(*inputs, **options)
-        axis = options.get("axis", 0)
+        axis = options.get("axis", inputs[2] if len(inputs) > 2 else 0)
         starts = np.asarray(inputs[1])
         ends = np.append(starts[1:], terms.shape[axis])
         along = np.moveaxis(terms, axis, 0)

@@ -160,7 +160,7 @@ class Products:
         shape_a, shape_b = [a.shape[axis] for axis in rest_a], [b.shape[axis] for axis in rest_b]
         left = a.transpose(*rest_a, *of_a).reshape(int(np.prod(shape_a, dtype=np.int64)), count)
         right = b.transpose(*of_b, *rest_b).reshape(count, int(np.prod(shape_b, dtype=np.int64)))
-        return self._apply(np.matmul, left, right).reshape(*shape_a, *shape_b)
+        return self._apply(np.matmul, left, right).reshape((*shape_a, *shape_b))
 
     def _windows(self, a: Array, v: Array, mode: str) -> Array:
         beyond = {"valid": 0, "full": len(v) - 1, "same": len(v) - 1}[mode]
