@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -11,21 +12,25 @@ step = load("integration/kernels/mixed_precision_step")
 network = load("model/kernels/small_network")
 oracles = load("model/kernels/small_network_oracles")
 
-WEIGHT, GRADIENT = np.array([1.125], np.float16), np.array([0.00041999], np.float16)
+NARROW = {np.float16: Fraction(1, 2**11), ml_dtypes.bfloat16: Fraction(1, 2**8)}
+"""Half a unit in the last place of 1.125."""
 
 
+@pytest.mark.parametrize("dtype", NARROW)
 class TestLostUpdates:
-    def test_a_half_weight_never_moves(self):
-        moved = step.repeated_update(WEIGHT, GRADIENT, additions=100, weights="half")
-        assert Fraction(float(GRADIENT[0])) < Fraction(1, 2**11), "below half a unit in the last place of 1.125"
+    def test_a_narrow_weight_never_moves(self, dtype):
+        weight, gradient = np.array([1.125], dtype), np.array([0.00041999], dtype)
+        moved = step.repeated_update(weight, gradient, additions=100, weights="narrow")
+        assert Fraction(float(gradient[0])) < NARROW[dtype]
         assert Fraction(float(moved[0])) == Fraction("1.125")
 
-    def test_a_master_weight_moves_by_all_of_them(self):
-        moved = step.repeated_update(WEIGHT, GRADIENT, additions=100, weights="master")
-        exact = Fraction("1.125") + 100 * Fraction(float(GRADIENT[0]))
+    def test_a_master_weight_moves_by_all_of_them(self, dtype):
+        weight, gradient = np.array([1.125], dtype), np.array([0.00041999], dtype)
+        moved = step.repeated_update(weight, gradient, additions=100, weights="master")
+        exact = Fraction("1.125") + 100 * Fraction(float(gradient[0]))
         assert abs(Fraction(float(moved[0])) - exact) < 100 * Fraction(1, 2**24)
         assert float(exact) == step.repeated_update_exact(
-            WEIGHT.astype(np.float64), GRADIENT.astype(np.float64), additions=100, weights="master"
+            weight.astype(np.float64), gradient.astype(np.float64), additions=100, weights="master"
         )
 
 
@@ -42,7 +47,7 @@ class TestTrainingStep:
         def loss(w1, w2):
             return np.mean((np.maximum(x @ w1, 0) @ w2 - target) ** 2)
 
-        exact = step.training_step_exact(x, target, w1, w2, lr=0.01, weights="master")
+        exact = step.training_step_exact(x, target, w1, w2, precision="float16", lr=0.01, weights="master")
         for place in [(0, 0), (17, 7), (47, 3)]:
             nudge = np.zeros_like(w1)
             nudge[place] = 1e-6
@@ -56,14 +61,30 @@ class TestTrainingStep:
             )
         assert np.array_equal(exact["w1"], w1 - 0.01 * exact["gradient1"])
 
+    @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
     @pytest.mark.parametrize("seed", range(3))
-    def test_master_weights_keep_what_half_weights_lose(self, seed):
-        inputs = layers(seed)
-        exact = step.training_step_exact(*(array.astype(np.float64) for array in inputs), lr=0.01, weights="master")
-        master, half = (step.training_step(*inputs, lr=0.01, weights=weights) for weights in ("master", "half"))
+    def test_master_weights_keep_what_narrow_weights_lose(self, seed, precision):
+        inputs, params = layers(seed), {"precision": precision, "lr": 0.01}
+        exact = step.training_step_exact(*(array.astype(np.float64) for array in inputs), **params, weights="master")
+        master, narrow = (step.training_step(*inputs, **params, weights=weights) for weights in ("master", "narrow"))
         for name in ("w1", "w2"):
-            kept, lost = (np.mean(np.abs(result[name] - exact[name])) for result in (master, half))
+            kept, lost = (np.mean(np.abs(result[name] - exact[name])) for result in (master, narrow))
             assert lost > 50 * kept
+
+    @pytest.mark.parametrize(("size", "lost"), [(1e-4, lambda g: g == 0), (5e3, np.isinf)])
+    def test_bfloat16_gradients_neither_underflow_nor_overflow_where_float16_ones_do(self, size, lost):
+        x, target, w1, w2 = layers(4)
+        inputs = [x * np.float32(size), target * np.float32(size), w1, w2]
+        exact = step.training_step_exact(*inputs, precision="float16", lr=0.01, weights="master")
+        shares = {}
+        for precision in ("float16", "bfloat16"):
+            with np.errstate(all="ignore"):
+                found = step.training_step(*inputs, precision=precision, lr=0.01, weights="master")
+            gradients = np.concatenate([found[name].astype(np.float64).ravel() for name in ("gradient1", "gradient2")])
+            exacts = np.concatenate([exact[name].ravel() for name in ("gradient1", "gradient2")])
+            shares[precision] = np.mean(lost(gradients) & (exacts != 0))
+        assert shares["float16"] > 0.3
+        assert shares["bfloat16"] == 0
 
     def test_matrix_product_rounds_the_sum_once(self):
         random = np.random.default_rng(5)

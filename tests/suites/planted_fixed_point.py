@@ -1,0 +1,113 @@
+"""The mistakes that the suites of fixed point, compensation, Heston and the MLU370-like device catch."""
+
+from tests.suites.plants import Plant
+
+PLANTS = (
+    Plant(
+        "unit/adaptive_quantization",
+        "unit/kernels/adaptive_quantization.py",
+        "fixed.scale\n",
+        "np.float32(fixed.scale)\n",
+        "the scale that codes are restored with is a float32",
+    ),
+    Plant(
+        "unit/matmul_int32",
+        "unit/kernels/matmul_int32.py",
+        "(len(b) - 1).bit_length() if",
+        "(len(b) - 1).bit_length() // 2 if",
+        "half of the headroom that the sum needs",
+    ),
+    Plant(
+        "unit/compensate_instruction",
+        "unit/kernels/instructions.py",
+        "        return n + m * factor",
+        "        return (n.astype(np.float64) + m * np.float64(alpha)).astype(np.float32)",
+        "the coefficient is not a float32, and the product is not rounded",
+    ),
+    Plant(
+        "unit/scale_instruction",
+        "unit/kernels/instructions.py",
+        "return (product >> HALF_WORD)",
+        "return ((product + (1 << 31)) >> HALF_WORD)",
+        "the shift rounds to nearest",
+    ),
+    Plant(
+        "unit/accumulate_instruction",
+        "unit/kernels/instructions.py",
+        "        total += left * right",
+        "        total += (left.astype(np.float64) * right).astype(np.int64)",
+        "products pass through float64, which holds 53 of their 62 bits",
+    ),
+    Plant(
+        "unit/residual_compensation",
+        "networks/compensation.py",
+        "self.carried = alpha * self.carried + beta * (given - wanted)",
+        "self.carried = alpha * self.carried + beta * (given - values)",
+        "the error is taken against the value, not against what was quantized, and counts the carried part twice",
+    ),
+    Plant(
+        "unit/compensated_linear",
+        "networks/compensation.py",
+        "    return np.clip(np.rint(values / step), -LARGEST_CODE, LARGEST_CODE) * step",
+        "    return np.clip(np.trunc(values / step), -LARGEST_CODE, LARGEST_CODE) * step",
+        "the quantizer truncates",
+    ),
+    Plant(
+        "integration/compensated_network",
+        "networks/compensation.py",
+        "self.age % RESET == 0 or",
+        "self.age % 2 == 0 or",
+        "what is carried is forgotten every other step",
+    ),
+    Plant(
+        "integration/heston",
+        "integration/kernels/heston.py",
+        "wanted = self.value + (change - self.error)",
+        "wanted = self.value + (change + self.error)",
+        "the error of the step before is added, not taken off",
+    ),
+    Plant(
+        "integration/heston_price",
+        "integration/kernels/heston.py",
+        "(real(model.rate) - variance / 2) * dt",
+        "real(model.rate) * dt",
+        "the logarithm loses its convexity term, and the stock is no martingale",
+    ),
+    Plant(
+        "unit/mlu370_arithmetic",
+        "unit/kernels/mlu370.py",
+        "product + z}",
+        "x * (y + z / x)}",
+        "the sum is computed by another route",
+    ),
+    Plant(
+        "unit/truncation_bias",
+        "unit/kernels/mlu370.py",
+        "products = x * one",
+        "products = x * one + np.float32(4)",
+        "half a last place is added, which rounds in place of truncating",
+    ),
+    Plant(
+        "unit/align_exponents",
+        "unit/kernels/mlu370.py",
+        "np.ldexp(1.0, -places)",
+        "np.ldexp(1.0, 1 - places)",
+        "the significand is shifted one place too few",
+    ),
+    Plant(
+        "model/mlu370_training",
+        "model/kernels/mlu370_training.py",
+        "return hidden, hidden @ w2",
+        "return hidden, (hidden.astype(np.float16) @ w2.astype(np.float16)).astype(np.float32)",
+        "the last layer runs in float16",
+        ("*/cpu-plain", "*/mlu370-plain"),
+    ),
+    Plant(
+        "model/noisy_updates",
+        "model/kernels/noisy_updates.py",
+        "weights = weights - (np.float32(lr) * gradient + noise[step])",
+        "weights = (weights - (np.float32(lr) * gradient + noise[step])).astype(np.float16)",
+        "the weights are stored in float16, and lose their updates",
+        ("*/small-both",),
+    ),
+)
