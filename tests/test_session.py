@@ -69,3 +69,13 @@ def test_the_baselines_and_proposals_of_tests_are_no_orphans(tmp_path):
     pruned = prune(folder, {case.id: case.definition for case in cases[:2]}, environ={})
     assert [place.id for place in pruned.removed] == [cases[2].id]
     assert ran(folder, [test])[0].verdict.status is Status.PASSED
+
+
+def test_a_record_has_the_studies_of_the_cases_that_ran(tmp_path):
+    study = "study: {growth: {over: n}}\n"
+    folder = with_suite(with_suite(tmp_path, SUITE + study), SUITE.replace("suite: s", "suite: r") + study, name="r")
+    cases = load_cases(with_suite(folder, SUITE.replace("suite: s", "suite: without"), name="without"))
+    begun = begin(folder, {}, environment="cpu-test", ci=False)
+    found = finish(begun, iter(cases), (), duration_s=0).studies
+    assert [one.suite for one in found] == ["unit/r", "unit/s"]
+    assert [one.suite for one in finish(begun, cases[-4:], (), duration_s=0).studies] == ["unit/s"]

@@ -60,7 +60,8 @@ def _study(study: Told) -> str:
     rows = [_line([escaped(cell) for cell in row]) for row in study.rows[:MOST_ROWS]]
     table = "\n".join([_line([*map(escaped, study.columns)]), "|" + "---|" * len(study.columns), *rows])
     heading = f"## {escaped(study.title[0].upper() + study.title[1:])}: {code(study.suite)}"
-    return "\n\n".join([heading, table, f"{escaped(study.remark[0].upper() + study.remark[1:])}."])
+    more = [f"And {len(study.rows) - MOST_ROWS} more."] if len(study.rows) > MOST_ROWS else []
+    return "\n\n".join([heading, table, *more, f"{escaped(study.remark[0].upper() + study.remark[1:])}."])
 
 
 def _case(result: CaseResult) -> str:

@@ -12,6 +12,8 @@ from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters
 from precreg.yaml_source import Source, expect_mapping, shown
 
+MOST_OPERATIONS = 10**9
+
 
 def read_study(suite: Suite, points: Sequence[Parameters]) -> Study | None:
     """Return what a suite's results are to be read for together; None where it does not say.
@@ -30,8 +32,9 @@ def read_study(suite: Suite, points: Sequence[Parameters]) -> Study | None:
 def _growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) -> Growth:
     numbers = _values(source, entry.over, points, "growth")
     for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            message = f"expected a parameter that counts operations, from 1, but got {entry.over}={shown(number)}"
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MOST_OPERATIONS:
+            counts = f"counts operations, from 1 to {MOST_OPERATIONS},"
+            message = f"expected a parameter that {counts} but got {entry.over}={shown(number)}"
             raise source.error("bad-study", message, "study", "growth", "over")
     if len(numbers) < 2:
         message = f"expected two numbers of operations or more but got {entry.over}={shown(numbers)}"

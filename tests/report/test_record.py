@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.records import GitState
 from precreg.report.record import merge, read, require_every_shard, write
+from precreg.study import Growth, Study, TradeOff
 from tests.report.made import crashed, nondeterministic, passed, proposed, regressed, road, run_of
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
@@ -158,6 +159,11 @@ def test_orphans_of_every_shard_and_what_they_were_asked_for_are_kept():
     assert (merged.orphans, merged.selection) == (("unit/y",), {"tags": ["fast"]})
 
 
+def test_studies_of_every_shard_are_kept_once_by_suite():
+    one, other = run_of(passed("a"), studies=(STUDIES[2], STUDIES[0])), run_of(passed("b"), studies=(STUDIES[0],))
+    assert merge([one, other]).studies == (STUDIES[0], STUDIES[2])
+
+
 def test_a_case_in_two_shards_is_kept_once():
     again = replace(passed(), outcome=replace(passed().outcome, comparisons=()))
     assert len(merge([run_of(passed()), run_of(again), run_of(passed())]).results) == 1
@@ -202,15 +208,17 @@ def test_nothing_cannot_be_merged():
 
 
 CASES = [make(name) for name in "abc" for make in (passed,)] + [regressed("d"), crashed("e"), proposed("f")]
+STUDIES = [Study("unit/a", Growth("n")), Study("unit/a", Growth("m")), Study("unit/b", None, TradeOff("form", "none"))]
 texts = st.sampled_from(["", "x", "y | z", "z"])
 shards = st.builds(
-    lambda results, duration, orphans, fingerprint, facts, dirty, branch, selection: run_of(
+    lambda results, duration, orphans, fingerprint, facts, dirty, branch, selection, studies: run_of(
         *results,
         duration_s=duration,
         orphans=tuple(orphans),
         environment=replace(road().environment, fingerprint=fingerprint, facts=facts),
         git=GitState("1a2b", branch, dirty, "Ada"),
         selection=selection,
+        studies=tuple(studies),
         exit_code=0,
     ),
     st.lists(st.sampled_from(CASES), unique_by=lambda case: case.id),
@@ -228,6 +236,7 @@ shards = st.builds(
             "tiers": st.lists(st.sampled_from(["unit", "integration", "model"]), min_size=1, unique=True),
         },
     ),
+    st.lists(st.sampled_from(STUDIES)),
 )
 
 

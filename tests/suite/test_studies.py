@@ -58,7 +58,12 @@ MISTAKES = [
     ("study: {growth: {}}\n", "missing-key", 7, "expected over:"),
     ("study:\n  growth: {over: depth, fit: 3}\n", "unknown-key", 8, 'fit=3; did you mean "fit_to"?'),
     ("study:\n  growth:\n    over: dpeth\n", "bad-study", 9, 'but got over=dpeth; did you mean "depth"?'),
-    ("study: {growth: {over: form}}\n", "bad-study", 7, "that counts operations, from 1, but got form=none"),
+    (
+        "study: {growth: {over: form}}\n",
+        "bad-study",
+        7,
+        "that counts operations, from 1 to 1000000000, but got form=none",
+    ),
     ("study: {growth: {over: size}}\n", "bad-study", 7, "but got size=two"),
     ("study: {growth: {over: depth, metric: bias}}\n", "bad-study", 7, "mean_rel_error, max_rel_error"),
     ("study: {growth: {over: depth, metric: mean_rel_eror}}\n", "bad-study", 7, 'did you mean "mean_rel_error"?'),
@@ -101,7 +106,8 @@ def test_a_mistake_has_its_place(write, study, slug, line, says):
     [
         ("[64]", "{over: depth}", "two numbers of operations or more but got depth=[64]"),
         ("[64, 32]", "{over: depth}", "a case of at most fit_to=16 operations but the least is 32"),
-        ("[0, 4]", "{over: depth}", "from 1, but got depth=0"),
+        ("[0, 4]", "{over: depth}", "from 1 to 1000000000, but got depth=0"),
+        (f"[4, {'9' * 320}]", "{over: depth}", "but got depth=999"),
         ("[true, 4]", "{over: depth}", "but got depth=true"),
         ("[1, 4.5]", "{over: depth}", "but got depth=4.5"),
     ],

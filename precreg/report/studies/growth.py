@@ -7,14 +7,15 @@ measured is the size of d_n / d_0 - 1.
 - Where the signs are random, as with rounding to nearest, log(d_n / d_0) is a random walk: the error grows like
   c * sqrt(n) (Higham, Accuracy and Stability of Numerical Algorithms, 2.8).
 
-Both laws are fitted to the cases of few operations, and hold if they say what the others measured.
+Both laws are fitted to the cases of few operations, and hold if they say what the others measured. The quantities are
+taken to be positive: only then is one that is too small nearer to zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from math import expm1, inf, log, log1p, sqrt
+from math import expm1, hypot, inf, log, log1p, sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ def one_sign(points: Sequence[Point]) -> float | None:
 def random_signs(points: Sequence[Point]) -> float | None:
     """Fit c of c * sqrt(n): the variances of a random walk add, so c^2 is the sum of squares over the sum of n."""
     known = [point for point in points if point.error > 0]
-    return sqrt(sum(point.error**2 for point in known) / sum(point.n for point in known)) if known else None
+    return hypot(*(point.error for point in known)) / sqrt(sum(point.n for point in known)) if known else None
 
 
 class Judged(NamedTuple):

@@ -9,14 +9,24 @@ from precreg.report.studies import chart
 from precreg.report.studies.told import Told, told
 
 MOST_DRAWN = 24
-"""Series of one study that are drawn; the table has every one."""
+"""Series of one study that are drawn; the table has more of them."""
+
+MOST_ROWS = 500
 
 
 def shown(record: RunRecord) -> list[dict[str, Any]]:
     """Return what the template needs of every study: the table, and a drawing for each series."""
-    return [
-        {"told": one, "panels": _panels(one), "beyond": max(0, len(one.series) - MOST_DRAWN)} for one in told(record)
-    ]
+    return [_shown(one) for one in told(record)]
+
+
+def _shown(one: Told) -> dict[str, Any]:
+    return {
+        "told": one,
+        "panels": _panels(one),
+        "rows": one.rows[:MOST_ROWS],
+        "beyond": max(0, len(one.series) - MOST_DRAWN),
+        "left_out": max(0, len(one.rows) - MOST_ROWS),
+    }
 
 
 def _panels(one: Told) -> list[dict[str, Any]]:

@@ -140,3 +140,9 @@ def test_products_of_rounded_factors_grow_as_the_laws_say():
     assert truncated.e < 0
     assert judged(nearest).law == WALKS
     assert judged(nearest).walked < 1.5
+
+
+def test_errors_beyond_their_square_have_laws():
+    (one,) = found([link("far", n, 1e200 * n, 1, 0) for n in (1, 4, 64)])
+    assert isclose(one.c, 1e200 * sqrt(17 / 5))
+    assert judged(one).law == WALKS

@@ -8,7 +8,7 @@ from click import unstyle
 from precreg.report import html, markdown, terminal
 from precreg.report.studies.chart import axes, draw
 from precreg.report.studies.growth import series
-from precreg.report.studies.html import MOST_DRAWN, shown
+from precreg.report.studies.html import MOST_DRAWN, MOST_ROWS, shown
 from precreg.report.studies.told import told
 from precreg.study import Note, Study, TradeOff
 from tests.report.made import road
@@ -172,3 +172,11 @@ def test_many_series_are_drawn_up_to_a_number():
     many = [link(f"d{n:02}", 1, 1e-6, 1, 1) for n in range(MOST_DRAWN + 3)]
     (one,) = shown(studied(*many, studies=[GROWTH]))
     assert (len(one["panels"]), one["beyond"], len(one["told"].rows)) == (MOST_DRAWN, 3, MOST_DRAWN + 3)
+
+
+def test_long_tables_say_how_much_more_there_is():
+    many = studied(*(link(f"d{n:03}", 1, 1e-6, 1, 1) for n in range(MOST_ROWS + 2)), studies=[GROWTH])
+    assert html.render(many).count("<td>d") == MOST_ROWS
+    assert "And 2 more." in html.render(many)
+    assert f"And {MOST_ROWS + 2 - markdown.MOST_ROWS} more." in markdown.render(many)
+    assert f"and {MOST_ROWS + 2 - terminal.MOST_OF_STUDY} more" in terminal.render(many, colour=False)
