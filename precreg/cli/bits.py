@@ -74,6 +74,8 @@ def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
     from precreg.arith.hops import OPERATORS, Asked
 
     left = [part for word in words for part in word.split()]
+    if not left:
+        raise UserError("bad-value", "expected at least one number")
     while left:
         first = left.pop(0)
         if first.startswith("--"):
