@@ -58,6 +58,13 @@ def changed(before, after, *arguments):
     return scenario
 
 
+def with_a_broken_device(project):
+    unit = "{product: exact, accumulator: float32, order: blocks}"
+    project.write("suites/devices/npu.yaml", f"about: ours\nmatmul:\n  float16: {unit}\n")
+    project.change(SUITE, f"{SUITE}device: npu\n")
+    return project.run("list")
+
+
 def taken_name(project):
     project.write("suites/unit/statistics.py", KERNELS)
     project.change("subject: kernels", "subject: statistics")
@@ -233,6 +240,7 @@ SCENARIOS = {
     "bad-scale": command("bits", "1.12", "--format", "int8", "--scale", "0"),
     "unknown-rounding": command("bits", "1.12", "--rounding", "nearest_evne"),
     "unknown-device": added("device: asend"),
+    "bad-device": with_a_broken_device,
     "unknown-fault": command("faults", "--fault", "naive"),
     "unknown-dtype": changed("float16", "flaot16"),
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
