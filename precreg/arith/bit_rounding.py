@@ -97,9 +97,7 @@ def _round_chunk(
     _round_patterns(patterns, result, grid, rounding, draws)
     magnitudes = patterns & ~grid.sign
     if grid.is_graded:
-        near = np.flatnonzero(magnitudes < grid.smallest_normal)
-        if near.size:
-            rounded[near] = _near_zero(values[near], format, rounding, draws if draws is None else draws[near])
+        _write_near_zero(values, rounded, magnitudes < grid.smallest_normal, format, rounding, draws)
     if magnitudes.max() > grid.largest:
         _limit(patterns, result, magnitudes, grid)
     if not format.subnormals:
@@ -154,14 +152,30 @@ def _is_drawn(rest: NDArray[Any], dropped: Any, draws: NDArray[np.uint32] | None
     return drawn
 
 
+def _write_near_zero(
+    values: NDArray[Any],
+    rounded: NDArray[Any],
+    is_near: NDArray[np.bool_],
+    format: Format,
+    rounding: Rounding,
+    draws: NDArray[np.uint32] | None,
+) -> None:
+    """Write what values below the smallest normal number are rounded to; where they are many, all are computed."""
+    count = np.count_nonzero(is_near)
+    if 8 * count > is_near.size:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.copyto(rounded, _near_zero(values, format, rounding, draws), where=is_near)
+    elif count:
+        near = np.flatnonzero(is_near)
+        rounded[near] = _near_zero(values[near], format, rounding, draws if draws is None else draws[near])
+
+
 def _near_zero(
     values: NDArray[Any], format: Format, rounding: Rounding, draws: NDArray[np.uint32] | None
 ) -> NDArray[Any]:
-    """Return magnitudes below the smallest normal number as multiples of the smallest subnormal, with their signs."""
+    """Return values rounded to multiples of the smallest subnormal, with their signs."""
     quantum = format.min_exponent - format.precision + 1
-    integers = to_integers(_scaled(values, -quantum), rounding, draws)
-    rounded: NDArray[Any] = np.copysign(_scaled(integers, quantum), values)
-    return rounded
+    return _scaled(to_integers(_scaled(values, -quantum), rounding, draws), quantum)
 
 
 def _scaled(values: NDArray[Any], exponent: int) -> NDArray[Any]:

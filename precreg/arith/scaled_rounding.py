@@ -45,7 +45,7 @@ def _within(values: NDArray[Any], magnitudes: NDArray[Any], format: Format, roun
 
 
 def to_integers(quotients: NDArray[Any], rounding: Rounding, draws: NDArray[np.uint32] | None = None) -> NDArray[Any]:
-    """Return each quotient rounded to an integer, in its own dtype; the sign of a zero may be lost.
+    """Return each quotient rounded to an integer, in its own dtype, with its sign even where that is zero.
 
     `draws` are the random bits of stochastic rounding, one for each quotient.
     """
