@@ -191,3 +191,12 @@ def test_a_package_that_is_installed_from_the_project_is_part_of_it(write, tmp_p
     found = of_module(write, "from precreg_test_ours import f", files)
     assert {"src/precreg_test_ours/__init__.py", "src/precreg_test_ours/core.py"} <= found
     assert not any(path.startswith(".venv") for path in found)
+
+
+def test_the_table_of_a_device_is_a_dependency_of_the_cases_on_it(project):
+    (case,) = (case for case in load_cases(project) if case.suite == "softmax")
+    tables = {"suites/devices/npu.yaml", "suites/devices/npu.yml"}
+    assert dependencies(replace(case, device="npu"), project) - dependencies(case, project) == tables
+    assert touched([case, replace(case, device="npu")], {"suites/devices/npu.yaml"}, project) == [
+        replace(case, device="npu")
+    ]

@@ -50,3 +50,9 @@ def test_one_and_one_point_nought_are_one_number_in_inputs_and_two_in_params():
 )
 def test_whatever_is_computed_differently_has_another_digest(changed):
     assert digest(**changed) != digest()
+
+
+def test_a_device_counts_by_its_name_where_there_is_one():
+    on_device = definition_digest(SUBJECT, ORACLE, "reference", INPUTS, {}, "ascend")
+    assert on_device != definition_digest(SUBJECT, ORACLE, "reference", INPUTS, {}, "cpu") != digest()
+    assert definition_digest(SUBJECT, ORACLE, "reference", INPUTS, {}, None) == digest()
