@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.arith.defined import defined_format
 from precreg.arith.formats import FORMATS, numpy_dtype
 from precreg.arith.layout import Fields, fields, fields_of, value_of, widths
 from precreg.arith.named import format_named
@@ -75,6 +76,19 @@ def test_formats_that_no_array_is_stored_in_keep_their_own_widths():
     assert widths(format_named("float32_m20")) == (8, 20)
     assert fields(1.5, format_named("float32_m20")) == Fields("0", "01111111", "1" + 19 * "0")
     assert fields(-inf, format_named("tf32")) == Fields("1", "11111111", 10 * "0")
+
+
+def test_infinities_take_a_pattern_of_the_exponent():
+    """Three binades, one pattern for zero, and one for infinities make five: three bits."""
+    definition = {"precision": 3, "min_exponent": -1, "max_exponent": 1}
+    format, without = (
+        defined_format("small", definition),
+        defined_format("small", {**definition, "overflow": "saturate"}),
+    )
+    assert (widths(format), widths(without)) == ((3, 2), (2, 2))
+    assert fields(inf, format) == Fields("0", "111", "00")
+    assert fields(3.5, format) == Fields("0", "011", "11")
+    assert fields(3.5, without) == Fields("0", "11", "11")
 
 
 def test_a_pattern_with_too_many_bits_is_refused():

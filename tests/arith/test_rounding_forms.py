@@ -196,12 +196,24 @@ def test_what_is_beyond_the_largest_number_by_rounding(form):
 
 
 @FORMS
+def test_a_draw_is_what_a_share_must_be_above(form):
+    """Shares of exactly as many steps as were drawn stay; one step more goes up: a number that is exact never does."""
+    draws = random_bits(4, 0, 500).astype(np.float64)
+    for steps, expected in ((draws, 1.0), (draws + 1, 1 + 2.0**-10)):
+        values = 1 + 2.0**-34 * steps
+        assert set(rounded(form, values, FORMATS["float16"], Rounding.STOCHASTIC, seed=4)) == {expected}
+        assert set(round_each(values, FORMATS["float16"], Rounding.STOCHASTIC, seed=4)) == {expected}
+
+
+@FORMS
 @ROUNDINGS
 def test_without_subnormals_what_is_rounded_to_one_is_zero(form, rounding):
     format = format_named("fp16_flush")
     smallest, step = format.smallest_normal, format.smallest_subnormal
     values = np.array([smallest, smallest - step, step / 2, 0.0]) * np.array([[1.0], [-1.0]])
-    assert_same(rounded(form, values, format, rounding), np.array([[smallest, 0, 0, 0], [-smallest, -0.0, -0.0, -0.0]]))
+    expected = np.array([[smallest, 0, 0, 0], [-smallest, -0.0, -0.0, -0.0]])
+    assert_same(rounded(form, values, format, rounding), expected)
+    assert_same(round_each(values.ravel(), format, rounding), expected.ravel())
 
 
 @FORMS
