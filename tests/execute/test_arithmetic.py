@@ -62,7 +62,9 @@ def is_simulated(x):
 def test_only_the_subject_is_given_the_device(case, project):
     (project / "suites/unit/asked.py").write_text(KERNEL)
     computed = Computation("python", "asked:is_simulated")
-    outcome = run_case(case(device="ascend", subject=computed, oracle=computed), project, CHAIN)
+    on_ascend = replace(case(device="ascend"), subject=computed, oracle=computed)
+    outcome = run_case(on_ascend, project, CHAIN)
+    assert outcome.execution.failure is None, outcome.execution.failure
     (comparison,) = outcome.comparisons
     assert comparison.metrics["max_abs_error"] == 1
 
