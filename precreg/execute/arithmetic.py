@@ -1,38 +1,44 @@
-"""What computes a case's operations, that of its device with its fault in it; and what a fault leaves of its inputs."""
+"""What computes a case's operations: the arithmetic of its device, and faults in it."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
+from msgspec.structs import replace
 
+from precreg.fault.fault import Fault
 from precreg.fault.planted import altered_inputs, altered_params, planted
-from precreg.fault.table import fault_named
+from precreg.fault.recorder import Recorder
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.simulate.computing import DeviceArithmetic
 from precreg.simulate.read import device_named
+from precreg.subject.call import Call
 from precreg.types import Case
 
 
 def arithmetic_of(case: Case, project: Path) -> Arithmetic | None:
-    """Return what computes the subject's operations; None leaves them to numpy.
+    """Return what computes the subject's operations, a fault apart; None leaves them to numpy.
 
-    The oracle is never given it: it is what the subject is held against. A fault may remember what it computed: one
-    arithmetic serves all repeats. Raises UserError as reading a device does, and unknown-fault.
+    The oracle is never given it: it is what the subject is held against. Raises UserError as reading a device does.
     """
-    inner = None if case.device is None else _of_device(case.device, project)
-    fault = None if case.fault is None else fault_named(case.fault)
-    return inner if fault is None or fault.place != "operations" else planted(inner or NumpyArithmetic(), fault)
+    return None if case.device is None else _of_device(case.device, project)
 
 
-def given(case: Case, inputs: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the inputs and params that the subject is given: the case's own, as its fault leaves them."""
-    if case.fault is None:
-        return inputs, case.params
-    fault = fault_named(case.fault)
-    return altered_inputs(inputs, fault), altered_params(case.params, fault)
+def faulted(call: Call, fault: Fault) -> Call:
+    """Return a call whose inputs, params or arithmetic have a fault.
+
+    The arithmetic may remember what it computed: one such call serves all repeats.
+    """
+    if fault.place == "operations":
+        return replace(call, arithmetic=planted(call.arithmetic or NumpyArithmetic(), fault))
+    return replace(call, inputs=altered_inputs(call.inputs, fault), params=altered_params(call.params, fault))
+
+
+def recording(call: Call) -> tuple[Call, Recorder]:
+    """Return a call that computes the same and notes what it meets."""
+    recorder = Recorder(call.arithmetic or NumpyArithmetic())
+    return replace(call, arithmetic=recorder), recorder
 
 
 @lru_cache(maxsize=64)

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.analyzers.measure import analyzed
 from precreg.arith.formats import dtype_name, format_of
 from precreg.errors import UserError
-from precreg.execute.arithmetic import arithmetic_of, given
+from precreg.execute.arithmetic import arithmetic_of, faulted, recording
 from precreg.execute.failure import CaseFailed, blamed_on
 from precreg.execute.remembered import remembered
 from precreg.execute.repeats import Run, between, first_of_each
 from precreg.execute.requirement import missing
+from precreg.fault.fault import Kind
+from precreg.fault.table import fault_named
 from precreg.inputs.digest import array_digest
 from precreg.inputs.draw import draw
 from precreg.inputs.spec import parse
@@ -101,10 +104,14 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
     directory = _directory(project, case.directory)
     with blamed_on(Reason.SUBJECT_ERROR):
         inputs = remembered("inputs", case, seed, project, lambda: _drawn(case, seed, directory, project))
-        actual = _actual(case, seed, inputs, directory, project)
+        call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
+        actual = _actual(case, seed, call) if case.fault is None else _with_fault(case, case.fault, seed, call)
     with blamed_on(Reason.REFERENCE_ERROR):
         oracle = remembered("oracle", case, seed, project, lambda: _oracle(case, inputs, directory, project))
-        comparisons, missing_outputs = held_against(case, seed, actual.arrays, oracle, chain)
+        of_these_bits = f"measured {digest_of(actual.digests)}"
+        comparisons, missing_outputs = remembered(
+            of_these_bits, case, seed, project, lambda: held_against(case, seed, actual.arrays, oracle, chain)
+        )
     recorded = oracle if case.oracle.kind == "files" else {}
     return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs)
 
@@ -134,13 +141,27 @@ def held_against(
     return comparisons, [name for name in oracle if name not in actual]
 
 
-def _actual(case: Case, seed: int, inputs: Arrays, directory: Path, project: Path) -> _Actual:
+def _with_fault(case: Case, name: str, seed: int, call: Call) -> _Actual:
+    """Run the subject with a fault; what it gives without stands where it meets nothing that the fault can alter."""
+    fault = fault_named(name)
+    without, met = remembered("actual", case, seed, call.project, lambda: _recorded(case, seed, call))
+    if fault.place == "operations" and met.isdisjoint(fault.needs):
+        return without
+    return _actual(case, seed, faulted(call, fault))
+
+
+def _recorded(case: Case, seed: int, call: Call) -> tuple[_Actual, set[Kind]]:
+    """Run the subject without its fault, and return the kinds of operation that it met, too."""
+    call, recorder = recording(call)
+    return _actual(case, seed, call), recorder.met
+
+
+def _actual(case: Case, seed: int, call: Call) -> _Actual:
+    """Run the subject as often as the case says, with copies of the call's inputs and params."""
     durations_s, first = [], None
     differences: list[RepeatDifference] = []
-    arithmetic, (inputs, params) = arithmetic_of(case, project), given(case, inputs)
     for repeat in range(1, case.repeats + 1):
-        call = Call(_copies(inputs), deepcopy(params), directory, project, arithmetic)
-        outputs = _compute(case.subject, call)
+        outputs = _compute(case.subject, replace(call, inputs=_copies(call.inputs), params=deepcopy(call.params)))
         durations_s.append(outputs.duration_s)
         run = Run(outputs.arrays, array_digests(outputs.arrays))
         first = first or run

@@ -1,22 +1,20 @@
-"""What no fault changes: the inputs of a case and what its oracle gives, remembered of one case at a time."""
+"""What no fault changes: inputs, what the oracle gives, what the subject gives without, remembered of one case."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from precreg.types import Case
 
-Arrays = dict[str, NDArray[Any]]
+_T = TypeVar("_T")
 
-_kept: dict[tuple[str, int], Arrays] = {}
+_kept: dict[tuple[str, int], Any] = {}
 _kept_of: tuple[Path, str, str] | None = None
 
 
-def remembered(what: str, case: Case, seed: int, project: Path, compute: Callable[[], Arrays]) -> Arrays:
+def remembered(what: str, case: Case, seed: int, project: Path, compute: Callable[[], _T]) -> _T:
     """Return `compute()`, or what it gave for the same case with another fault, which nobody may write to.
 
     Cases without a fault are computed anew, and nothing is kept of them.
@@ -30,4 +28,5 @@ def remembered(what: str, case: Case, seed: int, project: Path, compute: Callabl
         _kept_of = of
     if (what, seed) not in _kept:
         _kept[what, seed] = compute()
-    return _kept[what, seed]
+    found: _T = _kept[what, seed]
+    return found

@@ -1,0 +1,88 @@
+"""Which kinds of operation a subject computes: a fault whose kinds it has none of finds nothing to act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arith.formats import format_of
+from precreg.fault.accumulators import is_narrower
+from precreg.fault.fault import Kind
+from precreg.fault.functions import SHORT_SERIES
+from precreg.fault.layer import Layer
+from precreg.fault.orders import is_epsilon
+from precreg.fault.results import FUNCTIONS
+from precreg.simulate.arithmetic import Arithmetic
+from precreg.simulate.array import is_floating
+
+_KINDS: dict[np.ufunc, Kind] = {
+    np.add: "addition",
+    np.subtract: "addition",
+    np.multiply: "multiplication",
+    np.divide: "division",
+    np.reciprocal: "division",
+    np.matmul: "product",
+}
+_METHODS: dict[str, Kind] = {"reduce": "sum", "accumulate": "running sum"}
+
+
+class Recorder(Layer):
+    """Alters nothing, and notes in `met` the kinds of operation, and of numbers, that it meets."""
+
+    def __init__(self, inner: Arithmetic) -> None:
+        super().__init__(inner)
+        self.met: set[Kind] = set()
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Note and hand on."""
+        if function is np.add and method in _METHODS:
+            self.met.add(_METHODS[method])
+        elif method == "__call__":
+            self._note(function, inputs)
+        return self._noted(super().ufunc(function, method, inputs, options), inputs)
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Note and hand on."""
+        self.met.add("product")
+        return self._noted(super().contraction(function, inputs, options), inputs)
+
+    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Note and hand on."""
+        if is_narrower(dtype, values.dtype):
+            self.met.add("narrowing")
+        result: NDArray[Any] = self._noted(super().cast(values, dtype), (values,))
+        return result
+
+    def _note(self, function: np.ufunc, inputs: tuple[Any, ...]) -> None:
+        if function in _KINDS:
+            self.met.add(_KINDS[function])
+        if function in FUNCTIONS:
+            self.met.add("function")
+        if function is np.sqrt:
+            self.met.add("root")
+        if function in SHORT_SERIES:
+            self.met.add("series")
+        if function is np.add and any(map(is_epsilon, inputs)):
+            self.met.add("epsilon")
+
+    def _noted(self, result: Any, inputs: tuple[Any, ...]) -> Any:
+        """Note the kinds of number in an operation's result and in its operands."""
+        for each in (result, *inputs):
+            if isinstance(each, np.ndarray | np.generic) and is_floating(each.dtype):
+                self._note_numbers(np.asarray(each))
+        return result
+
+    def _note_numbers(self, numbers: NDArray[Any]) -> None:
+        if not np.isfinite(numbers).all():
+            if np.isnan(numbers).any():
+                self.met.add("nan")
+            if np.isinf(numbers).any():
+                self.met.add("infinity")
+        format = format_of(numbers.dtype.name)
+        if "subnormal" not in self.met and format is not None:
+            small = np.abs(numbers) < format.smallest_normal
+            if small.any() and numbers[small].any():
+                self.met.add("subnormal")
