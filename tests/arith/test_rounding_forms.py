@@ -148,6 +148,33 @@ def wide_values(dtype):
         return np.concatenate([patterns, near.astype(dtype), -near.astype(dtype), scaled.astype(dtype)])
 
 
+@pytest.mark.parametrize("rounding", GFLOAT_ROUNDINGS)
+def test_gfloat_rounds_alike_to_float32(rounding):
+    values = wide_values(np.float64)
+    with np.errstate(all="ignore"):
+        expected = gfloat.round_ndarray(gfloat.formats.format_info_binary32, values, GFLOAT_ROUNDINGS[rounding])
+    assert_same(rounded(round_bits, values, FORMATS["float32"], rounding), expected)
+
+
+@FORMS
+def test_truncation_to_20_bits_is_a_mask_and_a_flush(form):
+    values = wide_values(np.float32)
+    values = values[np.isfinite(values)]
+    kept = (values.view(np.uint32) & np.uint32(0xFFFFFFF8)).view(np.float32)
+    expected = np.where(np.abs(kept) < np.float32(2.0**-126), np.copysign(np.float32(0), kept), kept)
+    assert_same(rounded(form, values, format_named("fp32_m20"), Rounding.TOWARD_ZERO), expected)
+
+
+@FORMS
+def test_tf32_has_the_significands_of_float16(form):
+    values = wide_values(np.float32)
+    values = values[np.isfinite(values) & (np.abs(values) >= 2.0**-126)]
+    significands, exponents = np.frexp(values.astype(np.float64))
+    expected = np.ldexp(significands.astype(np.float16).astype(np.float64), exponents)
+    expected[np.abs(expected) >= 2.0**128] *= np.inf
+    assert_same(rounded(form, values, format_named("tf32"), Rounding.NEAREST_EVEN), expected)
+
+
 @ROUNDINGS
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_forms_give_the_same_bits_for_any_pattern(dtype, rounding):
