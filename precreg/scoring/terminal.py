@@ -12,7 +12,7 @@ from precreg.types import TIERS
 
 WORST_SHOWN = 12
 
-_TALLIED = (
+TALLIED = (
     "cases",
     "faults",
     "caught",
@@ -78,7 +78,7 @@ def _per_tier(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _tallied(title: str, rows: Iterable[Tally]) -> Iterator[str]:
-    yield from _aligned([(title, *_TALLIED), *map(_tally_row, rows)])
+    yield from _aligned([(title, *TALLIED), *map(_tally_row, rows)])
 
 
 def _tally_row(row: Tally) -> tuple[str, ...]:
