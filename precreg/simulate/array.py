@@ -102,6 +102,12 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         """Add the diagonal; the method itself would give a number that is not simulated."""
         return _simulated(super().trace(*args, **options), self.arithmetic)
 
+    def __repr__(self) -> str:
+        return repr(plain(self))
+
+    def __str__(self) -> str:
+        return str(plain(self))
+
     def __reduce__(self) -> Any:
         """Pickle the plain array: what computes on it is for the process that reads it."""
         return plain(self).__reduce__()

@@ -94,7 +94,7 @@ class DeviceArithmetic:
         """Multiply on the matrix unit of the result's dtype."""
         a, b = (np.asarray(value) for value in inputs)
         dtype = np.dtype(options.get("dtype") or np.result_type(a, b))
-        unit = self.device.matmul.get(dtype.name)
+        unit = self.device.multiplier(dtype.name)
         if unit is None:
             return function(*inputs, **options)
         if "axes" in options or "axis" in options:
@@ -114,7 +114,7 @@ class DeviceArithmetic:
         if terms is None or not self._rounds(function, terms.dtype):
             return function.reduce(*inputs, **options)
         named = options | dict(zip(("axis", "dtype", "out", "keepdims", "initial", "where"), inputs[1:], strict=False))
-        unit = self.device.reductions.get(terms.dtype.name)
+        unit = self.device.adder(terms.dtype.name)
         if function is np.add and unit is not None:
             return summed(unit, terms, named, self._apply)
         return folded(function, terms, named, self._apply)
@@ -124,7 +124,7 @@ class DeviceArithmetic:
         if terms is None or not self._rounds(function, terms.dtype):
             return function.accumulate(*inputs, **options)
         axis = options.get("axis", inputs[1] if len(inputs) > 1 else 0)
-        unit = self.device.reductions.get(terms.dtype.name)
+        unit = self.device.adder(terms.dtype.name)
         if function is np.add and unit is not None:
             return running(unit, terms, axis)
         return folded_along(function, terms, axis, self._apply)
@@ -156,7 +156,7 @@ class DeviceArithmetic:
 
     def _rounds(self, function: np.ufunc, dtype: np.dtype[Any]) -> bool:
         """Say whether the table has its say in a function of elements of a dtype, or in sums of them."""
-        if function is np.add and dtype.name in self.device.reductions:
+        if function is np.add and self.device.adder(dtype.name) is not None:
             return True
         one = np.ones((), dtype)
         return elementwise(self.device, function, (one,) * function.nin, dtype) is not None

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from precreg.arith.formats import Format
+from precreg.arith.formats import FORMATS, Format
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Unit
 
@@ -61,8 +61,9 @@ class Hop(Struct, frozen=True):
 class Device(Struct, frozen=True):
     """What a simulated device computes with, by the dtype that numpy gives the result.
 
-    What is not there is numpy's: a dtype without an entry, and a function that is not approximated is the float64 one,
-    rounded once. Fused multiply-add and separate pipelines differ in the `product` of units.
+    A dtype without any entry is numpy's. One that has only an entry of `elementwise` is multiplied and added up by it,
+    in sequence. A function that is not approximated is the float64 one, rounded once. Fused multiply-add and separate
+    pipelines differ in the `product` of units.
     """
 
     name: str
@@ -73,3 +74,18 @@ class Device(Struct, frozen=True):
     functions: dict[str, Approximation] = field(default_factory=dict)
     casts: dict[str, Cast] = field(default_factory=dict)
     hops: tuple[Hop, ...] = ()
+
+    def multiplier(self, dtype: str) -> Unit | None:
+        """Return the unit that multiplies matrices, or None where that is numpy's."""
+        return self.matmul.get(dtype) or self._in_sequence(dtype)
+
+    def adder(self, dtype: str) -> Unit | None:
+        """Return the unit that adds along axes, or None where that is numpy's."""
+        return self.reductions.get(dtype) or self._in_sequence(dtype)
+
+    def _in_sequence(self, dtype: str) -> Unit | None:
+        entry = self.elementwise.get(dtype)
+        if entry is None:
+            return None
+        own, way = entry.format, entry.rounding
+        return Unit(entry.input or FORMATS[dtype], own, own, own, way, way, seed=entry.seed)

@@ -16,7 +16,7 @@ from precreg.simulate.elementwise import carried
 
 Array = NDArray[Any]
 Apply = Callable[..., Any]
-"""Computes a function of elements by a device."""
+"""Computes a function of elements on a device."""
 
 
 def summed(unit: Unit, terms: Array, options: dict[str, Any], apply: Apply) -> Array:

@@ -195,6 +195,12 @@ def test_a_plain_array_that_meets_a_simulated_one_is_computed_with_it(x, traced)
     assert traced.asked == ["add"]
 
 
+def test_it_is_shown_as_a_plain_array_is(x):
+    assert repr(x) == repr(X)
+    assert str(x) == str(X)
+    assert "Simulated" not in repr(x.astype(ml_dtypes.bfloat16))
+
+
 def test_views_share_memory(x):
     view = x[1]
     view[:] = 5

@@ -6,8 +6,11 @@ import pytest
 from precreg.arith.exact import exact_round
 from precreg.arith.exact_accumulate import exact_output, exact_total
 from precreg.arith.exact_operations import exact_add, exact_multiply
-from precreg.arith.formats import numpy_dtype
-from precreg.simulate.array import SimulatedArray, plain
+from precreg.arith.formats import FORMATS, numpy_dtype
+from precreg.arith.roundings import Rounding
+from precreg.simulate.array import SimulatedArray, plain, simulated
+from precreg.simulate.computing import DeviceArithmetic
+from precreg.simulate.device import Device, Elementwise
 from tests.simulate.on_devices import DEVICES, device, hard, on, same_bits
 
 SUMMED = [(name, dtype) for name in DEVICES for dtype in device(name).device.reductions]
@@ -153,3 +156,17 @@ def test_a_mean_of_float16_is_rounded_once_at_the_end(name):
         assert isinstance(mean, SimulatedArray)
         assert mean.dtype == np.float16
         assert same_bits(mean, wide.mean().astype(np.float16))
+
+
+def test_a_dtype_that_only_has_operations_on_elements_is_added_and_multiplied_by_these():
+    entry = Elementwise(FORMATS["bfloat16"], Rounding.TOWARD_ZERO)
+    alone = DeviceArithmetic(Device("alone", "", {"float32": entry}))
+    x, y = drawn("float32", 30), drawn("float32", 30, seed=2)
+    here, there = simulated(x, alone), simulated(y, alone)
+    total = product = here[0] * 0
+    for a, b in zip(here, there, strict=True):
+        total = total + a
+        product = product + a * b
+    assert same_bits(here.sum(), total)
+    assert same_bits(here @ there, product)
+    assert not same_bits(total, x.sum())
