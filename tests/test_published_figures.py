@@ -18,11 +18,11 @@ def run(*systems):
     return subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_every_system_prints_a_table():
-    done = run()
+def test_a_system_prints_a_table():
+    done = run("casts", "newton_sqrt")
     assert done.returncode == 0, done.stderr
     tables = dict(table.split(":", 1) for table in done.stdout.strip().split("\n\n"))
-    assert sorted(tables) == SYSTEMS
+    assert list(tables) == ["casts", "newton_sqrt"]
     for table in tables.values():
         about, head, *figures = table.splitlines()
         assert about.endswith(".")

@@ -1,4 +1,4 @@
-"""The mistakes that the suites of DOMAIN.md's systems catch: Adam in training, LayerNorm, hops, buffers, tails."""
+"""The mistakes that the suites of published systems catch: Adam in training, LayerNorm, hops, buffers, tails."""
 
 from tests.suites.plants import Plant
 
