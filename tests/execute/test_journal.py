@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.execute.journal import Header, header, resume, start
 from precreg.records import Environment
-from precreg.types import Comparison, Execution, Failure, Histogram, Outcome, Positions, Reason
+from precreg.types import Comparison, Execution, Failure, Histogram, Outcome, Positions, Reason, RepeatDifference
 
 HEADER = Header("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 COMPARISON = Comparison(
@@ -25,8 +25,10 @@ COMPARISON = Comparison(
     histogram=Histogram(2, [3900, 3901], [1, 3]),
     heat=[0.0, 1e-300],
 )
+DIFFERENCE = RepeatDifference("out", 1, 3, (0, 2), 1, 6, 0.1)
+RAN = Execution(("i",), {"out": ("d",)}, 1e-6, ("out",), differences=(DIFFERENCE,))
 OUTCOMES = [
-    Outcome("unit/s/a", "1:a", Execution(("i",), {"out": ("d",)}, 1e-6, ("out",)), (COMPARISON,), ("grad",)),
+    Outcome("unit/s/a", "1:a", RAN, (COMPARISON,), ("grad",)),
     Outcome("unit/s/b", "1:b", Execution(failure=Failure(Reason.CRASHED, "killed by SIGSEGV", 'line\n"quoted" é'))),
 ]
 
