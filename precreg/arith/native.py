@@ -16,7 +16,7 @@ from precreg.arith.formats import FORMATS, Format
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
 
-INTERFACE = 1
+INTERFACE = 2
 """Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
 
 if getattr(_core, "interface", None) != INTERFACE:
@@ -28,6 +28,7 @@ INSTRUCTION_SET: str = _core.instruction_set
 _CARRIERS = {np.dtype(name): FORMATS[name] for name in ("float32", "float64")}
 _NUMBERS = {rounding: number for number, rounding in enumerate(Rounding)}
 _ORDERS = {order: number for number, order in enumerate(Order)}
+_OPERATIONS = {name: number for number, name in enumerate(("add", "subtract", "multiply", "divide", "sqrt", "fma"))}
 _FUSED, _MULTIPLIED, _ROUNDED = range(3)
 _BY_PROCESSOR = (Rounding.TOWARD_ZERO, Rounding.UP, Rounding.DOWN)
 
@@ -48,6 +49,42 @@ def round_to(values: Array, format: Format, rounding: Rounding, seed: int, start
     number = _NUMBERS[rounding]
     _core.round(values, results, values.itemsize, packed, number, seed % 2**64, start % 2**64)
     return results
+
+
+def compute(
+    name: str, operands: list[Array], format: Format, rounding: Rounding, seed: int, start: int
+) -> Array | None:
+    """Compute an operation of precreg.arith.operations on arrays of one dtype; return None where the core does not."""
+    task = _task(name, operands[0].dtype, format, rounding)
+    if task is None:
+        return None
+    shapes = {operand.shape for operand in operands}
+    shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+    results = np.empty(shape, operands[0].dtype)
+    x, *others = (_whole(operand, shape) for operand in operands)
+    y, z = (*others, x, x)[:2]
+    _core.compute(x, y, z, results, results.itemsize, task, seed % 2**64, start % 2**64)
+    return results
+
+
+def _whole(operand: Array, shape: tuple[int, ...]) -> Array:
+    """Return an operand in one run of memory, in the shape of the results if it has not one element for all of them."""
+    return np.ascontiguousarray(
+        operand if operand.size == 1 or operand.shape == shape else np.broadcast_to(operand, shape)
+    )
+
+
+@cache
+def _task(name: str, dtype: np.dtype[Any], format: Format, rounding: Rounding) -> bytes | None:
+    """Choose as for sums; and leave to numpy quotients and roots that are drawn, for which float64 is too short."""
+    packed = _packed(dtype, format)
+    if packed is None or not dtype.isnative or (rounding is Rounding.STOCHASTIC and name in ("divide", "sqrt")):
+        return None
+    nearest = rounding is Rounding.NEAREST_EVEN and _is_as_fine(format, dtype)
+    is_extended = not nearest and rounding not in _BY_PROCESSOR
+    if is_extended and (dtype == np.float64 or _packed(np.dtype(np.float64), format) is None):
+        return None
+    return packed + pack("<4i", _OPERATIONS[name], _NUMBERS[rounding], is_extended, 0)
 
 
 @cache
@@ -130,11 +167,11 @@ def _is_by_processor(unit: Unit, dtype: type[np.floating[Any]]) -> bool:
     if unit.rounding in _BY_PROCESSOR:
         return True
     rounded = [format for format in (unit.accumulator, unit.product) if format is not None]
-    return unit.rounding is Rounding.NEAREST_EVEN and all(_is_as_fine(format, dtype) for format in rounded)
+    return unit.rounding is Rounding.NEAREST_EVEN and all(_is_as_fine(format, np.dtype(dtype)) for format in rounded)
 
 
-def _is_as_fine(format: Format, dtype: type[np.floating[Any]]) -> bool:
-    own = _CARRIERS[np.dtype(dtype)]
+def _is_as_fine(format: Format, dtype: np.dtype[Any]) -> bool:
+    own = _CARRIERS[dtype]
     return format.precision == own.precision and format.min_exponent == own.min_exponent
 
 
@@ -151,7 +188,8 @@ def _product(unit: Unit, dtype: type[np.floating[Any]]) -> int:
     own = _CARRIERS[np.dtype(dtype)]
     if unit.product is not None:
         return _MULTIPLIED if unit.product == own else _ROUNDED
-    return _MULTIPLIED if _has_exact_products(unit.input, own) else _FUSED
+    has_fused = INSTRUCTION_SET != "generic"  # else each takes a call
+    return _FUSED if has_fused or not _has_exact_products(unit.input, own) else _MULTIPLIED
 
 
 def _has_exact_products(format: Format, own: Format) -> bool:

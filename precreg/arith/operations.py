@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arith import forms
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.random_bits import Start
 from precreg.arith.rounded_once import Operation, way
@@ -132,13 +133,17 @@ def _computed(
     name: str, operands: tuple[ArrayLike, ...], format: Format, rounding: Rounding, seed: int, start: Start
 ) -> NDArray[Any]:
     arrays = [widened(operand) for operand in operands]
+    ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
+    if ready is None:
+        ready = _by_core(name, arrays, format, rounding, seed, start)
+    return _by_numpy(Operation(name, format, rounding, seed), arrays, start) if ready is None else ready
+
+
+def _by_numpy(operation: Operation, arrays: list[NDArray[Any]], start: Start) -> NDArray[Any]:
+    """Compute tile by tile: the steps between are float64, and stay in cache."""
+    compute = way(operation, arrays)
+    result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), carrier(operation.format))
     with np.errstate(all="ignore"):
-        ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
-        if ready is not None:
-            return ready
-        operation = Operation(name, format, rounding, seed)
-        compute = way(operation, arrays)
-        result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), carrier(format))
         for tile in tiles(result.shape, CHUNK):
             parts = [array[part(array.shape, tile)].astype(np.float64, copy=False) for array in arrays]
             result[tile] = compute(operation, parts, _start_of(start, tile, result.shape))
@@ -158,11 +163,25 @@ def _by_hardware(name: str, arrays: list[NDArray[Any]], format: Format) -> NDArr
     if name == "fma":
         return None
     function = getattr(np, name)
-    if _is_dtype(format, "float32") and all(array.dtype == np.float32 for array in arrays):
-        return np.asarray(function(*arrays))
-    if _is_dtype(format, "float64"):
-        return np.asarray(function(*(array.astype(np.float64, copy=False) for array in arrays)))
+    with np.errstate(all="ignore"):
+        if _is_dtype(format, "float32") and all(array.dtype == np.float32 for array in arrays):
+            return np.asarray(function(*arrays))
+        if _is_dtype(format, "float64"):
+            return np.asarray(function(*(array.astype(np.float64, copy=False) for array in arrays)))
     return None
+
+
+def _by_core(
+    name: str, arrays: list[NDArray[Any]], format: Format, rounding: Rounding, seed: int, start: Start
+) -> NDArray[Any] | None:
+    """Return what the compiled core computes, where it was built and serves."""
+    native = forms.native()
+    if native is None or isinstance(start, np.ndarray):
+        return None
+    dtype = np.float32 if all(array.dtype == np.float32 for array in arrays) else np.float64
+    wide = [array.astype(dtype, copy=False) for array in arrays]
+    results: NDArray[Any] | None = native.compute(name, wide, format, rounding, seed, start)
+    return None if results is None else results.astype(carrier(format), copy=False)
 
 
 def _is_dtype(format: Format, name: str) -> bool:

@@ -94,6 +94,12 @@ def results(native):
         if native.sums(unit):
             yield repr(unit), native.matmul(a, b, unit)
             yield repr(unit), native.total(a, unit)
+    generator = np.random.default_rng(12)
+    for name, count in {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}.items():
+        for format, rounding, dtype in itertools.product(ALL[::3], Rounding, (np.float32, np.float64)):
+            array = native.compute(name, [hard(dtype, 203, generator) for _ in range(count)], format, rounding, 3, 5)
+            if array is not None:
+                yield f"{name} {format.name} {rounding} {array.dtype}", array
 
 
 def main():

@@ -48,12 +48,30 @@ template <class T> struct SumJob {
     uint64_t seed;
 };
 
+enum class Operation : int { add, subtract, multiply, divide, sqrt, fma };
+constexpr int OPERATIONS = 6;
+
+// An operation on n elements; operands that it does not have are any. By the processor, or extended, as sums are.
+template <class T> struct ElementJob {
+    const T* operands[3];
+    bool single[3]; // one element, which is the same for all results
+    T* results;
+    int64_t n;
+    Operation operation;
+    Format format;
+    Rounding rounding;
+    bool extended;
+    uint64_t seed, start;
+};
+
 #define PRECREG_KERNELS(set)                                                             \
     namespace set {                                                                      \
     void round(const RoundingJob<float>&);                                               \
     void round(const RoundingJob<double>&);                                              \
     void add_up(const SumJob<float>&);                                                   \
     void add_up(const SumJob<double>&);                                                  \
+    void compute(const ElementJob<float>&);                                              \
+    void compute(const ElementJob<double>&);                                             \
     }
 PRECREG_KERNELS(generic)
 PRECREG_KERNELS(avx2)

@@ -11,7 +11,7 @@
 namespace precreg {
 namespace {
 
-constexpr long INTERFACE = 1; // as in precreg/arith/native.py; raised whenever what is passed or returned changes
+constexpr long INTERFACE = 2; // as in precreg/arith/native.py; raised whenever what is passed or returned changes
 constexpr int64_t FEW = 20000; // values are rounded before another thread would have got going
 
 const InstructionSet instruction_set = widest();
@@ -95,9 +95,9 @@ bool sensible(const Plan& plan, Py_ssize_t item) {
     return directed || plan.rounding == (int)Rounding::nearest_even;
 }
 
-int direction(const Plan& plan) {
-    if (plan.extended) return FE_TONEAREST;
-    const Rounding rounding = (Rounding)plan.rounding;
+int direction(int32_t extended, int32_t chosen) {
+    if (extended) return FE_TONEAREST;
+    const Rounding rounding = (Rounding)chosen;
     return rounding == Rounding::up ? FE_UPWARD : rounding == Rounding::down ? FE_DOWNWARD
            : rounding == Rounding::toward_zero ? FE_TOWARDZERO : FE_TONEAREST;
 }
@@ -115,7 +115,7 @@ template <class T> PyObject* sum_as(const Buffer& a, const Buffer& t, const Buff
                            shape.columns, shape.steps_a ? of_a : 0, shape.steps_t ? of_t : 0, plan.accumulator,
                            plan.product_format, (Product)plan.product, (Rounding)plan.rounding, plan.extended != 0,
                            (Order)plan.order, plan.width, seed};
-    const OrdinaryArithmetic ordinary(direction(plan));
+    const OrdinaryArithmetic ordinary(direction(plan.extended, plan.rounding));
     const Unlocked unlocked((double)of_a * (double)shape.columns * (double)shape.batch > FEW);
     PRECREG_RUN(add_up, job);
     Py_RETURN_NONE;
@@ -146,7 +146,60 @@ PyObject* add_up(PyObject*, PyObject* arguments) {
     }
 }
 
-PyMethodDef METHODS[] = {{"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
+// As packed by native.py: which operation, and how it is rounded.
+struct Task {
+    Format format;
+    int32_t operation, rounding, extended, unused;
+};
+
+bool sensible(const Task& task, Py_ssize_t item) {
+    const bool directed = task.rounding >= (int)Rounding::toward_zero && task.rounding <= (int)Rounding::down;
+    const bool known = task.operation >= 0 && task.operation < OPERATIONS && task.rounding >= 0 && task.rounding < ROUNDINGS;
+    if (!known || (item != 4 && item != 8) || !carried(task.format, item)) return false;
+    const bool looks_farther = task.operation == (int)Operation::divide || task.operation == (int)Operation::sqrt;
+    if (task.extended && looks_farther && task.rounding == (int)Rounding::stochastic) return false;
+    return task.extended ? item == 4 && !directed && carried(task.format, 8) : directed || task.rounding == (int)Rounding::nearest_even;
+}
+
+template <class T> PyObject* compute_as(const Buffer* operands, const Buffer& results, const Task& task, uint64_t seed, uint64_t start) {
+    const Py_ssize_t size = (Py_ssize_t)sizeof(T), n = results.view.len / size;
+    ElementJob<T> job = {{}, {}, (T*)results.view.buf, n, (Operation)task.operation, task.format, (Rounding)task.rounding,
+                         task.extended != 0, seed, start};
+    for (int i = 0; i < 3; i++) {
+        if (operands[i].view.len != size && operands[i].view.len != results.view.len)
+            return PyErr_Format(PyExc_ValueError, "expected operands of one element, or as many as results");
+        job.operands[i] = (const T*)operands[i].view.buf;
+        job.single[i] = operands[i].view.len == size;
+    }
+    const OrdinaryArithmetic ordinary(direction(task.extended, task.rounding));
+    const Unlocked unlocked(n > FEW);
+    PRECREG_RUN(compute, job);
+    Py_RETURN_NONE;
+}
+
+// compute(x, y, z, results, size of an item, task, seed, start): contiguous buffers; what is not needed may be any operand.
+PyObject* compute(PyObject*, PyObject* arguments) {
+    PyObject *given[3], *results;
+    const char* packed;
+    Py_ssize_t item, packed_size;
+    unsigned long long seed, start;
+    if (!PyArg_ParseTuple(arguments, "OOOOny#KK", &given[0], &given[1], &given[2], &results, &item, &packed, &packed_size, &seed, &start))
+        return nullptr;
+    Task task;
+    if (packed_size != sizeof task) return PyErr_Format(PyExc_ValueError, "expected a task of %zu bytes", sizeof task);
+    memcpy(&task, packed, sizeof task);
+    if (!sensible(task, item)) return PyErr_Format(PyExc_ValueError, "expected a task that the core serves");
+    Buffer operands[3], to;
+    for (int i = 0; i < 3; i++)
+        if (!operands[i].get(given[i])) return nullptr;
+    if (!to.get(results, PyBUF_WRITABLE)) return nullptr;
+    if (to.view.len % item != 0) return PyErr_Format(PyExc_ValueError, "expected results of that size");
+    if (to.view.len == 0) Py_RETURN_NONE;
+    return item == 4 ? compute_as<float>(operands, to, task, seed, start) : compute_as<double>(operands, to, task, seed, start);
+}
+
+PyMethodDef METHODS[] = {{"compute", compute, METH_VARARGS, "Compute an operation on elements."},
+                         {"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
                          {"round", round, METH_VARARGS, "Round the values of a buffer to a format."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
