@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import ROOT, copy_of, environ, precreg
+from tests.e2e.command import ROOT, copy_of, environ, precreg, with_suite
 from tests.e2e.test_road import ROAD
 
 SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
@@ -71,6 +71,14 @@ def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path)
     assert done.returncode == 1, done.stderr
     names = {path.name for path in (project / "reports").iterdir()}
     assert names == {".gitignore", "record.json", "junit.xml", "codequality.json", "report.html", "summary.md"}
+
+
+def test_the_tables_of_devices_are_installed(installed, tmp_path):
+    suite = "suite: s\nsubject: k:same\nreference: k:same\nmatrix: {device: [ascend, cpu, gpu-tf32, mlu370]}\n"
+    inputs = "device: $device\ninputs: {x: {shape: [8], dtype: float32, normal: {mean: 0, std: 1}}}\n"
+    project = with_suite(tmp_path, suite + inputs)
+    run(installed, project, "run")
+    assert set(verdicts(project).values()) == {("proposed", "new")}
 
 
 def test_help_and_version(installed, tmp_path):
