@@ -61,7 +61,8 @@ enum class Rest { nothing, bits, anything };
 // Sums by the processor.
 template <class T, Rest REST, Product PRODUCT> struct Step {
     typedef T Value;
-    static constexpr int ROWS = REST == Rest::anything || PRODUCT == Product::rounded ? 1 : 2, VECTORS = 4;
+    // As many sums as registers hold, and no fewer than additions are under way at a time.
+    static constexpr int ROWS = REST == Rest::anything || PRODUCT == Product::rounded ? 1 : BYTES == 64 ? 4 : 2, VECTORS = 4;
 
     explicit Step(const SumJob<T>& job) : sum(job.accumulator, job.rounding), product(job.product_format, job.rounding) {}
 

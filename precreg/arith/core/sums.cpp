@@ -17,34 +17,47 @@ namespace {
 
 constexpr int64_t PANEL = 64, BAND = 256; // terms; rows
 
-// The terms in the order in which they are added, and where partial sums end.
+// Some terms that are added one after another: their numbers, and the runs of those that go to the same partial sum.
+struct Panel {
+    struct Run {
+        int64_t stop, sum; // where it stops in the panel; the number of its partial sum
+        bool ends;         // whether that partial sum is then complete
+    };
+    int64_t count, first, terms[PANEL];
+    int runs;
+    Run run[PANEL];
+};
+
+// The terms in the order in which they are added, panel after panel.
 class Walk {
   public:
-    Walk(Order order, int64_t width, int64_t terms) : order(order), width(width), terms(terms), place(0), term(0) {}
-
-    // Write up to PANEL terms; return how many there are.
-    int64_t next(int64_t* panel) {
-        int64_t count = 0;
-        for (; count < PANEL && place < terms; count++, place++) {
-            panel[count] = term;
-            term += order == Order::lanes ? width : 1;
-            if (term >= terms) term = term % width + 1; // of the next lane
-        }
-        return count;
+    Walk(Order order, int64_t width, int64_t terms)
+        : in_lanes(order == Order::lanes), terms(terms), longest(order == Order::blocks || in_lanes ? width : terms) {
+        if (in_lanes) left = (terms - 1) / width + 1;
+        else left = std::min(longest, terms);
     }
-    // How many terms from a place on belong to the same partial sum.
-    int64_t left(int64_t at) const {
-        if (order == Order::blocks) return std::min(width - at % width, terms - at);
-        if (order != Order::lanes) return terms - at;
-        const int64_t more = terms % width, longer = terms / width + 1; // the first lanes may have one term more
-        const int64_t shorter = at - more * longer;
-        return shorter < 0 ? longer - at % longer : (longer - 1) - shorter % (longer - 1);
+
+    void next(Panel& panel) {
+        panel.count = panel.runs = 0;
+        panel.first = place;
+        while (panel.count < PANEL && place < terms) {
+            const int64_t stop = std::min(PANEL, panel.count + left);
+            for (; panel.count < stop; place++, left--, term += in_lanes ? longest : 1) panel.terms[panel.count++] = term;
+            panel.run[panel.runs++] = {stop, sum, left == 0};
+            if (left == 0) next_sum();
+        }
     }
 
   private:
-    const Order order;
-    const int64_t width, terms;
-    int64_t place, term;
+    const bool in_lanes;
+    const int64_t terms, longest;
+    int64_t place = 0, term = 0, sum = 0, left; // terms of the partial sum
+
+    void next_sum() {
+        sum++;
+        if (in_lanes) term = sum, left = (terms - 1 - sum) / longest + 1;
+        else left = std::min(longest, terms - place);
+    }
 };
 
 // Where merges on a level of pairs begin among all merges.
@@ -79,7 +92,7 @@ template <class Step> class Summer {
     const int depth;
     std::vector<T> table;  // of partial sums: rows of a band, depth, columns
     std::vector<T> packed; // a panel of terms
-    int64_t panel[PANEL];
+    Panel panel;
 
     T* sums_of(int64_t row) { return table.data() + row % band * depth * COLUMNS; }
 
@@ -88,15 +101,15 @@ template <class Step> class Summer {
         const int64_t columns = std::min<int64_t>(COLUMNS, job.columns - column);
         std::fill(table.begin(), table.end(), (T)0);
         Walk walk(job.order, std::max<int64_t>(job.width, 1), job.terms);
-        for (int64_t place = 0; place < job.terms; place += PANEL) {
-            const int64_t count = walk.next(panel);
-            pack(job.t + b * job.step_t + column, columns, count);
+        for (int64_t place = 0; place < job.terms; place += panel.count) {
+            walk.next(panel);
+            pack(job.t + b * job.step_t + column, columns);
             int64_t row = above;
             if (job.order != Order::pairwise)
-                for (; row + ROWS <= below; row += ROWS) through_panel<ROWS>(walk, b, row, column, place, count);
+                for (; row + ROWS <= below; row += ROWS) through_panel<ROWS>(b, row, column);
             for (; row < below; row++)
-                if (job.order == Order::pairwise) in_pairs(b, row, column, place, count);
-                else through_panel<1>(walk, b, row, column, place, count);
+                if (job.order == Order::pairwise) in_pairs(b, row, column);
+                else through_panel<1>(b, row, column);
         }
         for (int64_t row = above; row < below; row++) {
             if (job.order == Order::pairwise && job.terms) merge_rest(b, row, column);
@@ -105,10 +118,10 @@ template <class Step> class Summer {
         }
     }
 
-    void pack(const T* from, int64_t columns, int64_t count) {
-        for (int64_t p = 0; p < count; p++) {
+    void pack(const T* from, int64_t columns) {
+        for (int64_t p = 0; p < panel.count; p++) {
             T* to = packed.data() + p * COLUMNS;
-            memcpy(to, from + panel[p] * job.columns, (size_t)columns * sizeof(T));
+            memcpy(to, from + panel.terms[p] * job.columns, (size_t)columns * sizeof(T));
             if (columns < COLUMNS) memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
         }
     }
@@ -125,8 +138,8 @@ template <class Step> class Summer {
         return first;
     }
 
-    // Add a panel of terms to the partial sums of some rows, and those that end to totals.
-    template <int N> void through_panel(const Walk& walk, int64_t b, int64_t row, int64_t column, int64_t place, int64_t count) {
+    // Add a panel of terms to the partial sums of some rows, and those that are complete to totals.
+    template <int N> void through_panel(int64_t b, int64_t row, int64_t column) {
         Vector sum[N][VECTORS];
         Firsts first[N];
         for (int r = 0; r < N; r++) {
@@ -134,21 +147,24 @@ template <class Step> class Summer {
             for (int v = 0; v < VECTORS; v++) sum[r][v] = load<Vector>(sums_of(row + r) + v * LANES);
         }
         const T* const a = job.a + b * job.step_a + row * job.terms;
-        for (int64_t p = 0; p < count;) {
-            const int64_t left = walk.left(place + p), stop = std::min(count, p + left);
-            for (; p < stop; p++)
+        int64_t p = 0;
+        for (int i = 0; i < panel.runs; i++) {
+            const Panel::Run run = panel.run[i];
+            for (; p < run.stop; p++) {
+                const int64_t term = panel.terms[p];
+                Vector terms[VECTORS];
+                for (int v = 0; v < VECTORS; v++) terms[v] = load<Vector>(packed.data() + p * COLUMNS + v * LANES);
                 for (int r = 0; r < N; r++) {
-                    const Vector factor = all(a[r * job.terms + panel[p]]);
+                    const Vector factor = all(a[r * job.terms + term]);
                     for (int v = 0; v < VECTORS; v++)
-                        sum[r][v] = step.add_product(factor, load<Vector>(packed.data() + p * COLUMNS + v * LANES), sum[r][v],
-                                                     first[r].of[v], (uint64_t)panel[p]);
+                        sum[r][v] = step.add_product(factor, terms[v], sum[r][v], first[r].of[v], (uint64_t)term);
                 }
-            if (depth == 1 || walk.left(place + p - 1) > 1) continue;
+            }
+            if (depth == 1 || !run.ends) continue;
             for (int r = 0; r < N; r++)
                 for (int v = 0; v < VECTORS; v++) {
                     T* total = sums_of(row + r) + COLUMNS + v * LANES;
-                    const uint64_t merge = (uint64_t)(job.terms + groups_before(place + p - 1));
-                    store(total, step.add(load<Vector>(total), sum[r][v], first[r].of[v], merge));
+                    store(total, step.add(load<Vector>(total), sum[r][v], first[r].of[v], (uint64_t)(job.terms + run.sum)));
                     sum[r][v] = Vector{};
                 }
         }
@@ -156,20 +172,13 @@ template <class Step> class Summer {
             for (int v = 0; v < VECTORS; v++) store(sums_of(row + r) + v * LANES, sum[r][v]);
     }
 
-    // How many partial sums end before the one that a place belongs to.
-    int64_t groups_before(int64_t place) const {
-        if (job.order == Order::blocks) return place / job.width;
-        const int64_t more = job.terms % job.width, longer = job.terms / job.width + 1, shorter = place - more * longer;
-        return shorter < 0 ? place / longer : more + shorter / (longer - 1);
-    }
-
     // Add terms in pairs: the table holds, on each level, the sum that waits for its neighbour.
-    void in_pairs(int64_t b, int64_t row, int64_t column, int64_t place, int64_t count) {
+    void in_pairs(int64_t b, int64_t row, int64_t column) {
         const Firsts first = firsts(b, row, column);
         const T* const a = job.a + b * job.step_a + row * job.terms;
-        for (int64_t p = 0; p < count; p++)
+        for (int64_t p = 0; p < panel.count; p++)
             for (int v = 0; v < VECTORS; v++) {
-                const uint64_t term = (uint64_t)(place + p);
+                const uint64_t term = (uint64_t)panel.terms[p];
                 Vector sum = step.add_product(all(a[term]), load<Vector>(packed.data() + p * COLUMNS + v * LANES), Vector{},
                                               first.of[v], term);
                 int level = 0;
