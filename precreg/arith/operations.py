@@ -21,7 +21,7 @@ from precreg.arith.random_bits import Start
 from precreg.arith.rounded_once import Operation, way
 from precreg.arith.roundings import Rounding
 
-CHUNK = 2**14
+CHUNK = 2**15
 """Elements computed at a time: few enough that the float64 steps between find them in cache."""
 
 
