@@ -2,7 +2,7 @@
 
 Each function returns (nearest, rest). `nearest` is what IEEE 754 gives, rounded to nearest even; `rest` is zero where
 that is exact, else it has the sign of exact - nearest. So the exact result is `nearest`, or lies strictly between it
-and its neighbour on the side of `rest`. A rest where `nearest` is no finite number means nothing.
+and its neighbour on the side of `rest`. Where `nearest` is no finite number, the rest is NaN or zero.
 
 That holds where no step between leaves the range of float64: for operands in RANGES, zeros and what is not finite.
 """
@@ -83,11 +83,9 @@ def rounded_to_odd(nearest: Array, rest: Array) -> Array:
     That is rounding to odd. Rounding it once more, to at most 51 bits, gives what rounding the exact result gives.
     """
     patterns = nearest.view(np.int64)
-    moves = np.isfinite(nearest) & (rest != 0) & ((patterns & 1) == 0)
-    if not moves.any():
-        return nearest
-    outward = np.where(np.signbit(rest) == np.signbit(nearest), 1, -1)
-    odd: Array = (patterns + outward * moves).view(np.float64)
+    inexact = (rest < 0) | (rest > 0)
+    outward = ((patterns ^ rest.view(np.int64)) >> 63) | 1  # -1 where the signs differ
+    odd: Array = (patterns + outward * (inexact & ~patterns)).view(np.float64)
     return odd
 
 
