@@ -16,6 +16,7 @@ from precreg.cli.selecting import find_project, selection_options
 @click.option("--fault", "names", multiple=True, metavar="NAME", help="Only this fault or harmless change.")
 @click.option("--list", "listed", is_flag=True, help="Say what can be planted, and plant nothing.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the faults without effect, too.")
@@ -27,6 +28,7 @@ def command(
     names: tuple[str, ...],
     listed: bool,
     jobs: int | None,
+    seeds: int | None,
     environment: str | None,
     as_json: bool,
     verbose: bool,
@@ -50,6 +52,6 @@ def command(
     from precreg.cli.scoring import planted
     from precreg.scoring.document import document
 
-    scores, unplanted = planted(find_project(given), asked, faults, jobs, environment)
+    scores, unplanted = planted(find_project(given), asked, faults, jobs, seeds, environment)
     click.echo(document(scores, unplanted) if as_json else terminal.of_cases(scores, unplanted, all_shown=verbose))
     sys.exit(0 if scores else 2)

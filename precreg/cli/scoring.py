@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from precreg.baseline.store import Baselines
 from precreg.cli.options import Asked
 from precreg.cli.progress import shown_scores
@@ -18,20 +20,27 @@ from precreg.processors import processors
 from precreg.scoring.plant import scores
 from precreg.scoring.score import Score, Unplanted
 from precreg.suite.expand import load_cases
+from precreg.types import Case
 
 
 def planted(
-    project: Path, asked: Asked, faults: Sequence[Fault], jobs: int | None, environment: str | None
+    project: Path,
+    asked: Asked,
+    faults: Sequence[Fault],
+    jobs: int | None,
+    seeds: int | None,
+    environment: str | None,
 ) -> tuple[list[Score], list[Unplanted]]:
     """Plant faults in the cases that are asked for; scores come in order of cases and faults.
 
-    Raises UserError: nothing-selected, and what a run raises.
+    `jobs` None is as many as there are processors, and `seeds` None all that each case has. Raises UserError:
+    nothing-selected, and what a run raises.
     """
     jobs = processors() if jobs is None else jobs
     if jobs != IN_PROCESS:
         prepare()
     every = load_cases(project)
-    cases = selected(project, every, asked)
+    cases = [_with_seeds(case, seeds) for case in selected(project, every, asked)]
     if not cases:
         raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
     plan = Plan(project, detect(environment), jobs)
@@ -42,3 +51,7 @@ def planted(
     unplanted = [each for each in came if isinstance(each, Unplanted)]
     found.sort(key=lambda score: (order[score.case], by_fault[score.fault]))
     return found, sorted(unplanted, key=lambda each: order[each.case])
+
+
+def _with_seeds(case: Case, most: int | None) -> Case:
+    return case if most is None else replace(case, seeds=min(case.seeds, most))

@@ -16,6 +16,7 @@ _SHARE = click.FloatRange(0, 1)
 @click.command("selftest")
 @selection_options
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option(
     "--at-least",
@@ -33,6 +34,7 @@ def command(
     /,
     asked: Asked,
     jobs: int | None,
+    seeds: int | None,
     environment: str | None,
     at_least: float | None,
     at_most: float | None,
@@ -50,7 +52,9 @@ def command(
     from precreg.scoring.document import document
     from precreg.scoring.tally import broken, tally
 
-    scores, unplanted = planted(find_project(given), asked, [*FAULTS.values(), *CHANGES.values()], jobs, environment)
+    scores, unplanted = planted(
+        find_project(given), asked, [*FAULTS.values(), *CHANGES.values()], jobs, seeds, environment
+    )
     click.echo(document(scores, unplanted) if as_json else terminal.of_all(scores, unplanted), nl=as_json)
     problems = broken(tally("all", scores), at_least, at_most)
     for problem in problems:

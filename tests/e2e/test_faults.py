@@ -56,7 +56,7 @@ def exact_root(x, steps):
 HEAD = "suite: {0}\nsubject: k:{0}\nreference: k:{1}\n"
 INPUT = "inputs: {x: {shape: [40, 4], dtype: float32, uniform: {low: 0, high: 0.1}}}\n"
 SUITES = {
-    "inverse": HEAD.format("inverse", "exact") + INPUT,
+    "inverse": HEAD.format("inverse", "exact") + INPUT + "seeds: 2\n",
     "total": HEAD.format("total", "exact_total") + INPUT + "tolerance: {max_abs_error: 1e-7}\n",
     "mean": HEAD.format("mean", "mean") + INPUT + "repeats: 2\n",
     "off": HEAD.format("off", "same") + INPUT + "cases: [{match: '*', expect: fail, reason: half off}]\n",
@@ -77,15 +77,21 @@ def project(tmp_path_factory):
     return folder
 
 
-def found(project, *arguments):
-    """Return the scores by fault, of one case."""
-    done = precreg(project, "faults", *arguments, "--json", "--jobs", "0")
+@pytest.fixture(scope="module")
+def document(project):
+    """What selftest says of the whole project, as JSON."""
+    done = precreg(project, "selftest", "--jobs", "0", "--json")
     assert done.returncode == 0, done.stderr
-    return {score["fault"]: score for score in json.loads(done.stdout)["scores"]}
+    return json.loads(done.stdout)
 
 
-def test_a_dropped_epsilon_is_caught_and_what_is_not_there_has_no_effect(project):
-    scores = found(project, "unit/inverse")
+def of_suite(document, suite):
+    """Return the scores of one suite's case by fault."""
+    return {score["fault"]: score for score in document["scores"] if score["suite"] == suite}
+
+
+def test_a_dropped_epsilon_is_caught_and_what_is_not_there_has_no_effect(document):
+    scores = of_suite(document, "inverse")
     assert scores["dropped_epsilon"]["effect"] == "caught"
     assert scores["dropped_epsilon"]["factor"] > 1000
     assert scores["dropped_epsilon"]["reason"] == "out_of_tolerance"
@@ -93,23 +99,45 @@ def test_a_dropped_epsilon_is_caught_and_what_is_not_there_has_no_effect(project
     assert {"swallowed_nan", "naive_sum", "stale_buffer", "one_step_less", "saturated", "sum_reversed"} <= {*without}
 
 
-def test_a_bound_that_is_too_narrow_is_a_false_alarm(project):
-    scores = found(project, "unit/total")
+def test_a_bound_that_is_too_narrow_is_a_false_alarm(document):
+    scores = of_suite(document, "total")
     assert scores["sum_reversed"]["effect"] == "false alarm"
     assert scores["sum_reversed"]["factor"] == pytest.approx(3)
     assert scores["sum_reversed"]["metric"] == "max_abs_error"
     assert scores["sum_in_float64"]["effect"] == "no effect"
 
 
-def test_a_stale_buffer_is_seen_by_repeats(project):
-    score = found(project, "unit/mean", "--fault", "stale_buffer")["stale_buffer"]
+def test_a_stale_buffer_is_seen_by_repeats(document):
+    score = of_suite(document, "mean")["stale_buffer"]
     assert (score["effect"], score["reason"]) == ("caught", "nondeterministic")
 
 
-def test_a_fault_that_makes_the_subject_raise_is_an_error(project):
-    score = found(project, "unit/root")["one_step_less"]
+def test_a_fault_that_makes_the_subject_raise_is_an_error(document):
+    score = of_suite(document, "root")["one_step_less"]
     assert (score["effect"], score["reason"]) == ("error", "subject_error")
     assert score["message"] == "ValueError: too few steps"
+
+
+def test_rates(document):
+    assert document["schema"] == "precreg-scores/1"
+    assert [row["name"] for row in document["tiers"]] == ["unit"]
+    assert document["all"]["cases"] == 4
+    assert document["all"]["errors"] == 1
+    assert [each["fault"] for each in document["scores"] if each["effect"] == "false alarm"] == ["sum_reversed"]
+    assert document["all"]["flagged"]["part"] == 1
+    assert [each["why"] for each in document["unplanted"]] == ["it is known to be bad"]
+
+
+def test_two_processes_say_the_same(project, document):
+    assert json.loads(precreg(project, "selftest", "--jobs", "2", "--json").stdout) == document
+
+
+def test_fewer_seeds_are_judged_by_their_own(project, document):
+    options = ("--fault", "hop_float16", "--seeds", "1", "--json", "--jobs", "0")
+    (first,) = json.loads(precreg(project, "faults", "unit/inverse", *options).stdout)["scores"]
+    every = of_suite(document, "inverse")["hop_float16"]
+    assert every["effect"] == first["effect"] == "caught"
+    assert every["factor"] != first["factor"]
 
 
 def test_the_table_for_people(project):
@@ -127,22 +155,6 @@ def test_nothing_is_written(project):
     before = sorted(path for path in project.rglob("*") if "__pycache__" not in path.parts)
     precreg(project, "selftest", "--jobs", "0", "unit/inverse")
     assert sorted(path for path in project.rglob("*") if "__pycache__" not in path.parts) == before
-
-
-def test_rates_and_limits(project):
-    done = precreg(project, "selftest", "--jobs", "2", "--json")
-    document = json.loads(done.stdout)
-    assert done.returncode == 0
-    assert document["schema"] == "precreg-scores/1"
-    assert [row["name"] for row in document["tiers"]] == ["unit"]
-    assert document["all"]["cases"] == 4
-    assert document["all"]["errors"] == 1
-    alarms = [score["fault"] for score in document["scores"] if score["effect"] == "false alarm"]
-    assert alarms == ["sum_reversed"]
-    assert document["all"]["flagged"]["part"] == 1
-    assert [each["why"] for each in document["unplanted"]] == ["it is known to be bad"]
-    again = json.loads(precreg(project, "selftest", "--jobs", "0", "--json").stdout)
-    assert again == document
 
 
 @pytest.mark.parametrize(
