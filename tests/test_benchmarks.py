@@ -178,3 +178,52 @@ def test_large_files_need_room(tmp_path):
     done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "GB free in" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def computed():
+    """What numerics.py prints."""
+    return run("numerics.py", "--elements", 3001, "--size", 33, "--rounds", 1, "--patience", 0, "--window", 0.001)
+
+
+ROUNDINGS = {
+    "native core": 5,
+    "native core, into memory that is there": 5,
+    "numpy form": 5,
+    "numpy or ml_dtypes, astype and back": 4,
+    "torch, to and back": 4,
+    "gfloat, round_ndarray": 4,
+    "pychop, Chop": 5,
+}
+
+
+@pytest.mark.parametrize("label", ROUNDINGS)
+def test_a_way_to_round_is_timed_for_the_formats_it_knows_or_told_to_be_missing(computed, label):
+    (row,) = rows(computed, "A.", label.ljust(39))
+    times = re.findall(rf" {NUMBER} +{NUMBER}\b", row)
+    package = label.partition(",")[0]
+    assert len(times) == ROUNDINGS[label] or row.strip() == f"not installed: {package}" or "native core" in label
+    assert package in ("torch", "gfloat", "pychop") or "not installed" not in row
+
+
+def test_products_are_timed_in_every_way(computed):
+    for label in ("numpy form", "numpy operations"):
+        (row,) = rows(computed, "B.", label.ljust(39))
+        assert len(re.findall(NUMBER, row)) in (2, 4)
+    assert re.search(rf"^np\.matmul, in no stated order +{NUMBER}$", computed, re.MULTILINE)
+
+
+def test_goals_of_rounding_and_of_products_are_told(computed):
+    told = re.findall(
+        r"^   goal: (reached|NOT REACHED|not measured) .* \((at (?:most|least) \d+)\)$", computed, re.MULTILINE
+    )
+    assert [goal for _, goal in told] == ["at most 2", "at most 2", "at most 8", "at least 10", "at least 10"]
+
+
+def test_a_way_that_rounds_otherwise_ends_the_benchmark(parts):
+    import numerics
+
+    calls = numerics.calls_of(numerics.drawn_of_all_sizes(1000), "fp16")
+    assert numerics.check(calls, "fp16") == []
+    with pytest.raises(SystemExit, match="results do not agree, fp16: other"):
+        numerics.check({**calls, "other": lambda: calls["numpy form"]() * 2}, "fp16")

@@ -35,23 +35,23 @@ def instructions() -> str:
 def speed_goals(times: Times) -> Iterator[str]:
     """Yield a line for every goal of large arrays."""
     for peer, goal in FASTER.items():
-        yield _at_least(goal, _ratio(times, (peer, 1), (OURS, 1)), f"times as fast as {peer}, one thread")
+        yield at_least(goal, _ratio(times, (peer, 1), (OURS, 1)), f"times as fast as {peer}, one thread")
     for peer, goal in NUMPY_FASTER.items():
-        yield _at_least(goal, _ratio(times, (peer, 1), (NUMPY, 1)), f"times as fast as {peer}: the numpy form")
+        yield at_least(goal, _ratio(times, (peer, 1), (NUMPY, 1)), f"times as fast as {peer}: the numpy form")
     for threads, goal in enumerate(SHARES.get(instructions(), ()), start=1):
         share = _ratio(times, (LIMIT, 1), (OURS, threads))
-        yield _at_least(goal, share, f"of what one thread can read, {threads} thread(s)")
-    yield _at_least(IDENTICAL_SHARE, _ratio(times, (LIMIT, 1), (IDENTICAL, 1)), "of the limit, bit-identical")
+        yield at_least(goal, share, f"of what one thread can read, {threads} thread(s)")
+    yield at_least(IDENTICAL_SHARE, _ratio(times, (LIMIT, 1), (IDENTICAL, 1)), "of the limit, bit-identical")
     slow = _ratio(times, (SUBNORMAL, 1), (ALONE, 1))
-    yield _at_most(SLOWDOWN, slow, "times the time of ordinary numbers, subnormal ones")
+    yield at_most(SLOWDOWN, slow, "times the time of ordinary numbers, subnormal ones")
     slow = _ratio(times, (NAN, 1), (ALONE, 1))
-    yield _at_most(SLOWDOWN, slow, "times the time of ordinary numbers, a tenth NaN or infinite")
+    yield at_most(SLOWDOWN, slow, "times the time of ordinary numbers, a tenth NaN or infinite")
 
 
 def small_goals(n: int, times: Mapping[str, float]) -> Iterator[str]:
     """Yield the goal of an array of so many elements."""
     peer = "np.testing.assert_allclose" if n <= FEW else "np.allclose"
-    yield _at_most(1.0, times["ours"] / times[peer], f"of the time of {peer}, {n:,} elements")
+    yield at_most(1.0, times["ours"] / times[peer], f"of the time of {peer}, {n:,} elements")
 
 
 def memory_goals(peak: float) -> str:
@@ -63,11 +63,13 @@ def _ratio(times: Times, above: tuple[str, int], below: tuple[str, int]) -> floa
     return times[above] / times[below] if above in times and below in times else None
 
 
-def _at_least(goal: float, value: float | None, what: str) -> str:
+def at_least(goal: float, value: float | None, what: str) -> str:
+    """Return the line of a goal that larger values reach; None is what could not be measured."""
     return _line(f"at least {goal:g}", value, what, value is not None and value >= goal)
 
 
-def _at_most(goal: float, value: float | None, what: str) -> str:
+def at_most(goal: float, value: float | None, what: str) -> str:
+    """Return the line of a goal that smaller values reach; None is what could not be measured."""
     return _line(f"at most {goal:g}", value, what, value is not None and value <= goal)
 
 
