@@ -76,9 +76,9 @@ def _whole(operand: Array, shape: tuple[int, ...]) -> Array:
 
 @cache
 def _task(name: str, dtype: np.dtype[Any], format: Format, rounding: Rounding) -> bytes | None:
-    """Choose as for sums; and leave to numpy quotients and roots that are drawn, for which float64 is too short."""
+    """Choose as for sums."""
     packed = _packed(dtype, format)
-    if packed is None or not dtype.isnative or (rounding is Rounding.STOCHASTIC and name in ("divide", "sqrt")):
+    if packed is None or not dtype.isnative:
         return None
     nearest = rounding is Rounding.NEAREST_EVEN and _is_as_fine(format, dtype)
     is_extended = not nearest and rounding not in _BY_PROCESSOR

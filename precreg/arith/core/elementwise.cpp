@@ -30,7 +30,8 @@ template <Operation O, class T> struct ByProcessor {
 };
 
 // Float32 numbers in float64, by any rounding but a direction: float64 has products, and sums as good as exact; quotients
-// and roots are never so near to a number of 25 digits that it takes them for it. Draws look farther, and are not served.
+// and roots are never so near to a number of 25 digits that it takes them for it. Draws look farther: for them they are
+// rounded to odd, by what the quotient times y, or the root squared, leaves of x.
 template <Operation O, Rounding R> struct Extended {
     static constexpr int LANES = Carrier<double>::LANES;
     typedef float Vector __attribute__((vector_size(BYTES / 2)));
@@ -39,10 +40,14 @@ template <Operation O, Rounding R> struct Extended {
 
     INLINE static Doubles wide(Vector x) { return __builtin_convertvector(x, Doubles); }
     INLINE static Doubles exact(Doubles x, Doubles y, Doubles z) {
-        if (O == Operation::add) return ExtendedStep<R, Product::fused>::sum_to_odd(x, y);
-        if (O == Operation::subtract) return ExtendedStep<R, Product::fused>::sum_to_odd(x, -y);
-        if (O == Operation::fma) return ExtendedStep<R, Product::fused>::sum_to_odd(x * y, z);
-        return computed<O, double>(x, y, z);
+        if (O == Operation::add) return sum_to_odd(x, y);
+        if (O == Operation::subtract) return sum_to_odd(x, -y);
+        if (O == Operation::fma) return sum_to_odd(x * y, z);
+        const Doubles nearest = computed<O, double>(x, y, z);
+        if (R != Rounding::stochastic || O == Operation::multiply) return nearest;
+        if (O == Operation::sqrt) return to_odd(nearest, fused<double>(-nearest, nearest, x));
+        const Doubles left = fused<double>(-nearest, y, x);
+        return to_odd(nearest, (Doubles)((Bits<double>)left ^ ((Bits<double>)y & Carrier<double>::SIGN)));
     }
     INLINE Vector operator()(Vector x, Vector y, Vector z, uint64_t index) const {
         Bits<double> drawn = {};

@@ -156,8 +156,6 @@ bool sensible(const Task& task, Py_ssize_t item) {
     const bool directed = task.rounding >= (int)Rounding::toward_zero && task.rounding <= (int)Rounding::down;
     const bool known = task.operation >= 0 && task.operation < OPERATIONS && task.rounding >= 0 && task.rounding < ROUNDINGS;
     if (!known || (item != 4 && item != 8) || !carried(task.format, item)) return false;
-    const bool looks_farther = task.operation == (int)Operation::divide || task.operation == (int)Operation::sqrt;
-    if (task.extended && looks_farther && task.rounding == (int)Rounding::stochastic) return false;
     return task.extended ? item == 4 && !directed && carried(task.format, 8) : directed || task.rounding == (int)Rounding::nearest_even;
 }
 

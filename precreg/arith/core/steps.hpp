@@ -84,6 +84,20 @@ template <class T, Rest REST, Product PRODUCT> struct Step {
     const Directed<T> sum, product;
 };
 
+// What is nearest, if nothing is lost; else that of the two float64 around the exact result of which the last bit is 1
+// (Boldo and Melquiond, 2008). Of `lost`, which is exact - nearest, only the sign matters.
+INLINE Number<double> to_odd(Number<double> nearest, Number<double> lost) {
+    typedef Bits<double> Longs;
+    const Longs bits = (Longs)nearest, inexact = (Longs)(lost < 0) | (Longs)(lost > 0);
+    const Longs too_large = (Longs)((bits ^ (Longs)lost) < 0); // in magnitude
+    const Longs even = (bits & 1) - 1;
+    return (Number<double>)(bits + (inexact & even & (1 | too_large)));
+}
+INLINE Number<double> sum_to_odd(Number<double> x, Number<double> y) {
+    const Number<double> sum = x + y, part = sum - x;
+    return to_odd(sum, (x - (sum - part)) + (y - part));
+}
+
 // Float32 numbers in float64, by any rounding: products are exact, and sums are rounded to odd before they are rounded.
 template <Rounding R, Product PRODUCT> struct ExtendedStep {
     typedef double Value;
@@ -106,15 +120,6 @@ template <Rounding R, Product PRODUCT> struct ExtendedStep {
         if (PRODUCT == Product::rounded)
             exact = (Doubles)rounded<R, true, double>((Longs)exact, draws(seed + 1, first, index), product);
         return add(exact, c, first, index);
-    }
-
-    // The sum, if it is a float64; else that of its two neighbours of which the last bit is 1 (Boldo and Melquiond, 2008).
-    INLINE static Doubles sum_to_odd(Doubles x, Doubles y) {
-        const Doubles sum = x + y, part = sum - x, lost = (x - (sum - part)) + (y - part);
-        const Longs bits = (Longs)sum, inexact = (Longs)(lost < 0) | (Longs)(lost > 0);
-        const Longs too_large = (Longs)((bits ^ (Longs)lost) < 0); // in magnitude
-        const Longs even = (bits & 1) - 1;
-        return (Doubles)(bits + (inexact & even & (1 | too_large)));
     }
 
     const Target<double> sum, product;
