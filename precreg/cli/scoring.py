@@ -17,7 +17,7 @@ from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
 from precreg.fault.fault import Fault
 from precreg.processors import processors
-from precreg.scoring.plant import scores
+from precreg.scoring.plant import scores, unplantable
 from precreg.scoring.score import Score, Unplanted
 from precreg.suite.expand import load_cases
 from precreg.types import Case
@@ -44,7 +44,8 @@ def planted(
     if not cases:
         raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
     plan = Plan(project, detect(environment), jobs)
-    came = list(shown_scores(scores(cases, faults, plan, Baselines(project)), len(cases) * len(faults)))
+    total = sum(1 if unplantable(case) else len(faults) for case in cases)
+    came = list(shown_scores(scores(cases, faults, plan, Baselines(project)), total))
     order = {case.id: place for place, case in enumerate(cases)}
     by_fault = {fault.name: place for place, fault in enumerate(faults)}
     found = [each for each in came if isinstance(each, Score)]

@@ -28,7 +28,7 @@ def scores(
     """
     plantable = []
     for case in cases:
-        why = _unplantable(case)
+        why = unplantable(case)
         if why:
             yield Unplanted(case.id, case.tier, why)
         else:
@@ -46,7 +46,8 @@ class _Variant(NamedTuple):
     fault: Fault | None = None
 
 
-def _unplantable(case: Case) -> str:
+def unplantable(case: Case) -> str:
+    """Return why no fault is planted in a case, or nothing."""
     if case.expect_failure is not None:
         return "it is known to be bad"
     return "" if case.subject.kind == "python" else f"a subject of kind {case.subject.kind} computes by itself"
