@@ -23,7 +23,10 @@ class Arithmetic(Protocol):
         """
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute a sum of products that is no ufunc: numpy's dot, vdot, inner, einsum."""
+        """Compute what numpy computes in compiled code of its own and is no ufunc: dot, einsum, numpy.linalg.norm, ...
+
+        `function` is one of precreg.simulate.array.COMPILED. NotImplementedError says that it cannot be computed.
+        """
 
     def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return `values` in another dtype, as `astype` does."""

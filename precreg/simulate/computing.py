@@ -54,7 +54,7 @@ class DeviceArithmetic:
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute as `Arithmetic.contraction` says.
 
-        Raises NotImplementedError for what a device cannot compute, and numpy would not ask it for.
+        Raises NotImplementedError for what is not made of a device's operations: numpy would compute it in secret.
         """
         name = _PRODUCTS.get(function)
         arrays = [value for value in (*inputs, *options.values()) if isinstance(value, np.ndarray)]

@@ -11,6 +11,7 @@ from precreg.simulate.arithmetic import NumpyArithmetic
 from precreg.simulate.array import COMPILED, SimulatedArray, plain, simulated
 from tests.simulate.on_devices import on, same_bits
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*where.*used without.*out:UserWarning")
 X = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
 
 

@@ -11,6 +11,7 @@ from precreg.simulate.hops import travel
 from precreg.simulate.read import device_named
 from tests.simulate.on_devices import device, on, same_bits
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 X = np.array([1.12156456132, -65520.0, 1e-8, 1e-40, np.pi], np.float32)
 
 
