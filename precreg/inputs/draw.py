@@ -21,11 +21,13 @@ from precreg.arrayfile import read_array, read_arrays
 from precreg.errors import UserError
 from precreg.inputs import distributions
 from precreg.inputs.bits import Words, word_stream
+from precreg.inputs.digest import array_digest
 from precreg.inputs.options import (
     Constant,
     File,
     IllConditionedSum,
     Integers,
+    LegacyNormal,
     LogUniform,
     Normal,
     Options,
@@ -50,9 +52,11 @@ def draw(name: str, spec: InputSpec, seed: int, directory: Path, project: Path) 
     Complex arrays take two numbers per element, real part first. A small array may be one that was given before, so
     it is read-only. `directory` is the suite's folder, which file paths
     start from. Raises UserError: unknown-dtype where the installed ml_dtypes lacks the dtype; missing-file,
-    bad-array-file, outside-project for files, and bad-value where a file has another shape.
+    bad-array-file, outside-project for files, and bad-value where a file has another shape, or an array another digest.
     """
     dtype = numpy_dtype(spec.dtype)
+    if isinstance(spec.distribution, LegacyNormal):
+        return _legacy(spec.distribution, spec)
     if isinstance(spec.distribution, File):
         return _from_file(spec.distribution, spec, directory, project)
     if spec.dtype in PARTS:
@@ -141,6 +145,16 @@ def _fill_rows(rows: NDArray[Any], words: Words, condition: float, dtype: str) -
         block = rows[start : start + step]
         drawn = words(len(block) * taken).reshape(len(block), taken)
         block[...] = cast(distributions.ill_conditioned_rows(drawn, length, condition, format), dtype)
+
+
+def _legacy(options: LegacyNormal, spec: InputSpec) -> NDArray[Any]:
+    """Draw with numpy's legacy generator, whose logarithms are the platform's; so what it gave is held to a digest."""
+    numbers = np.asarray(np.random.RandomState(options.seed).randn(*spec.shape))
+    array = cast(numbers, spec.dtype)
+    found = array_digest(array)
+    if found != options.digest:
+        raise _refusal(spec, f"numbers of digest={options.digest} but numpy {np.__version__} drew those of {found}")
+    return array
 
 
 def _from_file(options: File, spec: InputSpec, directory: Path, project: Path) -> NDArray[Any]:

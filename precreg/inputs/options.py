@@ -73,6 +73,27 @@ class Integers(Options, frozen=True):
         _check_whole(self.high - 1, dtype)
 
 
+class LegacyNormal(Options, frozen=True):
+    """Standard normal numbers of numpy's legacy generator, RandomState(seed).randn, known by the digest of the array.
+
+    They are the same at every seed of the suite.
+    """
+
+    seed: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"expected 0 <= seed < 2^32 but got seed={self.seed}")
+        if not (len(self.digest) == 32 and set(self.digest) <= set("0123456789abcdef")):
+            raise ValueError(f"expected 32 hexadecimal digits, small letters, but got digest={self.digest}")
+
+    def check(self, shape: tuple[int, ...], dtype: str) -> None:
+        """Raise ValueError unless the dtype is a real floating one."""
+        if format_of(dtype) is None or "complex" in dtype:
+            raise ValueError(f"expected a real floating dtype but got dtype={dtype}")
+
+
 class Constant(Options, frozen=True):
     """One number everywhere."""
 

@@ -15,6 +15,7 @@ from precreg.inputs.options import (
     File,
     IllConditionedSum,
     Integers,
+    LegacyNormal,
     LogUniform,
     Normal,
     Options,
@@ -31,6 +32,7 @@ DISTRIBUTIONS: dict[str, type[Options]] = {
     "special": Special,
     "ill_conditioned_sum": IllConditionedSum,
     "constant": Constant,
+    "legacy_normal": LegacyNormal,
     "file": File,
 }
 """The distributions by the name they have in a suite."""

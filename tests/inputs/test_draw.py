@@ -178,3 +178,45 @@ def test_zero_and_minus_zero_are_equal_options_that_draw_different_bits(distribu
 def test_what_is_remembered_cannot_be_changed(dtype):
     with pytest.raises(ValueError, match="read-only"):
         drawn(shape=3, dtype=dtype, normal={})[0] = 1
+
+
+class TestLegacyNormal:
+    DIGEST = "1d5cad88a937239cf5bfbb571837e130"
+
+    def test_numbers_are_those_of_many_a_published_example(self):
+        array = drawn(shape=[2, 3], dtype="float32", legacy_normal={"seed": 42, "digest": self.DIGEST})
+        first = [0.49671415, -0.1382643, 0.64768854, 1.52302986, -0.23415337, -0.23413696]
+        assert array.ravel().tolist() == [float(np.float32(value)) for value in first]
+        again = drawn("y", 3, shape=[2, 3], dtype="float32", legacy_normal={"seed": 42, "digest": self.DIGEST})
+        assert np.array_equal(array, again), "whatever the input is called, and at every seed"
+
+    def test_other_numbers_are_refused_with_their_digest(self):
+        for seed, shape in ((43, [2, 3]), (42, [3, 2])):
+            with pytest.raises(
+                UserError, match=r"expected numbers of digest=1d5c.* drew those of [0-9a-f]{32}"
+            ) as error:
+                drawn(shape=shape, dtype="float32", legacy_normal={"seed": seed, "digest": self.DIGEST})
+            assert (error.value.slug, error.value.line) == ("bad-value", 12)
+
+    @pytest.mark.parametrize(
+        ("mapping", "message"),
+        [
+            ({"seed": -1, "digest": DIGEST}, "expected 0 <= seed < 2^32 but got seed=-1"),
+            ({"seed": 2**32, "digest": DIGEST}, "but got seed=4294967296"),
+            (
+                {"seed": 1, "digest": DIGEST.upper()},
+                "expected 32 hexadecimal digits, small letters, but got digest=1D5C",
+            ),
+            ({"seed": 1, "digest": "1d5c"}, "but got digest=1d5c"),
+            ({"seed": 1}, "missing required field `digest`"),
+        ],
+    )
+    def test_what_it_cannot_be_is_told_before_anything_is_drawn(self, mapping, message):
+        with pytest.raises(UserError) as error:
+            parse("x", {"shape": 2, "dtype": "float32", "legacy_normal": mapping}, HERE)
+        assert message in error.value.message
+
+    @pytest.mark.parametrize("dtype", ["int8", "complex64", "bool"])
+    def test_only_real_floating_arrays(self, dtype):
+        with pytest.raises(UserError, match=f"expected a real floating dtype but got dtype={dtype}"):
+            parse("x", {"shape": 2, "dtype": dtype, "legacy_normal": {"seed": 1, "digest": self.DIGEST}}, HERE)

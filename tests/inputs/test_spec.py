@@ -163,5 +163,6 @@ def test_the_table_names_every_distribution():
         "special",
         "ill_conditioned_sum",
         "constant",
+        "legacy_normal",
         "file",
     ]
