@@ -1,4 +1,4 @@
-"""Rounding to number formats, and matrix products in a stated order, beside what others take: ratios of one run.
+"""Rounding to number formats, products in a stated order and operations, beside what others take: ratios of one run.
 
 First it is checked that all find the same. What others use the machine for meanwhile is measured: noisy samples are
 retaken while patience lasts, and a median of noisy samples alone is marked ~. Peers that are not there are named:
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from computing import products, roundings
+from computing import elementwise, products, roundings
 from computing.roundings import COPY, COPY_INTO, FORMAT_NAMES, NATIVE, NATIVE_INTO, NUMPY, PYCHOP, WAYS, is_missing
 from measuring.clock import Clock, Measured, load_of_others
 from measuring.goals import at_least, at_most, instructions
@@ -156,14 +156,36 @@ def product_cell(times: Mapping[str, Measured], label: str) -> str:
     return f"{shown(times[label])} {ratio}"
 
 
+def table_of_operations(asked: Settings, clock: Clock) -> None:
+    """Print what operations on elements cost; there is no goal for them."""
+    operands = drawn(3, asked.elements // 10)
+    times = {}
+    for name in elementwise.OPERATIONS:
+        ways = elementwise.calls(operands, name)
+        check({label: call for label, call in ways.items() if label != elementwise.PLAIN}, name)
+        times[name] = clock.medians(ways)
+    print(f"\nC. {operands.shape[1]:,} float32 numbers, results in 20 bits toward zero: ms, and times numpy's float32")
+    print(f"{'':40}" + "".join(f" {name:>18}" for name in times))
+    for label in (elementwise.PLAIN, elementwise.NATIVE, elementwise.NUMPY):
+        print(f"{label:40}" + "".join(f" {operation_cell(found, label):>18}" for found in times.values()))
+
+
+def operation_cell(times: Mapping[str, Measured], label: str) -> str:
+    """Return a time and the ratio to that of plain numpy."""
+    if label not in times:
+        return "not built"
+    return f"{shown(times[label])} {times[label].seconds / times[elementwise.PLAIN].seconds:8.2f}"
+
+
 def main(asked: Settings) -> None:
-    """Print both tables."""
+    """Print the three tables."""
     clock = Clock(asked.rounds, asked.patience, asked.window)
     others = load_of_others()
     load = "load of others unknown" if others is None else f"others use {others:.2f} cores"
     print(f"{roundings.versions()}\n{instructions()}; {load}; ~ marks what was never measured in a quiet moment")
     table_of_roundings(asked, clock)
     table_of_products(asked, clock)
+    table_of_operations(asked, clock)
 
 
 if __name__ == "__main__":

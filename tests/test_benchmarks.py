@@ -213,6 +213,12 @@ def test_products_are_timed_in_every_way(computed):
     assert re.search(rf"^np\.matmul, in no stated order +{NUMBER}$", computed, re.MULTILINE)
 
 
+def test_operations_are_timed_in_every_way(computed):
+    for label in ("numpy's float32, not rounded further", "numpy form"):
+        (row,) = rows(computed, "C.", label.ljust(39))
+        assert len(re.findall(rf" {NUMBER} +{NUMBER}\b", row)) == 4
+
+
 def test_goals_of_rounding_and_of_products_are_told(computed):
     told = re.findall(
         r"^   goal: (reached|NOT REACHED|not measured) .* \((at (?:most|least) \d+)\)$", computed, re.MULTILINE

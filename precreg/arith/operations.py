@@ -129,18 +129,8 @@ def part(own: tuple[int, ...], tile: tuple[slice, ...]) -> tuple[slice, ...]:
     return tuple(slice(None) if length == 1 else here for length, here in zip(own, aligned, strict=True))
 
 
-def _computed(
-    name: str, operands: tuple[ArrayLike, ...], format: Format, rounding: Rounding, seed: int, start: Start
-) -> NDArray[Any]:
-    arrays = [widened(operand) for operand in operands]
-    ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
-    if ready is None:
-        ready = _by_core(name, arrays, format, rounding, seed, start)
-    return _by_numpy(Operation(name, format, rounding, seed), arrays, start) if ready is None else ready
-
-
-def _by_numpy(operation: Operation, arrays: list[NDArray[Any]], start: Start) -> NDArray[Any]:
-    """Compute tile by tile: the steps between are float64, and stay in cache."""
+def by_numpy(operation: Operation, arrays: list[NDArray[Any]], start: Start) -> NDArray[Any]:
+    """Compute without the core, tile by tile: the steps between are float64, and stay in cache."""
     compute = way(operation, arrays)
     result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), carrier(operation.format))
     with np.errstate(all="ignore"):
@@ -148,6 +138,16 @@ def _by_numpy(operation: Operation, arrays: list[NDArray[Any]], start: Start) ->
             parts = [array[part(array.shape, tile)].astype(np.float64, copy=False) for array in arrays]
             result[tile] = compute(operation, parts, _start_of(start, tile, result.shape))
     return result
+
+
+def _computed(
+    name: str, operands: tuple[ArrayLike, ...], format: Format, rounding: Rounding, seed: int, start: Start
+) -> NDArray[Any]:
+    arrays = [widened(operand) for operand in operands]
+    ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
+    if ready is None:
+        ready = _by_core(name, arrays, format, rounding, seed, start)
+    return by_numpy(Operation(name, format, rounding, seed), arrays, start) if ready is None else ready
 
 
 def widened(operand: ArrayLike) -> NDArray[Any]:
