@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import format_of, numpy_dtype
-from precreg.fault.layer import Layer
+from precreg.arith.formats import numpy_dtype
+from precreg.fault.layer import Layer, is_narrower
 from precreg.fault.sums import SummedBy, sum_from
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
@@ -104,12 +104,6 @@ class StaleBuffer(Layer):
         last = float(begun.flat[-1]) if begun.size else 0.0
         self._left = self._share * last if np.isfinite(last) else 0.0
         return begun
-
-
-def is_narrower(dtype: np.dtype[Any], than: np.dtype[Any]) -> bool:
-    """Say whether a dtype has a smaller precision than another."""
-    narrow, wide = format_of(dtype.name), format_of(than.name)
-    return narrow is not None and wide is not None and narrow.precision < wide.precision
 
 
 def _same_bits(operand: Any, recent: Array) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from precreg.arith.formats import numpy_dtype
-from precreg.fault.accumulators import is_narrower
+from precreg.fault.layer import is_narrower
 from precreg.simulate.array import is_floating
 
 Array = NDArray[Any]

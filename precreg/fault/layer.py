@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.arith.formats import format_of
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
 
@@ -58,3 +59,9 @@ class ResultLayer(Layer):
         if isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
             return self.altered(np.asarray(result), inputs)
         return result
+
+
+def is_narrower(dtype: np.dtype[Any], than: np.dtype[Any]) -> bool:
+    """Say whether a dtype has a smaller precision than another."""
+    narrow, wide = format_of(dtype.name), format_of(than.name)
+    return narrow is not None and wide is not None and narrow.precision < wide.precision

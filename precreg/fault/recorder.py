@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import format_of
-from precreg.fault.accumulators import is_narrower
 from precreg.fault.fault import Kind
 from precreg.fault.functions import SHORT_SERIES
-from precreg.fault.layer import Layer
+from precreg.fault.layer import Layer, is_narrower
 from precreg.fault.orders import is_epsilon
 from precreg.fault.results import FUNCTIONS
 from precreg.simulate.arithmetic import Arithmetic

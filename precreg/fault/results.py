@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from precreg.arith.formats import Format, format_of, numpy_dtype
 from precreg.arith.rounding import round_to
 from precreg.arith.roundings import Rounding
-from precreg.fault.accumulators import is_narrower
-from precreg.fault.layer import Layer, ResultLayer
+from precreg.fault.layer import Layer, ResultLayer, is_narrower
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
 

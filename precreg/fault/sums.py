@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import numpy_dtype
-from precreg.fault.layer import Layer
+from precreg.fault.layer import Layer, is_narrower
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
 
@@ -140,7 +140,7 @@ def in_reverse(inner: Arithmetic) -> Layer:
 
 
 def in_halves(inner: Arithmetic) -> Layer:
-    """Add the first half of the terms, then the second half, and then both."""
+    """Add the first half of the terms, then the second half, and then both, as `in_float32` says."""
 
     def total(inner: Arithmetic, terms: Array) -> Array:
         half = terms.shape[-1] // 2
@@ -152,13 +152,13 @@ def in_halves(inner: Arithmetic) -> Layer:
             inner, _multiply(inner, a[..., :half], b[..., :half, :]), _multiply(inner, a[..., half:], b[..., half:, :])
         )
 
-    return SummedBy(inner, total, product)
+    return SummedBy(inner, in_float32(total), in_float32(product))
 
 
 def pairwise(inner: Arithmetic) -> Layer:
     """Add neighbours, level by level, down to single terms (Higham, Accuracy and Stability, 2002, 4.1).
 
-    Products of matrices are added in quarters, and the quarters pairwise.
+    Products of matrices are added in quarters, and the quarters pairwise. Parts are kept as `in_float32` says.
     """
 
     def total(inner: Arithmetic, terms: Array) -> Array:
@@ -173,7 +173,19 @@ def pairwise(inner: Arithmetic) -> Layer:
         parts = [_multiply(inner, a[..., start:end], b[..., start:end, :]) for start, end in runs]
         return total(inner, np.stack(parts, axis=-1))
 
-    return SummedBy(inner, total, product)
+    return SummedBy(inner, in_float32(total), in_float32(product))
+
+
+def in_float32(compute: Callable[..., Array]) -> Callable[..., Array]:
+    """Let parts of sums be float32 where terms are narrower: in storage they would be rounded once more."""
+
+    def computed(inner: Arithmetic, *operands: Array) -> Array:
+        dtype, wide = operands[0].dtype, np.dtype(np.float32)
+        if not is_narrower(dtype, wide):
+            return compute(inner, *operands)
+        return inner.cast(compute(inner, *(operand.astype(wide) for operand in operands)), dtype)
+
+    return computed
 
 
 def widened(inner: Arithmetic) -> Layer:

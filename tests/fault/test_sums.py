@@ -91,6 +91,16 @@ def test_harmless_orders_are_of_equal_quality(order):
     assert 0.7 < ratio < 1.1
 
 
+@pytest.mark.parametrize("order", ["sum_in_halves", "sum_pairwise"])
+def test_parts_of_narrow_products_are_not_rounded_to_storage(order):
+    a, b = (RNG.normal(size=shape).astype(np.float16) for shape in ((40, 256), (256, 40)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    result = run(order, np.matmul, a, b)
+    assert result.dtype == np.float16
+    rounded_once = np.abs(exact.astype(np.float16) - exact).mean()
+    assert np.abs(result - exact).mean() < 1.01 * rounded_once
+
+
 @pytest.mark.parametrize("order", ["sum_reversed", "sum_in_halves", "sum_pairwise", "sum_in_float64"])
 def test_products_of_matrices_in_other_orders(order):
     exact = A.astype(np.float64) @ B.astype(np.float64)
