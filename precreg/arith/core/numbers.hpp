@@ -77,6 +77,11 @@ template <class T> INLINE Bit<T> bits_of(T value) {
 
 template <class T> INLINE Bits<T> every(Bit<T> x) { return x - (Bits<T>){}; }
 template <class T> INLINE Number<T> all(T x) { return (Number<T>)every<T>(bits_of(x)); } // x - 0 may be -0
+// Patterns of NaN may go beyond the largest integer.
+template <class T> INLINE Bits<T> plus(Bits<T> a, Bits<T> b) {
+    typedef typename Carrier<T>::Unsigned Unsigned;
+    return (Bits<T>)((Unsigned)a + (Unsigned)b);
+}
 template <class B> INLINE B chosen(B mask, B yes, B no) { return (mask & yes) | (~mask & no); }
 
 } // namespace

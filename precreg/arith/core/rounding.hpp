@@ -31,20 +31,20 @@ template <class T> struct Target {
 // Round magnitudes of which `drop` bits fall away; a carry goes into the exponent, where it belongs.
 template <Rounding R, class T> INLINE Bits<T> fewer_bits(Bits<T> magnitude, Bits<T> negative, Bits<T> draws, const Target<T>& to) {
     typedef typename Carrier<T>::Unsigned Unsigned;
-    const Bits<T> rest = every<T>(to.rest), up = magnitude + rest;
+    const Bits<T> rest = every<T>(to.rest), up = plus<T>(magnitude, rest);
     if (R == Rounding::toward_zero) return magnitude & ~rest;
     if (R == Rounding::away) return up & ~rest;
     if (R == Rounding::up) return chosen(negative, magnitude, up) & ~rest;
     if (R == Rounding::down) return chosen(negative, up, magnitude) & ~rest;
-    if (R == Rounding::nearest_away) return (magnitude + to.half) & ~rest;
+    if (R == Rounding::nearest_away) return plus<T>(magnitude, every<T>(to.half)) & ~rest;
     if (R == Rounding::nearest_even) {
         const Bits<T> odd = (Bits<T>)((Unsigned)magnitude >> to.drop) & every<T>(to.last);
-        return (magnitude + (to.half - to.last) + odd) & ~rest;
+        return plus<T>(magnitude, odd + (to.half - to.last)) & ~rest;
     }
     const Bits<T> floor = magnitude & ~rest, left = magnitude & rest;
     if (R == Rounding::odd) return floor | ((Bits<T>)(left != 0) & every<T>(to.rest + 1));
     const Bits<T> parts = to.drop > 24 ? (Bits<T>)((Unsigned)left >> (to.drop - 24)) : left << (24 - to.drop);
-    return floor + ((Bits<T>)(parts > draws) & every<T>(to.rest + 1));
+    return plus<T>(floor, (Bits<T>)(parts > draws) & every<T>(to.rest + 1));
 }
 
 // Round magnitudes below the smallest normal number to multiples of its quantum; all else gives nonsense.

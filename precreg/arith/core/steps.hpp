@@ -35,7 +35,7 @@ template <class T> struct Directed {
         constexpr Bit<T> SIGN = Carrier<T>::SIGN, INFINITE = Carrier<T>::INFINITE;
         const Bits<T> bits = (Bits<T>)value, sign = bits & SIGN, magnitude = bits & ~SIGN, below = (Bits<T>)(bits < 0);
         const Bits<T> away = chosen(below, every<T>(negative), every<T>(positive));
-        Bits<T> result = (magnitude + (away & to.rest)) & ~to.rest;
+        Bits<T> result = plus<T>(magnitude, away & to.rest) & ~to.rest;
         if (to.narrow) {
             const Bits<T> floor = to_quantum<Rounding::toward_zero, T>(magnitude, below, Bits<T>{}, to);
             const Bits<T> inexact = (Bits<T>)((Number<T>)floor != (Number<T>)magnitude) & away;
