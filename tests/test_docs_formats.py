@@ -6,9 +6,9 @@ from math import inf, isnan
 
 import pytest
 
+from precreg.arith.bits.layout import widths
 from precreg.arith.defined import OVERFLOWS, SWITCHES, WIDEST, defined_format
 from precreg.arith.formats import FORMATS
-from precreg.arith.layout import widths
 from precreg.arith.named import FORMS, NAMED, SHORT, SIMULATED, format_named
 from precreg.arith.roundings import Rounding
 from precreg.cli.bits import FIXED, command

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from precreg.arith import accumulate, operations
-from precreg.arith.exact_accumulate import exact_draw
+from precreg.arith.exact.sums import exact_draw
 from precreg.arith.formats import FORMATS
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit

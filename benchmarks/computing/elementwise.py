@@ -9,7 +9,7 @@ import numpy as np
 
 from precreg.arith import forms, operations
 from precreg.arith.named import format_named
-from precreg.arith.rounded_once import Operation
+from precreg.arith.numpy_form.rounded_once import Operation
 from precreg.arith.roundings import Rounding
 
 Array = Any

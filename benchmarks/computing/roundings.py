@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.arith import forms
-from precreg.arith.bit_rounding import round_bits
 from precreg.arith.formats import FORMATS, numpy_dtype
 from precreg.arith.named import SHORT, format_named
+from precreg.arith.numpy_form.bit_rounding import round_bits
 from precreg.arith.roundings import Rounding
 
 FORMAT_NAMES = ("float32_m20", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2")

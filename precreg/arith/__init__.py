@@ -1,1 +1,1 @@
-"""Number formats: the dtypes precreg knows, their spacing and rounding."""
+"""Number formats as values, rounding to them, and operations and sums whose every step is rounded to them."""

@@ -2,7 +2,7 @@
 
 What is given is first rounded to the unit's input format, and what comes out to its output format. Between, terms are
 added one by one in the unit's order (precreg/arith/unit.py), each addition rounded once: not one bit depends on how
-the work is split. precreg/arith/exact_accumulate.py is the same in rational arithmetic, and says what is drawn.
+the work is split. precreg/arith/exact/sums.py is the same in rational arithmetic, and says what is drawn.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precreg.arith import forms, numpy_sums
+from precreg.arith import forms
 from precreg.arith.formats import Format
+from precreg.arith.numpy_form import sums as numpy_sums
 from precreg.arith.operations import carrier, widened
 from precreg.arith.rounding import round_to
 from precreg.arith.unit import Unit

@@ -14,12 +14,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from precreg.arith.exact import exact_round, round_to_integer
+from precreg.arith.exact.rounding import exact_round, round_to_integer
 from precreg.arith.formats import FORMATS, Format
+from precreg.arith.numpy_form.random_bits import Start, random_bits
+from precreg.arith.numpy_form.scaled_rounding import to_integers
 from precreg.arith.operations import divide, multiply
-from precreg.arith.random_bits import Start, random_bits
 from precreg.arith.roundings import Rounding
-from precreg.arith.scaled_rounding import to_integers
 from precreg.errors import UserError
 
 WIDTHS = (8, 16, 32)

@@ -118,7 +118,7 @@ def sums(unit: Unit) -> bool:
 
 
 def matmul(a: Array, b: Array, unit: Unit) -> Array:
-    """Do what precreg.arith.numpy_sums.matmul does, where `sums` says so, in float32 or float64."""
+    """Do what precreg.arith.numpy_form.sums.matmul does, where `sums` says so, in float32 or float64."""
     rows, terms, columns = *a.shape[-2:], b.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     plan = _plan(unit)
@@ -132,7 +132,7 @@ def matmul(a: Array, b: Array, unit: Unit) -> Array:
 
 
 def total(x: Array, unit: Unit) -> Array:
-    """Do what precreg.arith.numpy_sums.total does, where `sums` says so: terms are products by 1."""
+    """Do what precreg.arith.numpy_form.sums.total does, where `sums` says so: terms are products by 1."""
     columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T
     ones = np.ones((1, len(columns)), columns.dtype)
     return matmul(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])

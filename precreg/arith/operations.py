@@ -2,7 +2,7 @@
 
 The operands are float32 or float64 arrays (narrower floats are widened), and broadcast as numpy's do. Their numbers are
 taken as they are: whoever simulates a device rounds them to its input format before. The result has the dtype
-`carrier(format)`. precreg/arith/exact_operations.py says the same of single numbers; the tests hold the two together.
+`carrier(format)`. precreg/arith/exact/operations.py says the same of single numbers; the tests hold the two together.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from precreg.arith import forms
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.random_bits import Start
-from precreg.arith.rounded_once import Operation, way
+from precreg.arith.numpy_form.random_bits import Start
+from precreg.arith.numpy_form.rounded_once import Operation, way
 from precreg.arith.roundings import Rounding
 
 CHUNK = 2**15

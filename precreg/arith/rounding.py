@@ -1,6 +1,6 @@
 """Rounding arrays to a number format, once.
 
-precreg/arith/exact.py says the same for one number in rational arithmetic; the tests hold all forms together.
+precreg/arith/exact/rounding.py says the same for one number in rational arithmetic; the tests hold all forms together.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith import forms
-from precreg.arith.bit_rounding import round_bits
 from precreg.arith.formats import FORMATS, Format, format_of, numpy_dtype
-from precreg.arith.random_bits import Start
+from precreg.arith.numpy_form.bit_rounding import round_bits
+from precreg.arith.numpy_form.random_bits import Start
+from precreg.arith.numpy_form.scaled_rounding import round_scaled
 from precreg.arith.roundings import Rounding
-from precreg.arith.scaled_rounding import round_scaled
 
 _CORRECTLY_ROUNDED_BY_NUMPY = frozenset({"float16", "float32", "float64", "longdouble", "complex64", "complex128"})
 

@@ -11,10 +11,10 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.arith.anatomy import Anatomy, Errors
+    from precreg.arith.bits.anatomy import Anatomy, Errors
+    from precreg.arith.bits.hops import Asked, Route
     from precreg.arith.fixed_point import FixedPoint
     from precreg.arith.formats import Format
-    from precreg.arith.hops import Asked, Route
 
 FIXED = {"int8": 8, "int16": 16, "int32": 32}
 
@@ -43,7 +43,7 @@ def command(
     (bits:0x3c7c). It is read exactly. Between two values, one of + - * / (in quotes: '*') computes, rounded once.
     Several formats are hops from one to the next.
     """
-    from precreg.arith.hops import route
+    from precreg.arith.bits.hops import route
     from precreg.arith.roundings import rounding_named
 
     targets = tuple(_target(name, scale) for name in names or ("float32",))
@@ -61,17 +61,17 @@ def _target(name: str, scale: str) -> Format | FixedPoint:
         from precreg.arith.named import format_named
 
         return format_named(name)
-    from precreg.arith.exact import exact_round
+    from precreg.arith.bits.literals import exact_number
+    from precreg.arith.exact.rounding import exact_round
     from precreg.arith.fixed_point import FixedPoint
     from precreg.arith.formats import FORMATS
-    from precreg.arith.literals import exact_number
 
     return FixedPoint(FIXED[name], exact_round(exact_number(scale), FORMATS["float64"]))
 
 
 def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
     """Yield values, and operations between two of them. Raises UserError (bad-value) for an operator with one side."""
-    from precreg.arith.hops import OPERATORS, Asked
+    from precreg.arith.bits.hops import OPERATORS, Asked
 
     left = [part for word in words for part in word.split()]
     if not left:

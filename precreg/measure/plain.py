@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith.exact import exact_round, exact_ulp
+from precreg.arith.exact.rounding import exact_round, exact_ulp
 from precreg.arith.formats import Format
 from precreg.measure import exact
 from precreg.measure.groups import Axis, axes_of

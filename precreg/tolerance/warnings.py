@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
-from precreg.arith.exact import exact_ulp
+from precreg.arith.exact.rounding import exact_ulp
 from precreg.arith.formats import format_of
 from precreg.errors import nearest
 from precreg.measure.metrics import METRICS, described

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith import forms, numpy_sums
+from precreg.arith import forms
 from precreg.arith.accumulate import dot, matmul, total
-from precreg.arith.exact import exact_round
-from precreg.arith.exact_accumulate import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
+from precreg.arith.exact.rounding import exact_round
+from precreg.arith.exact.sums import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
+from precreg.arith.numpy_form import sums as numpy_sums
 from precreg.arith.operations import carrier
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit

@@ -16,7 +16,7 @@ from precreg.arith.fixed_point import (
     symmetric,
 )
 from precreg.arith.formats import FORMATS
-from precreg.arith.random_bits import random_bits
+from precreg.arith.numpy_form.random_bits import random_bits
 from precreg.arith.roundings import Rounding
 from precreg.errors import UserError
 

@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from precreg.arith import numpy_sums
-from precreg.arith.bit_rounding import round_bits
-from precreg.arith.exact_accumulate import exact_matmul
+from precreg.arith.exact.sums import exact_matmul
 from precreg.arith.named import format_named
+from precreg.arith.numpy_form import sums as numpy_sums
+from precreg.arith.numpy_form.bit_rounding import round_bits
 from precreg.arith.rounding import round_to
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit

@@ -5,7 +5,7 @@ import pytest
 
 from precreg.arith import forms, operations
 from precreg.arith.named import format_named
-from precreg.arith.rounded_once import Operation
+from precreg.arith.numpy_form.rounded_once import Operation
 from precreg.arith.roundings import Rounding
 from tests.arith.computed import ALL
 from tests.arith.hard_operands import assert_same, hard

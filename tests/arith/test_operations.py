@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith import exact_operations, forms, operations
-from precreg.arith.exact_accumulate import exact_draw
+from precreg.arith import forms, operations
+from precreg.arith.exact import operations as exact_operations
+from precreg.arith.exact.sums import exact_draw
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.exact import exact_round
+from precreg.arith.exact.rounding import exact_round
 from precreg.arith.formats import FORMATS, format_of, numpy_dtype
 from precreg.arith.rounding import cast, round_to
 from tests.arith.patterns import SMALL_FORMATS, hard_values, numbers

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from precreg.arith import accumulate, self_test
-from precreg.arith.exact import exact_round
-from precreg.arith.exact_accumulate import exact_dot
+from precreg.arith.exact.rounding import exact_round
+from precreg.arith.exact.sums import exact_dot
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Unit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.exact import exact_ulp
+from precreg.arith.exact.rounding import exact_ulp
 from precreg.arith.formats import FORMATS, format_of
 from precreg.arith.spacing import ulp
 from tests.arith.patterns import SMALL_FORMATS, numbers

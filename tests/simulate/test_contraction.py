@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precreg.arith.exact_accumulate import exact_matmul
+from precreg.arith.exact.sums import exact_matmul
 from precreg.arith.formats import numpy_dtype
 from precreg.simulate.array import SimulatedArray, plain
 from tests.simulate.on_devices import DEVICES, device, on, same_bits

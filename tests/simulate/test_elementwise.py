@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from precreg.arith.exact import exact_round
-from precreg.arith.exact_operations import exact_add, exact_divide, exact_multiply, exact_sqrt, exact_subtract
+from precreg.arith.exact.operations import exact_add, exact_divide, exact_multiply, exact_sqrt, exact_subtract
+from precreg.arith.exact.rounding import exact_round
 from precreg.arith.formats import FORMATS, numpy_dtype
 from precreg.arith.roundings import Rounding
 from precreg.simulate.array import SimulatedArray, plain, simulated

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from precreg.arith.exact import exact_round
-from precreg.arith.exact_accumulate import exact_output, exact_total
-from precreg.arith.exact_operations import exact_add, exact_multiply
+from precreg.arith.exact.operations import exact_add, exact_multiply
+from precreg.arith.exact.rounding import exact_round
+from precreg.arith.exact.sums import exact_output, exact_total
 from precreg.arith.formats import FORMATS, numpy_dtype
 from precreg.arith.roundings import Rounding
 from precreg.simulate.array import SimulatedArray, plain, simulated

@@ -1,4 +1,4 @@
-// One addition of a product to a partial sum, in vectors: what precreg/arith/exact_accumulate.py does to one number.
+// One addition of a product to a partial sum, in vectors: what precreg/arith/exact/sums.py does to one number.
 #pragma once
 
 #include "rounding.hpp"

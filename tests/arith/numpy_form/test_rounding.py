@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.bit_rounding import CHUNK, round_bits
 from precreg.arith.defined import defined_format
-from precreg.arith.exact import exact_random_bits, exact_round
+from precreg.arith.exact.rounding import exact_random_bits, exact_round
 from precreg.arith.formats import FORMATS, numpy_dtype
 from precreg.arith.named import NAMED, format_named
-from precreg.arith.random_bits import random_bits
+from precreg.arith.numpy_form.bit_rounding import CHUNK, round_bits
+from precreg.arith.numpy_form.random_bits import random_bits
+from precreg.arith.numpy_form.scaled_rounding import round_scaled
 from precreg.arith.rounding import round_to
 from precreg.arith.roundings import Rounding
-from precreg.arith.scaled_rounding import round_scaled
 from tests.arith.patterns import SMALL_FORMATS, between, everything, hard_values, numbers
 from tests.arith.test_rounding import assert_same
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from precreg.arith.exact_accumulate import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
+from precreg.arith.exact.sums import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.random_bits import random_bits
+from precreg.arith.numpy_form.random_bits import random_bits
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
 

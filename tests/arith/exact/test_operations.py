@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import libmp
 
-from precreg.arith.exact_operations import (
+from precreg.arith.exact.operations import (
     exact_add,
     exact_divide,
     exact_fma,

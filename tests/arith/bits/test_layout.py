@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.arith.bits.layout import Fields, fields, fields_of, value_of, widths
 from precreg.arith.defined import defined_format
 from precreg.arith.formats import FORMATS, numpy_dtype
-from precreg.arith.layout import Fields, fields, fields_of, value_of, widths
 from precreg.arith.named import format_named
 from precreg.errors import UserError
 from tests.arith.patterns import SMALL_FORMATS

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from precreg.arith.exact import exact_round
-from precreg.arith.exact_operations import exact_add, exact_fma, exact_multiply
+from precreg.arith.exact.operations import exact_add, exact_fma, exact_multiply
+from precreg.arith.exact.rounding import exact_round
 from precreg.arith.unit import Order, Unit
 
 Rows = Sequence[Sequence[float]]

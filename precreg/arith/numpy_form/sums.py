@@ -1,7 +1,7 @@
 """Sums by a unit, in numpy: a loop over terms, each step of which adds one to every partial sum of many outputs.
 
 What a unit's orders mean, and which random bits its additions draw, stands in precreg/arith/unit.py and
-precreg/arith/exact_accumulate.py. Here partial sums are the first axis: runs, lanes or (pairwise) single terms.
+precreg/arith/exact/sums.py. Here partial sums are the first axis: runs, lanes or (pairwise) single terms.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from precreg.arith import operations
 from precreg.arith.formats import FORMATS, Format
+from precreg.arith.numpy_form.random_bits import Start
 from precreg.arith.operations import carrier, part, tiles
-from precreg.arith.random_bits import Start
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
 

@@ -1,6 +1,6 @@
 """Rounding arrays by scaling: each value over its quantum, rounded to an integer, times the quantum.
 
-The plain array form, and the only one for long doubles. precreg/arith/bit_rounding.py is the fast one.
+The plain array form, and the only one for long doubles. precreg/arith/numpy_form/bit_rounding.py is the fast one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import Format
-from precreg.arith.random_bits import Start, random_bits
+from precreg.arith.numpy_form.random_bits import Start, random_bits
 from precreg.arith.roundings import Rounding, beyond_largest
 
 

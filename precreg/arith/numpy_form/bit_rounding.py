@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arith.formats import Format
-from precreg.arith.random_bits import Start, random_bits
+from precreg.arith.numpy_form.random_bits import Start, random_bits
+from precreg.arith.numpy_form.scaled_rounding import to_integers
 from precreg.arith.roundings import Rounding, beyond_largest
-from precreg.arith.scaled_rounding import to_integers
 
 CHUNK = 2**15
 """Elements rounded at a time: few enough that every step finds them in cache."""

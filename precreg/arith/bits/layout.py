@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import copysign, inf, isinf, isnan, nan
 from typing import NamedTuple
 
-from precreg.arith.exact import exact_ulp
+from precreg.arith.exact.rounding import exact_ulp
 from precreg.arith.formats import Format
 from precreg.errors import UserError
 

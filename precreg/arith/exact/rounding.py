@@ -56,7 +56,7 @@ def round_to_integer(quotient: Fraction, rounding: Rounding, draw: int = 0) -> i
 
 
 def exact_random_bits(seed: int, index: int) -> int:
-    """Return the 24 random bits of one index, as `precreg.arith.random_bits.random_bits` does: SplitMix64."""
+    """Return the 24 random bits of one index, as numpy_form/random_bits.py does: SplitMix64."""
     mixed = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64

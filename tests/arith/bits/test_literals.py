@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.literals import exact_number, pattern_of
+from precreg.arith.bits.literals import exact_number, pattern_of
 from precreg.errors import UserError
 
 

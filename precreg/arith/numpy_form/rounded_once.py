@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith import error_free, exact_operations
-from precreg.arith.error_free import Array
+from precreg.arith.exact import operations as exact_operations
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.random_bits import Start, random_bits
+from precreg.arith.numpy_form import error_free
+from precreg.arith.numpy_form.error_free import Array
+from precreg.arith.numpy_form.random_bits import Start, random_bits
 from precreg.arith.rounding import round_to
 from precreg.arith.roundings import Rounding
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.anatomy import Errors, anatomy, decimal, errors, neighbours
-from precreg.arith.exact import exact_round
+from precreg.arith.bits.anatomy import Errors, anatomy, decimal, errors, neighbours
+from precreg.arith.exact.rounding import exact_round
 from precreg.arith.formats import FORMATS
 from precreg.arith.named import format_named
 from tests.arith.patterns import SMALL_FORMATS, numbers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import copysign, inf, isfinite, isinf, isnan, isqrt, nan
 
-from precreg.arith.exact import exact_round
+from precreg.arith.exact.rounding import exact_round
 from precreg.arith.formats import Format
 from precreg.arith.roundings import Rounding
 

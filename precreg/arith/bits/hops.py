@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from precreg.arith.anatomy import Anatomy, anatomy, decimal, errors, is_finite
-from precreg.arith.exact import exact_random_bits, exact_round
-from precreg.arith.exact_operations import exact_add, exact_divide, exact_multiply, exact_subtract
+from precreg.arith.bits.anatomy import Anatomy, anatomy, decimal, errors, is_finite
+from precreg.arith.bits.layout import fields_of, value_of
+from precreg.arith.bits.literals import Exact, exact_number, pattern_of
+from precreg.arith.exact.operations import exact_add, exact_divide, exact_multiply, exact_subtract
+from precreg.arith.exact.rounding import exact_random_bits, exact_round
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.layout import fields_of, value_of
-from precreg.arith.literals import Exact, exact_number, pattern_of
 from precreg.arith.roundings import Rounding
 from precreg.errors import UserError
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arith.exact import exact_random_bits, exact_round
+from precreg.arith.bits.hops import Asked, route
+from precreg.arith.exact.rounding import exact_random_bits, exact_round
 from precreg.arith.fixed_point import FixedPoint
 from precreg.arith.formats import FORMATS
-from precreg.arith.hops import Asked, route
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding
 from precreg.errors import UserError

@@ -8,10 +8,10 @@ from math import isfinite, isinf, isnan, nan
 
 from msgspec import Struct
 
-from precreg.arith.exact import exact_round, exact_ulp
+from precreg.arith.bits.layout import Fields, fields
+from precreg.arith.bits.literals import Exact
+from precreg.arith.exact.rounding import exact_round, exact_ulp
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.layout import Fields, fields
-from precreg.arith.literals import Exact
 from precreg.arith.roundings import Rounding
 
 

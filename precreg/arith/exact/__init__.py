@@ -1,0 +1,1 @@
+"""The scalar forms, on rationals: slow, and short enough to be checked by eye."""

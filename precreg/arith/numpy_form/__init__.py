@@ -1,0 +1,1 @@
+"""The array forms on numpy, which serve where no compiler built the core."""
