@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith import forms, numpy_sums
+from precreg.arith import forms
 from precreg.arith.named import format_named
+from precreg.arith.numpy_form import sums as numpy_sums
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
 
