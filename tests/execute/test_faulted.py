@@ -59,6 +59,11 @@ def counted(x, **params):
 
 def counts(x):
     return x * 0 + len(calls)
+
+
+def numbered(x):
+    calls.append(1)
+    return x + len(calls)
 """
 
 
@@ -122,6 +127,20 @@ def test_the_oracle_is_computed_once_for_all_faults_of_a_case(faults):
     counts = [outcome.comparisons[0].worst.actual[:1] for outcome in outcomes if outcome.comparisons[0].worst]
     assert counts
     assert max(max(count) for count in counts) <= 1
+
+
+def test_cases_of_one_definition_have_memories_of_their_own(faults):
+    once = faults("numbered", "saturated")
+    twice = replace(once, repeats=2)
+    assert [run_case(case, faults.project, CHAIN).execution.unsteady for case in (once, twice)] == [(), ("out",)]
+
+
+def test_cases_of_one_definition_are_measured_by_their_own_tolerances(faults):
+    loose = faults("normalised", "saturated", oracle="k:normalised")
+    tight = replace(loose, layers=(replace(loose.layers[0], bounds={"rtol": 1e-9, "atol": 0.0}),))
+    alone = run_case(tight, faults.project, CHAIN).comparisons
+    after = [run_case(case, faults.project, CHAIN).comparisons for case in (loose, tight)]
+    assert after[0] != after[1] == alone
 
 
 def test_an_unknown_fault_is_the_failure_of_its_case(faults):
