@@ -33,6 +33,9 @@ COMPILED: frozenset[Callable[..., Any]] = frozenset(
 )
 """numpy's functions that compute on plain copies of what they are given. All others move numbers, or call ufuncs."""
 
+_WITH_THIRD_OUT = frozenset({np.dot, np.outer})
+"""Those of them whose third operand, where it is given without its name, is `out`."""
+
 
 class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     """A view of an array whose operations `arithmetic` computes. Its bits, dtype and shape are the array's.
@@ -64,13 +67,12 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     ) -> Any:
         arithmetic = _arithmetic_of((*args, *kwargs.values()))
         if func in COMPILED:
-            out = kwargs.get("out")
+            args, out = (args[:2], *args[2:]) if func in _WITH_THIRD_OUT and args[2:] else (args, kwargs.get("out"))
             plain_options = {name: plain(value) for name, value in kwargs.items() if name != "out"}
             result = arithmetic.contraction(func, tuple(map(plain, args)), plain_options)
             return _simulated(result, arithmetic) if out is None else _written(result, (out,), arithmetic)
         if func is np.copyto:
-            destination, source, *rest = args
-            return np.copyto(plain(destination), _cast(source, destination.dtype, arithmetic), *rest, **kwargs)
+            return _copied(arithmetic, *args, **kwargs)
         return _simulated(super().__array_function__(func, types, args, kwargs), arithmetic)
 
     def __getitem__(self, key: Any) -> Any:
@@ -82,7 +84,9 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
         """Convert by the arithmetic where both dtypes are floating point; all else is numpy's."""
         wanted = np.dtype(dtype)
-        if wanted == self.dtype or not (is_floating(wanted) and is_floating(self.dtype)):
+        casting = options.get("casting", args[1] if len(args) > 1 else "unsafe")
+        floating = is_floating(wanted) and is_floating(self.dtype)
+        if wanted == self.dtype or not floating or not np.can_cast(self.dtype, wanted, casting):
             return _simulated(plain(self).astype(dtype, *args, **options), self.arithmetic)
         return _simulated(self.arithmetic.cast(plain(self), wanted), self.arithmetic)
 
@@ -101,6 +105,10 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     def trace(self, *args: Any, **options: Any) -> Any:
         """Add the diagonal; the method itself would give a number that is not simulated."""
         return _simulated(super().trace(*args, **options), self.arithmetic)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        """Round a single element as the number would be, which numpy's arrays cannot."""
+        return int(np.rint(self)) if digits is None else np.round(self, digits)
 
     def __repr__(self) -> str:
         return repr(plain(self))
@@ -182,6 +190,11 @@ def _written(
                 raise TypeError(f"cannot cast {values.dtype} to the output's {place.dtype} with casting={casting!r}")
             np.copyto(plain(place), _cast(values, place.dtype, arithmetic), casting="unsafe", where=where)
     return out[0] if len(out) == 1 else out
+
+
+def _copied(arithmetic: Arithmetic, dst: Any, src: Any, *rest: Any, **options: Any) -> None:
+    """Do what numpy.copyto does, whose names these are."""
+    np.copyto(plain(dst), _cast(src, dst.dtype, arithmetic), *rest, **options)
 
 
 def _cast(values: Any, dtype: np.dtype[Any], arithmetic: Arithmetic) -> Any:

@@ -140,6 +140,7 @@ def test_single_elements_serve_as_numbers(x):
     assert total.item() == X.sum().item()
     assert np.float32(1) + total == np.float32(1) + X.sum()
     assert max(x[0, 0], x[0, 1]) == max(X[0, 0], X[0, 1])
+    assert (round(x[0, 0]), round(x[0, 0], 2)) == (round(X[0, 0]), round(X[0, 0], 2))
 
 
 def test_operators_in_place_write_into_the_array(x, traced):
@@ -166,6 +167,16 @@ def test_out_and_where(x):
     assert same_bits(part + whole, X)
 
 
+def test_a_third_operand_of_a_product_is_where_it_goes(x, traced):
+    place = np.zeros((3, 3), np.float32)
+    assert np.dot(x, x.T, place) is place
+    assert same_bits(place, X @ X.T)
+    table = simulated(np.zeros((12, 2), np.float32), traced)
+    assert np.outer(x, x[:2, 0], table) is table
+    assert same_bits(table, np.outer(X, X[:2, 0]))
+    assert same_bits(np.dot(x, x.T, None), X @ X.T)
+
+
 def test_what_is_stored_in_another_dtype_is_cast_by_the_arithmetic(x, traced):
     half = simulated(np.zeros((3, 4), np.float16), traced)
     np.add(x, 1, out=half)
@@ -173,7 +184,10 @@ def test_what_is_stored_in_another_dtype_is_cast_by_the_arithmetic(x, traced):
     np.copyto(half, x, where=X > 0)
     assert traced.asked.count("cast to float16") == 3
     half *= x
-    assert traced.asked.count("cast to float16") == 4
+    np.copyto(dst=half, src=x)
+    assert traced.asked.count("cast to float16") == 5
+    with pytest.raises(TypeError, match="according to the rule 'safe'"):
+        x.astype(np.float16, casting="safe")
     with pytest.raises(TypeError, match="cannot cast float32 to the output's int32"):
         np.add(x, 1, out=np.zeros((3, 4), np.int32))
     integers = np.ones((3, 4), np.int64)
