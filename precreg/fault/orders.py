@@ -102,7 +102,7 @@ def parts(operands: tuple[Any, ...]) -> tuple[Any, Any] | None:
 def is_epsilon(operand: Any) -> bool:
     """Say whether an operand is one small number above zero."""
     single = isinstance(operand, float | np.generic) or (isinstance(operand, np.ndarray) and not operand.ndim)
-    return single and 0 < float(operand) <= LARGEST_EPSILON
+    return single and np.isrealobj(operand) and 0 < float(operand) <= LARGEST_EPSILON
 
 
 class DroppedEpsilon(_Epsilon):

@@ -1,10 +1,12 @@
 """Swapped order and epsilons against the other spelling, to the bit; fused products against fractions."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from precreg.fault.orders import is_epsilon
 from precreg.fault.table import CHANGES, FAULTS
 from tests.fault.planting import run, same_bits
 
@@ -80,3 +82,10 @@ def test_every_fault_leaves_what_it_cannot_act_on(name):
     x = np.arange(16, dtype=np.float32).reshape(1, 16)
     kernel = lambda x: np.maximum(x[:, ::-1], x).T  # noqa: E731
     assert same_bits(np.ascontiguousarray(run(name, kernel, x)), np.ascontiguousarray(kernel(x)))
+
+
+def test_a_complex_number_is_no_epsilon():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_epsilon(np.complex64(1e-6 + 1e-6j))
+    assert is_epsilon(np.float32(1e-6))
