@@ -87,7 +87,8 @@ def _output(sums: NDArray[Any], unit: Unit) -> NDArray[Any]:
 
 
 def _rounded(values: NDArray[Any], format: Format, unit: Unit, stream: int) -> NDArray[Any]:
-    """Convert to a format, with a stream of draws of its own."""
-    rounded = round_to(values, format, unit.conversion, seed=unit.seed + stream)
+    """Convert to a format, with a stream of draws of its own. float32 may lack the largest number of a wider format."""
+    wide = np.float64 if values.dtype == np.float64 else carrier(format)
     with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        rounded = round_to(values.astype(wide, copy=False), format, unit.conversion, seed=unit.seed + stream)
         return rounded.astype(carrier(format), copy=False)

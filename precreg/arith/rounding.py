@@ -38,7 +38,8 @@ def round_to(
     Stochastic rounding draws by `seed` and by each element's flat C-order index, counted from `start`: chunks give
     what the whole does. Where `start` is an array of the shape of `values`, it holds each element's index itself.
 
-    A result that the dtype of `values` cannot hold is infinite.
+    The largest number of a format that is wider than the dtype of `values` may be none of its numbers: a result that
+    should be it is the nearest one of the dtype, or infinite.
     """
     if _holds(format, values.dtype):
         return values.copy()

@@ -15,7 +15,6 @@ from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import SimulatedArray, plain, simulated
 from precreg.simulate.computing import DeviceArithmetic
 from precreg.simulate.device import Device, Hop
-from precreg.simulate.elementwise import carried
 from precreg.simulate.read import device_named
 
 
@@ -61,5 +60,7 @@ def _arrived(values: NDArray[Any], hop: Hop, arithmetic: Arithmetic) -> NDArray[
     if hop.format == FORMATS.get(hop.format.name) and hop.rounding is None:
         dtype = numpy_dtype(hop.format.name)
         return values if values.dtype == dtype else arithmetic.cast(values, dtype)
-    held = numpy_dtype(hop.format.name) if hop.format.name in FORMATS else np.dtype(carrier(hop.format))
-    return round_to(carried(values), hop.format, hop.rounding or Rounding.NEAREST_EVEN).astype(held)
+    wide = carrier(hop.format)
+    held = numpy_dtype(hop.format.name) if hop.format.name in FORMATS else np.dtype(wide)
+    read = values if values.dtype == np.float64 else values.astype(wide)
+    return round_to(read, hop.format, hop.rounding or Rounding.NEAREST_EVEN).astype(held)

@@ -212,3 +212,11 @@ def test_products_that_are_exact_are_added_at_once():
     half = FORMATS["float16"]
     assert dot(a, b, IN_FLOAT16) == -(2.0**-20)
     assert dot(a, b, Unit(half, half, half, product=half)) == 0
+
+
+def test_the_largest_number_of_a_format_is_kept_where_float32_lacks_it():
+    forty = Format("forty", 40, -126, 2.0**8 - 2.0**-32, overflow=2.0**8 - 2.0**-32)
+    beyond = np.array([np.inf, 1e6, -300.0, 1.5], np.float32)
+    for unit in (Unit(forty, EXACT.input, EXACT.output), Unit(FLOAT32.input, FLOAT32.accumulator, forty)):
+        assert total(beyond[:, None], unit).tolist() == [forty.largest, forty.largest, -forty.largest, 1.5]
+        assert matmul(beyond[:, None], np.ones((1, 1), np.float32), unit)[0, 0] == forty.largest

@@ -4,9 +4,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from precreg.arith.formats import Format
 from precreg.errors import UserError
 from precreg.fault.layer import Layer
 from precreg.simulate.array import SimulatedArray, plain, simulated
+from precreg.simulate.device import Device, Hop
 from precreg.simulate.hops import travel
 from precreg.simulate.read import device_named
 from tests.simulate.on_devices import device, on, same_bits
@@ -34,6 +36,11 @@ def test_formats_without_a_dtype_rest_in_a_wider_one():
     assert register.dtype == np.float32
     assert same_bits(register, (X.view(np.uint32) & 0xFFFFFFF8).view(np.float32) * (np.abs(X) >= 2**-126))
     assert travel(X, "gpu-tf32")["tensor_core"][4] == np.float32(3.140625)
+
+
+def test_a_wide_format_keeps_its_largest_number():
+    wide = Format("wide", 40, -126, 2.0**8 - 2.0**-32, overflow=2.0**8 - 2.0**-32)
+    assert travel(X, Device("wide", hops=(Hop("buffer", wide, None),)))["buffer"][1] == -wide.largest
 
 
 def test_a_simulated_array_travels_on_its_own_device():
