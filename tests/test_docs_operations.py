@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from precreg.arith import accumulate, operations
-from precreg.arith.exact.sums import exact_draw
+from precreg.arith.exact.rounding import exact_random_bits
 from precreg.arith.formats import FORMATS
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
@@ -67,7 +67,7 @@ def test_the_indices_of_draws_are_those_of_the_table():
     halves, ones, seed = np.array([[0, 0, 0], [0, 1024.5, 0]]), np.ones((2, 3)), 77
 
     def up(stream, index):
-        return float(exact_draw(seed + stream, index) < 2**23)
+        return float(exact_random_bits(seed + stream, index) < 2**23)
 
     def drawn(**fields):
         wide = dict.fromkeys(("input", "accumulator", "output"), FORMATS["float64"])

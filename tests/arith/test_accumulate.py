@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from precreg.arith import forms
 from precreg.arith.accumulate import dot, matmul, total
-from precreg.arith.exact.rounding import exact_round
-from precreg.arith.exact.sums import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
+from precreg.arith.exact.rounding import exact_random_bits, exact_round
+from precreg.arith.exact.sums import exact_dot, exact_matmul, exact_output, exact_total
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
 from precreg.arith.numpy_form import sums as numpy_sums
@@ -59,7 +59,7 @@ def some_numbers(generator, shape):
 def converted(values, unit, stream):
     """Round a flat array to the input format, one by one."""
     return [
-        exact_round(value, unit.input, unit.conversion, exact_draw(unit.seed + stream, index))
+        exact_round(value, unit.input, unit.conversion, exact_random_bits(unit.seed + stream, index))
         for index, value in enumerate(values.ravel().tolist())
     ]
 

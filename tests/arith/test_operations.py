@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precreg.arith import forms, operations
 from precreg.arith.exact import operations as exact_operations
-from precreg.arith.exact.sums import exact_draw
+from precreg.arith.exact.rounding import exact_random_bits
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding
@@ -43,7 +43,7 @@ def one_by_one(name, operands, format, rounding, seed=0, start=0):
     exact = getattr(exact_operations, f"exact_{name}")
     return np.array(
         [
-            exact(*map(float, numbers), format, rounding, exact_draw(seed, start + index))
+            exact(*map(float, numbers), format, rounding, exact_random_bits(seed, start + index))
             for index, numbers in enumerate(zip(*operands, strict=True))
         ]
     )
@@ -62,7 +62,7 @@ def every_pair(name, rounding):
         results = getattr(np, name)(x, y).view(np.uint64)
     _, first, inverse = np.unique(results, return_index=True, return_inverse=True)
     exact = getattr(exact_operations, f"exact_{name}")
-    each = np.array([exact(float(x[at]), float(y[at]), format, rounding, exact_draw(1, 0)) for at in first])
+    each = np.array([exact(float(x[at]), float(y[at]), format, rounding, exact_random_bits(1, 0)) for at in first])
     return x, y, each[inverse]
 
 

@@ -1,9 +1,9 @@
 """Sums of products by a unit, term after term in rational arithmetic: what the fast forms must give, bit for bit.
 
-precreg/arith/unit.py says what an order means. Stochastic rounding draws by seed and index (`exact_draw`): element
-number i of the output, flat in C order, has the indices i * K + k of its K additions, and its merges of runs, lanes or
-levels go on from k = K. Products draw by seed + 1 and the index of their addition; conversions draw by seed + 2 (of
-the first operand), + 3 (of the second) and + 4 (of the result), each by the element's own flat index.
+precreg/arith/unit.py says what an order means. Stochastic rounding draws by seed and index (`exact_random_bits`):
+element number i of the output, flat in C order, has the indices i * K + k of its K additions, and its merges of runs,
+lanes or levels go on from k = K. Products draw by seed + 1 and the index of their addition; conversions draw by
+seed + 2 (of the first operand), + 3 (of the second) and + 4 (of the result), each by the element's own flat index.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from precreg.arith.exact.operations import exact_add, exact_fma, exact_multiply
-from precreg.arith.exact.rounding import exact_round
+from precreg.arith.exact.rounding import exact_random_bits, exact_round
 from precreg.arith.unit import Order, Unit
 
 Rows = Sequence[Sequence[float]]
@@ -32,7 +32,7 @@ def exact_dot(x: Sequence[float], y: Sequence[float], unit: Unit, element: int =
     def step(partial: float, k: int, draw: int) -> float:
         if unit.product is None:
             return exact_fma(x[k], y[k], partial, unit.accumulator, unit.rounding, draw)
-        product_draw = exact_draw(unit.seed + 1, element * len(x) + k)
+        product_draw = exact_random_bits(unit.seed + 1, element * len(x) + k)
         product = exact_multiply(x[k], y[k], unit.product, unit.rounding, product_draw)
         return exact_add(partial, product, unit.accumulator, unit.rounding, draw)
 
@@ -56,20 +56,12 @@ def exact_matmul(a: Rows, b: Rows, unit: Unit) -> list[list[float]]:
 
 def exact_output(total: float, unit: Unit, element: int = 0) -> float:
     """Return a total, a number of the accumulator, in the output's format."""
-    return exact_round(total, unit.output, unit.conversion, exact_draw(unit.seed + 4, element))
-
-
-def exact_draw(seed: int, index: int) -> int:
-    """Return 24 random bits, as `precreg.arith.rounding.random_bits` does: SplitMix64 (Steele, Lea and Flood, 2014)."""
-    mixed = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
-    return (mixed ^ (mixed >> 31)) >> 40
+    return exact_round(total, unit.output, unit.conversion, exact_random_bits(unit.seed + 4, element))
 
 
 def _converted(numbers: Iterable[float], unit: Unit, seed: int) -> list[float]:
     return [
-        exact_round(number, unit.input, unit.conversion, exact_draw(seed, index))
+        exact_round(number, unit.input, unit.conversion, exact_random_bits(seed, index))
         for index, number in enumerate(numbers)
     ]
 
@@ -80,7 +72,7 @@ def _summed(count: int, step: Callable[[float, int, int], float], unit: Unit, el
     for terms in _partial_sums(unit, count):
         partial = 0.0
         for k in terms:
-            partial = step(partial, k, exact_draw(unit.seed, element * count + k))
+            partial = step(partial, k, exact_random_bits(unit.seed, element * count + k))
         sums.append(partial)
     return _merged(sums, unit, (element + 1) * count)
 
@@ -102,7 +94,7 @@ def _merged(sums: list[float], unit: Unit, index: int) -> float:
     def add(x: float, y: float) -> float:
         nonlocal index
         index += 1
-        return exact_add(x, y, unit.accumulator, unit.rounding, exact_draw(unit.seed, index - 1))
+        return exact_add(x, y, unit.accumulator, unit.rounding, exact_random_bits(unit.seed, index - 1))
 
     if unit.order is Order.PAIRWISE:
         while len(sums) > 1:

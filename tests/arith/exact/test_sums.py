@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from precreg.arith.exact.sums import exact_dot, exact_draw, exact_matmul, exact_output, exact_total
+from precreg.arith.exact.rounding import exact_random_bits
+from precreg.arith.exact.sums import exact_dot, exact_matmul, exact_output, exact_total
 from precreg.arith.formats import FORMATS, Format
-from precreg.arith.numpy_form.random_bits import random_bits
 from precreg.arith.roundings import Rounding
 from precreg.arith.unit import Order, Unit
 
@@ -82,24 +82,13 @@ def test_matrix_products_convert_on_the_way_in_and_out():
     assert exact_matmul([[1 / 3, 1 / 3, 1 / 3]], [[1.0, 0.0], [1.0, 0.0], [1.0, 3.0]], thirds) == [[0.75, 0.75]]
 
 
-def test_the_published_values_of_splitmix64_are_drawn():
-    """The first three of seed 0, of which the upper 24 bits are drawn."""
-    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    assert [exact_draw(0, index) for index in range(3)] == [value >> 40 for value in published]
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**64 - 1, 2**70, -3])
-def test_arrays_draw_the_same(seed):
-    assert [exact_draw(seed, index) for index in range(5, 25)] == random_bits(seed, 5, 20).tolist()
-
-
 def test_each_addition_draws_by_its_own_index():
     """Of element 2 with 3 terms additions have the indices 6, 7, 8, and the two merges of blocks of 2 have 9 and 10."""
     stochastic = unit(Order.BLOCKS, 2, rounding=Rounding.STOCHASTIC, seed=40)
 
     def up(value, spacing, index):
         low = value // spacing * spacing
-        return low + spacing * ((value - low) / spacing * 2**24 > exact_draw(40, index))
+        return low + spacing * ((value - low) / spacing * 2**24 > exact_random_bits(40, index))
 
     terms = [5.3, 1.9, 6.7]
     first = up(up(terms[0], 1, 6) + terms[1], 1, 7)

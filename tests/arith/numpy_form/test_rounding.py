@@ -301,7 +301,7 @@ def test_draws_are_those_of_the_published_generator():
     assert [exact_random_bits(0, index) for index in range(3)] == expected
 
 
-@given(st.integers(0, 2**70), st.integers(0, 2**40))
+@given(st.integers(-(2**70), 2**70), st.integers(0, 2**40))
 def test_draws_of_one_index_are_those_of_many(seed, index):
     assert random_bits(seed, index, 3)[2] == exact_random_bits(seed, index + 2)
 
