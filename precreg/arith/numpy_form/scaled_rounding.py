@@ -40,7 +40,8 @@ def _within(values: NDArray[Any], magnitudes: NDArray[Any], format: Format, roun
     """Return rounded magnitudes with overflow dealt with, and underflow where the format has no subnormals."""
     negative, positive = beyond_largest(format, rounding)
     limits = np.where(np.isfinite(values), np.where(np.signbit(values), negative, positive), format.overflow)
-    within = np.where(magnitudes > format.largest, limits.astype(values.dtype), magnitudes)
+    is_beyond = (magnitudes > format.largest) | np.isinf(values)  # a float32 may have no number beyond the largest
+    within = np.where(is_beyond, limits.astype(values.dtype), magnitudes)
     return within if format.subnormals else np.where(within < format.smallest_normal, values.dtype.type(0), within)
 
 

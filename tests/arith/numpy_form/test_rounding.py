@@ -294,6 +294,14 @@ def test_a_format_of_one_bit_has_powers_of_two(rounding):
     assert_same(result, round_each(values, format, rounding, seed=1))
 
 
+@pytest.mark.parametrize("precision", [1, 2])
+def test_an_infinity_becomes_what_the_format_has_for_it_where_float32_is_narrower(precision):
+    format = defined_format(
+        "wide", {"precision": precision, "min_exponent": -3, "max_exponent": 200, "overflow": "nan"}
+    )
+    assert np.isnan(round_to(np.array([np.inf, -np.inf], np.float32), format)).all()
+
+
 def test_draws_are_those_of_the_published_generator():
     """SplitMix64 from state 0 begins 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f."""
     expected = [0xE220A8, 0x6E789E, 0x06C45D]
