@@ -51,7 +51,9 @@ def command(
         return
     from precreg.cli.scoring import planted
     from precreg.scoring.document import document
+    from precreg.scoring.tally import any_judged
 
     scores, unplanted = planted(find_project(given), asked, faults, jobs, seeds, environment)
-    click.echo(document(scores, unplanted) if as_json else terminal.of_cases(scores, unplanted, all_shown=verbose))
-    sys.exit(0 if scores else 2)
+    shown = document(scores, unplanted) + "\n" if as_json else terminal.of_cases(scores, unplanted, all_shown=verbose)
+    click.echo(shown, nl=False)
+    sys.exit(0 if any_judged(scores) else 2)

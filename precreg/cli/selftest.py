@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import isnan
 from pathlib import Path
 
 import click
@@ -10,7 +11,12 @@ import click
 from precreg.cli.options import Asked
 from precreg.cli.selecting import find_project, selection_options
 
-_SHARE = click.FloatRange(0, 1)
+
+def _share(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """Refuse nan, which no bound of a range refuses, and which no rate would ever break."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("nan is no share.")
+    return value
 
 
 @click.command("selftest")
@@ -21,11 +27,16 @@ _SHARE = click.FloatRange(0, 1)
 @click.option(
     "--at-least",
     type=click.FloatRange(0, 1),
+    callback=_share,
     metavar="SHARE",
     help="Of the faults that make worse, so many are caught.",
 )
 @click.option(
-    "--at-most", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the harmless changes, so many are flagged."
+    "--at-most",
+    type=click.FloatRange(0, 1),
+    callback=_share,
+    metavar="SHARE",
+    help="Of the harmless changes, no more are flagged.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_obj
@@ -50,7 +61,7 @@ def command(
     from precreg.fault.table import CHANGES, FAULTS
     from precreg.scoring import terminal
     from precreg.scoring.document import document
-    from precreg.scoring.tally import broken, tally
+    from precreg.scoring.tally import any_judged, broken, tally
 
     scores, unplanted = planted(
         find_project(given), asked, [*FAULTS.values(), *CHANGES.values()], jobs, seeds, environment
@@ -59,4 +70,4 @@ def command(
     problems = broken(tally("all", scores), at_least, at_most)
     for problem in problems:
         click.echo(problem, err=True)
-    sys.exit(2 if not scores else 1 if problems else 0)
+    sys.exit(2 if not any_judged(scores) else 1 if problems else 0)

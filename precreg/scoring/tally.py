@@ -78,6 +78,11 @@ def missed(scores: Iterable[Score]) -> list[Score]:
     return sorted(found, key=lambda score: (-(score.factor or 0.0), score.case, score.fault))
 
 
+def any_judged(scores: Iterable[Score]) -> bool:
+    """Tell whether the gate could judge one fault or harmless change at least."""
+    return any(score.effect is not Effect.ERROR for score in scores)
+
+
 def _share(scores: Sequence[Score], effect: Effect) -> Share:
     return Share(sum(score.effect is effect for score in scores), len(scores))
 

@@ -42,21 +42,22 @@ def of_cases(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, all_sho
         if len(shown) < len(of_case):
             lines.append(f"  {len(of_case) - len(shown)} without effect")
         lines.append("")
-    lines += _unplanted(unplanted)
+    lines += [*_unjudged(scores), *_unplanted(unplanted)]
     if len({score.case for score in scores}) > 1:
         lines += _per_tier(scores)
-    return _text(lines)
+    return _text(lines).rstrip("\n") + "\n"
 
 
 def of_all(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
     """Say how good the gate is, per tier and per fault, and which misses are the worst."""
-    lines = [*_per_tier(scores), "", *_per_fault(scores), "", *_per_change(scores)]
+    lines = [*_per_tier(scores), "", *_per_fault(scores), "", *_per_change(scores)] if scores else []
     worst = missed(scores)
     if worst:
         shown = [(score.case, score.fault, factor_text(score), score.reason) for score in worst[:WORST_SHOWN]]
         title = f"the worst of {len(worst)} that made a result worse and were missed"
         lines += ["", title, *_aligned([("case", "fault", "factor", "verdict"), *shown])]
-    lines += ["", *_unplanted(unplanted)] if unplanted else []
+    left_out = [*_unjudged(scores), *_unplanted(unplanted)]
+    lines += ["", *left_out] if lines and left_out else left_out
     return _text(lines)
 
 
@@ -118,6 +119,17 @@ def _alarms(row: Tally) -> Iterator[str]:
 
 def _share(share: Share) -> str:
     return "-" if share.ratio is None else f"{share.part}/{share.whole} {share.ratio:.1%}"
+
+
+def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
+    """Yield why planted faults could not be judged, each reason once."""
+    told: dict[tuple[str, str], list[Score]] = {}
+    for score in scores:
+        if score.effect is Effect.ERROR:
+            told.setdefault((score.reason, score.message), []).append(score)
+    for (reason, message), alike in told.items():
+        others = f" and {len(alike) - 1} more" if alike[1:] else ""
+        yield f"not judged: {alike[0].fault} in {alike[0].case}{others}: {reason}{f', {message}' if message else ''}"
 
 
 def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:

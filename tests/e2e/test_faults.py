@@ -165,6 +165,7 @@ def test_nothing_is_written(project):
         (("unit/off",), 2, ""),
         (("nowhere",), 2, "error[nothing-selected]"),
         (("--at-least", "2"), 2, "2"),
+        (("unit/total", "--at-most", "nan"), 2, "nan is no share"),
     ],
 )
 def test_exit_codes(project, arguments, code, says):
@@ -178,6 +179,21 @@ def test_faults_where_nothing_can_be_judged(project):
     done = precreg(project, "faults", "unit/off", "--jobs", "0")
     assert done.returncode == 2
     assert "not planted in unit/off/default: it is known to be bad" in done.stdout
+
+
+def test_faults_that_all_make_the_subject_raise_say_why(project):
+    done = precreg(project, "faults", "unit/root", "--fault", "one_step_less", "--jobs", "0")
+    assert done.returncode == 2
+    why = "not judged: one_step_less in unit/root/default: subject_error, ValueError: too few steps\n"
+    assert done.stdout.endswith(f"\n\n{why}")
+    among_others = precreg(project, "selftest", "unit/root", "--jobs", "0")
+    assert among_others.returncode == 0
+    assert among_others.stdout.endswith(f"\n\n{why}")
+
+
+def test_without_scores_there_are_no_tables(project):
+    shown = precreg(project, "selftest", "unit/off", "--jobs", "0").stdout
+    assert shown == "not planted in unit/off/default: it is known to be bad\n"
 
 
 def test_the_list_needs_no_project(tmp_path):
