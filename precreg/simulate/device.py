@@ -32,6 +32,9 @@ METHODS: dict[str, tuple[Method, ...]] = {
 }
 """The functions that can be approximated, by their names in numpy, and in which ways."""
 
+LARGEST_SIZE: dict[Method, int] = {"polynomial": 64, "newton": 64, "table": 2**20}
+"""Terms, steps and intervals at most: more change nothing, or take memory without end."""
+
 
 class Approximation(Struct, frozen=True):
     """How a special function is approximated: terms of a polynomial, Newton's steps, or intervals of a table."""

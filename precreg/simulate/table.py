@@ -12,7 +12,7 @@ from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding, rounding_named
 from precreg.arith.unit import Order, Unit
 from precreg.errors import UserError, nearest
-from precreg.simulate.device import METHODS, Approximation, Cast, Device, Elementwise, Hop
+from precreg.simulate.device import LARGEST_SIZE, METHODS, Approximation, Cast, Device, Elementwise, Hop
 from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
 
 T = TypeVar("T")
@@ -187,8 +187,8 @@ def _seed(table: _Table, *here: str) -> int:
     if "seed" not in table.at(*here):
         return 0
     value = table.at(*here, "seed")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise table.bad(f"expected a whole number but got seed={shown(value)}", *here, "seed")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise table.bad(f"expected a whole number of 0 or more but got seed={shown(value)}", *here, "seed")
     return value
 
 
@@ -222,7 +222,10 @@ def _approximation(table: _Table, name: str) -> Approximation:
         came = shown(table.at(*here))
         raise table.bad(f"expected one method, such as {METHODS[name][0]}: 5, but got {name}={came}", *here)
     method = next(iter(table.at(*here)))
-    return Approximation(method, table.count(*here, method))
+    size, most = table.count(*here, method), LARGEST_SIZE[method]
+    if size > most:
+        raise table.bad(f"expected at most {most} but got {method}={size}", *here, method)
+    return Approximation(method, size)
 
 
 def _cast(table: _Table, section: str, dtype: str) -> Cast:
