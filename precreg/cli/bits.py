@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import copysign, isinf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ FIXED = {"int8": 8, "int16": 16, "int32": 32}
 @click.argument("words", nargs=-1, required=True, metavar="VALUE [+|-|*|/ VALUE]...")
 @click.option("--format", "names", multiple=True, metavar="NAME", help="The format (float32); each next is a hop.")
 @click.option("--rounding", "rounding", default="nearest_even", metavar="NAME", help="How (docs/formats.md).")
-@click.option("--scale", default="1", metavar="NUMBER", help="How many steps of int8, int16 and int32 make 1.")
+@click.option("--scale", metavar="NUMBER", help="How many steps of int8, int16 and int32 make 1 (1).")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of stochastic rounding.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_obj
@@ -33,7 +34,7 @@ def command(
     words: tuple[str, ...],
     names: tuple[str, ...],
     rounding: str,
-    scale: str,
+    scale: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -46,7 +47,11 @@ def command(
     from precreg.arith.bits.hops import route
     from precreg.arith.roundings import rounding_named
 
-    targets = tuple(_target(name, scale) for name in names or ("float32",))
+    formats = names or ("float32",)
+    if scale is not None and FIXED.keys().isdisjoint(formats):
+        came = f"scale={scale} with {', '.join(formats)}"
+        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED)} only but got {came}")
+    targets = tuple(_target(name, scale or "1") for name in formats)
     routes = [route(asked, targets, rounding_named(rounding), seed) for asked in _asked(words)]
     if as_json:
         import msgspec
@@ -124,5 +129,14 @@ def _error(error: Errors) -> str:
         return "not defined"
     if not (error.absolute or error.ulp or error.relative):
         return "0"
-    relative = "" if error.relative is None else f", {error.relative:.6g} relative"
-    return f"{error.absolute:.6g}, {error.ulp:.6g} ULP{relative}"
+    figures = ((error.absolute, ""), (error.ulp, " ULP"), (error.relative, " relative"))
+    return ", ".join(_figure(figure) + unit for figure, unit in figures if figure is not None)
+
+
+def _figure(error: float) -> str:
+    """Return an error that is not zero; of one that float64 takes for zero or infinity only bounds are known."""
+    if not error:
+        return "> -5e-324" if copysign(1, error) < 0 else "< 5e-324"
+    if isinf(error):
+        return "> 1.8e308" if error > 0 else "< -1.8e308"
+    return f"{error:.6g}"

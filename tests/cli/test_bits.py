@@ -182,6 +182,10 @@ def test_float32_is_meant_where_no_format_is_named(tmp_path):
             "error[bad-scale]: expected a positive, finite scale but got scale=inf",
         ),
         (["1", "--format", "int8", "--scale", "one"], "error[bad-value]: expected a number such as"),
+        (
+            ["1", "--format", "fp16", "--scale", "100"],
+            "error[bad-value]: expected a scale beside int8, int16, int32 only but got scale=100 with fp16",
+        ),
         (["1", "--foramt", "fp16"], "No such option '--foramt'"),
         ([" "], "error[bad-value]: expected at least one number"),
         (["1", "--seed", "-1"], "-1 is not in the range x>=0"),
@@ -193,3 +197,14 @@ def test_a_mistake_is_one_clear_error(arguments, said, tmp_path):
     assert (done.stdout, done.returncode) == ("", 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["1e-400", "--format", "fp64"], "error     > -5e-324, -2.02402e-77 ULP, -1 relative"),
+        (["1e2000", "--format", "fp16_sat"], "error     < -1.8e308, < -1.8e308 ULP, -1 relative"),
+    ],
+)
+def test_an_error_outside_float64_is_not_printed_as_zero(arguments, said, tmp_path):
+    assert said in precreg(tmp_path, "bits", *arguments).stdout
