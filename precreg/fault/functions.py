@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import factorial, log, pi
+from math import factorial, log
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from precreg.fault.layer import Layer
 from precreg.fault.results import FUNCTIONS
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
+from precreg.simulate.functions import quarter_turns
 
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
@@ -87,14 +88,16 @@ def tanh(x: Doubles) -> Doubles:
     return np.where(np.abs(x) < 0.9, near, far)
 
 
-def sine(x: Doubles) -> Doubles:
-    """Give series up to r**7 / 7! (sine) and r**6 / 6! (cosine), with x = q pi / 2 + r and |r| <= pi / 4."""
-    q = np.rint(x / (pi / 2))
-    r = x - q * (pi / 2)
+def sine(x: Doubles, quarters: int = 0) -> Doubles:
+    """Give series up to r**7 / 7! (sine) and r**6 / 6! (cosine), with x = k pi / 2 + r and |r| <= pi / 4.
+
+    The sine of `quarters` of a turn more: the cosine is that of one.
+    """
+    k, r = quarter_turns(x)
     square = r * r
     odd = r * np.polyval([(-1) ** n / factorial(2 * n + 1) for n in range(3, -1, -1)], square)
     even = np.polyval([(-1) ** n / factorial(2 * n) for n in range(3, -1, -1)], square)
-    quadrant = np.mod(q, 4)
+    quadrant = (k + quarters) % 4
     return np.where(quadrant % 2 == 0, odd, even) * np.where(quadrant < 2, 1, -1)
 
 
@@ -103,7 +106,7 @@ SHORT_SERIES: dict[np.ufunc, Callable[..., Any]] = {
     np.log: logarithm,
     np.tanh: tanh,
     np.sin: sine,
-    np.cos: lambda x: sine(x + pi / 2),
+    np.cos: lambda x: sine(x, 1),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import factorial, log, pi, sqrt
+from math import factorial, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +110,8 @@ def _cos(steps: _Steps, way: Approximation, x: Array) -> Array:
 
 def _circular(steps: _Steps, way: Approximation, x: Array, quarters: int) -> Array:
     """Return the sine, `quarters` of a turn further on: of |r| <= pi / 4, in the quarter k."""
-    k = np.rint(x * (2 / pi))
-    r = steps.read(x - k * (pi / 2))
+    k, rest = quarter_turns(x)
+    r = steps.read(rest)
     quarter = (k + quarters) % 4
     if way.method == "table":
         sine, cosine = (_between(steps, way.size, r, name, -0.8, 0.8) for name in ("sin", "cos"))
@@ -121,6 +121,17 @@ def _circular(steps: _Steps, way: Approximation, x: Array, quarters: int) -> Arr
         even = [(-1) ** term / factorial(2 * term) for term in range(way.size)]
         sine, cosine = steps(operations.multiply, r, steps.horner(squares, odd)), steps.horner(squares, even)
     return np.where(quarter % 2 == 0, sine, cosine) * np.where(quarter >= 2, -1.0, 1.0)
+
+
+def quarter_turns(x: Array) -> tuple[Array, Array]:
+    """Return k, from 0 to 3, and r, |r| <= pi / 4, with x = k pi / 2 + r but for whole turns, of any float64 x.
+
+    What is left of a large x after so many times pi / 2 is lost in float64; its sine and cosine tell it.
+    """
+    sine, cosine = np.sin(x), np.cos(x)
+    is_even = np.abs(sine) <= np.abs(cosine)
+    k = np.where(is_even, np.where(cosine > 0, 0, 2), np.where(sine > 0, 1, 3))
+    return k, np.arctan(np.where(is_even, sine, -cosine) / np.where(is_even, cosine, sine))
 
 
 def _tanh(steps: _Steps, way: Approximation, x: Array) -> Array:

@@ -32,14 +32,14 @@ def arguments(name, count=150):
 
 
 def exact(name, *values):
-    """Return mpmath's function of numbers, to 30 digits."""
+    """Return mpmath's function of numbers, to 80 digits."""
     function = {
         "exp2": lambda x: mpmath.mpf(2) ** x,
         "log2": lambda x: mpmath.log(x) / mpmath.log(2),
         "divide": lambda x, y: x / y,
         "reciprocal": lambda x: 1 / x,
     }.get(name) or getattr(mpmath, name)
-    with mpmath.workdps(30):
+    with mpmath.workdps(80):
         return [function(*(mpmath.mpf(float(x)) for x in numbers)) for numbers in zip(*values, strict=True)]
 
 
@@ -99,6 +99,16 @@ def test_every_step_is_rounded_to_the_working_format():
     near = approximated("exp", (np.linspace(0.02, 0.3, 50, dtype=np.float32),), Approximation("polynomial", 6), working)
     assert np.array_equal(near * 16, np.rint(near * 16)), "five bits of significand"
     assert np.all(near <= np.exp(np.linspace(0.02, 0.3, 50)))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_large_angles_are_reduced_as_small_ones_are(name):
+    """Near multiples of pi / 2, too, where all of the sine is what the reduction leaves."""
+    sizes = np.array([1e3, 1e5, 1e7, 1e12, 1e20, 1e30, 3e38])
+    angles = (np.concatenate([sizes, np.rint(sizes[:3] / np.pi) * np.pi, [11.0, 355.0, 51819.0]])).astype(np.float32)
+    near = approximated(name, (angles,), Approximation("polynomial", ENOUGH[name]), SINGLE)
+    for value, expected in zip(near, exact(name, angles), strict=True):
+        assert abs(mpmath.mpf(float(value)) - expected) < 5 * ROUNDOFF * abs(expected)
 
 
 def test_odd_and_even_functions_stay_so():
