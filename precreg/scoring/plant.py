@@ -14,7 +14,7 @@ from precreg.fault.fault import Fault
 from precreg.pipeline import results
 from precreg.records import CaseResult
 from precreg.scoring.score import Score, Unplanted, score
-from precreg.types import Case, Status
+from precreg.types import Budget, Case, Status
 from precreg.verdict.judge import Policy
 
 
@@ -56,11 +56,11 @@ def unplantable(case: Case) -> str:
 def _variants(case: Case, faults: Iterable[Fault]) -> Iterator[_Variant]:
     """Yield a case as it is, and then with each fault: one process mostly has them in a row, and remembers its oracle.
 
-    A case's id has two slashes, so that no id is met twice.
+    A case's id has two slashes, so that no id is met twice. How long simulated operations take is not judged.
     """
     yield _Variant(case, case)
     for fault in faults:
-        faulted = replace(case, id=f"{case.id}/{fault.name}", fault=fault.name)
+        faulted = replace(case, id=f"{case.id}/{fault.name}", fault=fault.name, budget=Budget())
         yield _Variant(faulted, case, fault)
 
 
