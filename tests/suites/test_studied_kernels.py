@@ -57,6 +57,8 @@ def test_every_form_is_the_weighted_sum(form):
     ]
     assert found.dtype == np.float32
     assert np.allclose(found, exact, rtol=0, atol=2e-2 if form == "fp16" else 3e-6)
+    wide = FORMS.exact_weighted_sum(x.astype(np.float64), weights.astype(np.float64), scale=2.5, optimisation=form)
+    assert np.allclose(wide, exact, rtol=0, atol=1e-14)
 
 
 def test_merged_access_has_the_bits_of_the_plain_form_and_the_others_have_not():
