@@ -78,9 +78,13 @@ def warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str,
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
+    concerned: defaultdict[str, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
         magnitude = comparison.metrics.get("mean_magnitude")
-        yield from tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role)
+        for text in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
+            concerned[text].append(output)
+    for text, outputs in concerned.items():
+        yield text if len(outputs) == len(compared) else f"{', '.join(outputs)}: {text}"
     if compared:
         yield from unmatched_outputs(layers, compared)
 

@@ -129,6 +129,20 @@ def test_warnings_are_told_once_with_the_first_case_that_has_them(tmp_path):
     assert any("no output is called lsos" in text for text in found)
 
 
+def test_a_warning_of_some_outputs_names_them(tmp_path):
+    suite = "suite: pair\nsubject: k:pair\nreference: k:pair\ninputs: {x: {shape: [4], dtype: float32, normal: {}}}\n"
+    kernel = "def pair(x):\n    return {'near': x, 'far': x * 1e6, 'beyond': x * 1e7}\n"
+    found = {}
+    for bounds in ("atol: 1e3, rtol: 1e-5", "rtol: 1"):
+        project = with_suite(tmp_path / bounds[0], f"{suite}tolerance: {{{bounds}}}\n", kernel)
+        cases = load_cases(project)
+        (found[bounds],) = warnings(
+            cases, results(cases, Plan(project, detect("cpu-test")), Policy(), Baselines(project))
+        )
+    assert found["atol: 1e3, rtol: 1e-5"].startswith("unit/pair/default: near: a result that is wrong")
+    assert found["rtol: 1"].startswith("unit/pair/default: a result that is wrong"), "it is said of all"
+
+
 def test_the_shipped_suites_have_nothing_to_warn_of():
     project = ROOT
     cases = [case for case in load_cases(project) if case.suite != "small_network"]
