@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from precreg.arith.formats import numpy_dtype
 from precreg.fault.layer import Layer, is_narrower
-from precreg.simulate.arithmetic import Arithmetic
+from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.simulate.array import is_floating
 
 Array = NDArray[Any]
@@ -37,19 +37,27 @@ class SummedBy(Layer):
         if function is np.add and method == "reduce" and (sum_of := sum_from(self.inner, inputs, options)):
             return sum_of.shaped(self._total(self.inner, sum_of.terms))
         if function is np.matmul and method == "__call__" and not options and _matrices(inputs):
-            return self._multiplied(*inputs)
+            return self._multiplied(_multiply, *inputs)
         return super().ufunc(function, method, inputs, options)
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Multiply in this layer's way where the contraction is a product of matrices or vectors."""
         if function is np.dot and not options and _matrices(inputs) and all(array.ndim <= 2 for array in inputs):
-            return self._multiplied(*inputs)
+            return self._multiplied(_dot, *inputs)
         return super().contraction(function, inputs, options)
 
-    def _multiplied(self, a: Array, b: Array) -> Array:
-        left = a[None, :] if a.ndim == 1 else a
-        right = b[:, None] if b.ndim == 1 else b
-        result = self._product(self.inner, left, right)
+    def _multiplied(self, asked: Product, a: Array, b: Array) -> Array:
+        """Multiply, in the dtype that what was asked for gives.
+
+        numpy.matmul widens bfloat16, numpy.dot does not. What is widened, the arithmetic below has left to numpy.
+        """
+        one = np.ones((1, 1), a.dtype)
+        dtype = asked(self.inner, one, one).dtype
+        inner = self.inner if dtype == a.dtype else NumpyArithmetic()
+        left = (a[None, :] if a.ndim == 1 else a).astype(dtype, copy=False)
+        right = (b[:, None] if b.ndim == 1 else b).astype(dtype, copy=False)
+        result = self._product(inner, left, right)
+        result = result if result.dtype == dtype else inner.cast(result, dtype)
         result = result[..., 0] if b.ndim == 1 else result
         return result[..., 0, :] if a.ndim == 1 and b.ndim > 1 else result[..., 0] if a.ndim == 1 else result
 
@@ -104,6 +112,10 @@ def _add(inner: Arithmetic, x: Array, y: Array) -> Array:
 
 def _multiply(inner: Arithmetic, a: Array, b: Array) -> Array:
     return np.asarray(inner.ufunc(np.matmul, "__call__", (a, b), {}))
+
+
+def _dot(inner: Arithmetic, a: Array, b: Array) -> Array:
+    return np.asarray(inner.contraction(np.dot, (a, b), {}))
 
 
 def _sum(inner: Arithmetic, terms: Array) -> Array:

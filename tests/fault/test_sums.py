@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -55,6 +56,18 @@ def test_sums_on_their_way_out():
     assert same_bits(run("hop_sums", lambda x: x.sum(-1), X), expected)
     half = X.astype(np.float16)
     assert same_bits(run("hop_sums", lambda x: x.sum(-1), half), half.sum(-1))
+
+
+@pytest.mark.parametrize("function", [np.matmul, np.dot])
+@pytest.mark.parametrize("name", [*ORDERS, "hop_sums", "narrow_bfloat16"])
+def test_products_keep_the_dtype_that_numpy_gives_them(name, function):
+    """numpy.matmul of bfloat16 gives float32, and numpy.dot bfloat16."""
+    a, b = A.astype(ml_dtypes.bfloat16), B.astype(ml_dtypes.bfloat16)
+    expected, found = function(a, b), run(name, function, a, b)
+    assert found.dtype == expected.dtype
+    if name in ORDERS[1:]:
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        assert np.abs(found - exact).mean() <= 1.2 * np.abs(expected - exact).mean()
 
 
 @pytest.mark.parametrize("order", ORDERS)
