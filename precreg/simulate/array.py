@@ -36,6 +36,9 @@ COMPILED: frozenset[Callable[..., Any]] = frozenset(
 _WITH_THIRD_OUT = frozenset({np.dot, np.outer})
 """Those of them whose third operand, where it is given without its name, is `out`."""
 
+_FOLDS = ("reduce", "accumulate", "reduceat")
+"""The methods of ufuncs that compute many terms in one dtype."""
+
 
 class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     """A view of an array whose operations `arithmetic` computes. Its bits, dtype and shape are the array's.
@@ -55,6 +58,8 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         out = options.pop("out", None)
         plain_options = {name: plain(value) for name, value in options.items()}
         is_placed = out is not None and any(place is not None for place in out)
+        if is_placed and method in _FOLDS and options.get("dtype") is None:
+            plain_options |= _dtype_of_fold(inputs[0], out[0])
         operands = tuple(_counted(value, out[0]) for value in inputs) if is_placed else inputs
         result = arithmetic.ufunc(ufunc, method, tuple(map(plain, operands)), plain_options)
         if is_placed:
@@ -174,6 +179,12 @@ def _counted(value: Any, place: Any) -> Any:
     if isinstance(value, np.integer) and isinstance(place, np.ndarray) and is_floating(place.dtype):
         return int(value) if float(place.dtype.type(value)) == value else value
     return value
+
+
+def _dtype_of_fold(terms: Any, place: Any) -> dict[str, Any]:
+    """Return the dtype that numpy folds in where the result has a place of another: what both have in common."""
+    dtypes = np.asarray(plain(terms)).dtype, place.dtype
+    return {"dtype": np.result_type(*dtypes)} if all(map(is_floating, dtypes)) and dtypes[0] != dtypes[1] else {}
 
 
 def _written(

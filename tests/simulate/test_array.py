@@ -167,6 +167,25 @@ def test_out_and_where(x):
     assert same_bits(part + whole, X)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize(
+    "fold",
+    [
+        lambda x, out: np.add.reduce(x, axis=0, out=out[0]),
+        lambda x, out: np.mean(x, axis=0, out=out[0]),
+        lambda x, out: x.prod(0, out=out[0]),
+        lambda x, out: np.cumsum(x, axis=0, out=out),
+        lambda x, out: np.add.reduceat(x, [0, 40, 70], axis=0, out=out[:3]),
+    ],
+)
+def test_terms_are_folded_in_the_dtype_of_the_place_too(fold, dtype, traced):
+    terms = np.random.default_rng(3).uniform(0.5, 1.5, (100, 4)).astype(np.float32)
+    expected, place = np.zeros((100, 4), dtype), np.zeros((100, 4), dtype)
+    fold(terms, expected)
+    fold(simulated(terms, traced), place)
+    assert same_bits(place, expected)
+
+
 def test_a_third_operand_of_a_product_is_where_it_goes(x, traced):
     place = np.zeros((3, 3), np.float32)
     assert np.dot(x, x.T, place) is place
