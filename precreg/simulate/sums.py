@@ -30,7 +30,9 @@ def summed(unit: Unit, terms: Array, options: dict[str, Any], apply: Apply) -> A
     shape = kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims")))
     total = accumulate.total(carried(together(terms, axes)), unit).astype(terms.dtype).reshape(shape)
     initial = options.get("initial")
-    return total if initial is None or initial is np._NoValue else np.asarray(apply(np.add, initial, total))
+    if initial is None or initial is np._NoValue:
+        return total
+    return np.asarray(apply(np.add, np.asarray(initial, terms.dtype), total))
 
 
 def running(unit: Unit, terms: Array, axis: int) -> Array:

@@ -104,6 +104,13 @@ def test_the_options_of_numpys_reductions(function, options):
     assert np.array_equal(plain(result), expected)
 
 
+def test_what_a_sum_begins_with_has_the_dtype_of_its_terms():
+    x = drawn("bfloat16", 20)
+    total = np.sum(on("ascend", x), initial=0.1)
+    assert total.dtype == x.dtype
+    assert total == np.sum(on("ascend", x)) + x.dtype.type(0.1)
+
+
 def test_sums_into_a_place_of_the_callers():
     place = np.zeros((3, 5), np.float32)
     assert np.add.reduce(on("ascend", WHOLE), axis=1, out=place) is place
@@ -163,7 +170,7 @@ def test_a_dtype_that_only_has_operations_on_elements_is_added_and_multiplied_by
     alone = DeviceArithmetic(Device("alone", "", {"float32": entry}))
     x, y = drawn("float32", 30), drawn("float32", 30, seed=2)
     here, there = simulated(x, alone), simulated(y, alone)
-    total = product = here[0] * 0
+    total = product = here[0] * np.float32(0)
     for a, b in zip(here, there, strict=True):
         total = total + a
         product = product + a * b
