@@ -84,7 +84,8 @@ def unscaled(scaled_gradients: Arrays, state: State) -> Arrays:
 
 def clipped(gradients: Arrays, max_norm: float) -> Arrays:
     """Scale all gradients down together to a 2-norm of at most max_norm: Pascanu et al., 2013."""
-    norm = np.sqrt(sum(np.square(gradient).sum() for gradient in gradients))
+    nothing = gradients[0].dtype.type(0)  # not Python's 0, which numpy 1 would make a float64 of
+    norm = np.sqrt(sum((np.square(gradient).sum() for gradient in gradients), start=nothing))
     if norm <= max_norm:
         return gradients
     return [gradient * (gradient.dtype.type(max_norm) / norm) for gradient in gradients]

@@ -114,6 +114,10 @@ COMPUTED = {
 }
 
 
+CAST_BACK = {"cast to float32"} if np.lib.NumpyVersion(np.__version__) < "2.0.0" else set()
+"""numpy 1 divides an array of no axes by a Python integer in float64."""
+
+
 @pytest.mark.parametrize(("compute", "asked"), COMPUTED.values(), ids=COMPUTED)
 def test_what_computes_asks_the_arithmetic(compute, asked, x, traced):
     computed = compute(x)
@@ -121,7 +125,7 @@ def test_what_computes_asks_the_arithmetic(compute, asked, x, traced):
     assert computed.arithmetic is traced
     assert same_bits(computed, compute(X))
     assert asked & set(traced.asked)
-    assert set(traced.asked) <= asked | {"isnan", "count_nonzero"}
+    assert set(traced.asked) <= asked | {"isnan", "count_nonzero"} | CAST_BACK
 
 
 def test_comparisons_and_integers_are_plain(x):
