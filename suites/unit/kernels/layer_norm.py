@@ -16,26 +16,26 @@ def layer_norm(x: npt.NDArray, *, eps: float, style: Literal["device", "plain"])
     return {"device": device_style, "plain": plain}[style](x, eps)
 
 
-def device_style(x: npt.NDArray, eps: float) -> npt.NDArray:
-    """Pass x through float16 and walk the last axis in blocks of 64, arithmetic in float32.
+def device_style(x: npt.NDArray, eps: float, *, stored: npt.DTypeLike = np.float16, width: int = BLOCK) -> npt.NDArray:
+    """Pass x through float16 and walk the last axis in blocks of `width`, arithmetic in float32.
 
-    The running mean and the running mean of squares are kept in float16 from one block to the next, and
+    The running mean and the running mean of squares rest in `stored` from one block to the next, and
     var = E[x^2] - E[x]^2: the three places where this style loses precision.
     """
     values = x.astype(np.float16).astype(np.float32)
-    width = np.float32(x.shape[-1])
+    count = np.float32(x.shape[-1])
     mean = mean_of_squares = np.zeros((*x.shape[:-1], 1), np.float32)
-    for start in range(0, x.shape[-1], BLOCK):
-        block = values[..., start : start + BLOCK]
-        mean = stored_in_half(mean) + block.sum(-1, keepdims=True) / width
-        mean_of_squares = stored_in_half(mean_of_squares) + (block * block).sum(-1, keepdims=True) / width
+    for start in range(0, x.shape[-1], width):
+        block = values[..., start : start + width]
+        mean = rested(mean, stored) + block.sum(-1, keepdims=True) / count
+        mean_of_squares = rested(mean_of_squares, stored) + (block * block).sum(-1, keepdims=True) / count
     variance = mean_of_squares - mean * mean
     return ((values - mean) / np.sqrt(variance + np.float32(eps))).astype(x.dtype)
 
 
-def stored_in_half(x: npt.NDArray) -> npt.NDArray:
-    """Write float32 values to a float16 buffer and read them back."""
-    return x.astype(np.float16).astype(np.float32)
+def rested(x: npt.NDArray, stored: npt.DTypeLike) -> npt.NDArray:
+    """Write float32 values to a buffer of another dtype and read them back."""
+    return x.astype(stored).astype(np.float32)
 
 
 def plain(x: npt.NDArray, eps: float) -> npt.NDArray:
