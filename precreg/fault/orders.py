@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.rounding import cast
+from precreg.arith import operations
+from precreg.arith.formats import FORMATS
 from precreg.fault.layer import Layer
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
@@ -136,10 +137,7 @@ class MovedEpsilon(_Epsilon):
 
 
 class FusedMultiplyAdd(Remembering):
-    """Rounds a product and the addition or subtraction after it once, as a fused multiply-add does (up to float32).
-
-    Both are computed in float64, where a product of two float32 is exact, and rounded from there.
-    """
+    """Rounds a product and the addition or subtraction after it once, as a fused multiply-add does (up to float32)."""
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner, frozenset({np.multiply}))
@@ -155,11 +153,16 @@ class FusedMultiplyAdd(Remembering):
         return super().ufunc(function, method, inputs, options)
 
     def _fused(self, function: np.ufunc, factors: tuple[Any, ...], inputs: tuple[Any, ...], place: int) -> Array:
-        dtype = self.apply(function, *inputs).dtype
-        exact = [np.asarray(factor, np.float64) for factor in factors]
-        wide = [np.asarray(operand, np.float64) for operand in inputs]
-        wide[place] = exact[0] * exact[1]
-        return cast(function(*wide), dtype.name)
+        """Return x * y + z, where the operand at `place` is the product of the factors x and y."""
+        separate: Array = np.asarray(self.apply(function, *inputs))
+        dtype = separate.dtype
+        if dtype.name not in FORMATS:  # complex numbers and long doubles
+            return separate
+        x, y = (np.asarray(factor).astype(inputs[place].dtype) for factor in factors)
+        z = np.asarray(inputs[1 - place]).astype(dtype)
+        if function is np.subtract:
+            x, z = (x, -z) if place == 0 else (-x, z)
+        return operations.fma(x, y, z, FORMATS[dtype.name]).astype(dtype, copy=False)
 
 
 def _same_place(operand: Array, result: Array) -> bool:

@@ -89,3 +89,16 @@ def test_a_complex_number_is_no_epsilon():
         warnings.simplefilter("error")
         assert not is_epsilon(np.complex64(1e-6 + 1e-6j))
     assert is_epsilon(np.float32(1e-6))
+
+
+def test_a_fused_sum_is_rounded_once():
+    """x y + z lies below the middle of two float32 by 2^-54, which float64 does not see."""
+    x, y, z = (np.float32([value]) for value in (2.0**-12 + 2.0**-27, 2.0**-12 - 2.0**-27, 1 + 2.0**-23))
+    for kernel in (lambda x, y, z: x * y + z, lambda x, y, z: z + x * y, lambda x, y, z: z - -x * y):
+        assert run("fused", kernel, x, y, z) == z
+    assert run("fused", lambda x, y, z: x * y - z, x, y, -z) == z
+
+
+def test_complex_numbers_are_not_fused():
+    kernel = lambda a, b, c: (a * b + 1j * c).imag  # noqa: E731
+    assert same_bits(run("fused", kernel, A, B, C), kernel(A, B, C))
