@@ -28,7 +28,10 @@ FUNCTIONS = frozenset(
 
 
 class Truncated(Layer):
-    """Cuts the last bits off what additions, subtractions, multiplications and divisions give: toward zero."""
+    """Cuts the last bits off what additions, subtractions, multiplications and divisions give: toward zero.
+
+    Long doubles stay as they are: no integer has their bits.
+    """
 
     def __init__(self, inner: Arithmetic, *, bits: int) -> None:
         super().__init__(inner)
@@ -37,7 +40,7 @@ class Truncated(Layer):
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute, and cut off."""
         result = super().ufunc(function, method, inputs, options)
-        if method == "__call__" and function in BASIC and is_floating(result.dtype):
+        if method == "__call__" and function in BASIC and is_floating(result.dtype) and result.dtype.itemsize <= 8:
             return without_last_bits(np.asarray(result), self._bits)
         return result
 

@@ -52,6 +52,12 @@ def test_truncation_leaves_other_functions():
     assert same_bits(run("truncated_results", np.sqrt, x), np.sqrt(x))
 
 
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize <= 8, reason="a long double is a float64 here")
+def test_truncation_leaves_long_doubles():
+    x = np.linspace(0.1, 3, 50, dtype=np.longdouble)
+    assert np.array_equal(run("truncated_results", np.multiply, x, x), x * x)
+
+
 @given(st.floats(-60000, 60000))
 def test_conversions_cut_off(value):
     x = np.array([value])
