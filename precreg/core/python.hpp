@@ -30,5 +30,14 @@ class Unlocked {
     PyThreadState* const thread;
 };
 
+// A module that says which instructions it runs on, and what it expects to be called with.
+PyObject* module_of(PyModuleDef& definition, const char* instruction_set, long interface) {
+    PyObject* module = PyModule_Create(&definition);
+    if (module && (PyModule_AddStringConstant(module, "instruction_set", instruction_set) != 0 ||
+                   PyModule_AddIntConstant(module, "interface", interface) != 0))
+        Py_CLEAR(module);
+    return module;
+}
+
 } // namespace
 } // namespace precreg

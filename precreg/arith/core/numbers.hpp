@@ -1,25 +1,10 @@
 // float32 and float64 as bits, in vectors as wide as the registers of the instruction set.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "../../core/registers.hpp"
 
 namespace precreg {
 namespace {
-
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
-constexpr int BYTES = 64;
-#elif defined(__AVX2__)
-constexpr int BYTES = 32;
-#else
-constexpr int BYTES = 16;
-#endif
-
-#define INLINE inline __attribute__((always_inline))
 
 // `Number` and `Bits` are vectors of `LANES` numbers and of their patterns; digits and exponents as IEEE 754 counts them.
 template <class T> struct Carrier;

@@ -1,24 +1,12 @@
 // Eight virtual lanes on registers of whatever width the instruction set has: the same arithmetic on all of them.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "../../core/registers.hpp"
 
 namespace precreg {
 namespace {
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
-constexpr int WIDTH = 8;
-#elif defined(__AVX2__)
-constexpr int WIDTH = 4;
-#else
-constexpr int WIDTH = 2;
-#endif
-constexpr int LANES = 8, PARTS = LANES / WIDTH;
+constexpr int WIDTH = BYTES / 8, LANES = 8, PARTS = LANES / WIDTH;
 
 typedef double Doubles __attribute__((vector_size(8 * WIDTH)));
 typedef int64_t Longs __attribute__((vector_size(8 * WIDTH)));
@@ -28,8 +16,6 @@ typedef uint32_t Ints __attribute__((vector_size(4 * WIDTH)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * WIDTH)));
 
 constexpr int64_t EXPONENT = 0x7FF0000000000000, UNSIGNED = 0x7FFFFFFFFFFFFFFF, SIGN = INT64_MIN;
-
-#define INLINE inline __attribute__((always_inline))
 
 INLINE Doubles all(double x) { return x - (Doubles){}; }
 INLINE Doubles size_of(Doubles x) { return (Doubles)((Longs)x & UNSIGNED); }

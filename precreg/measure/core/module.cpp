@@ -323,9 +323,5 @@ PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, null
 } // namespace precreg
 
 PyMODINIT_FUNC PyInit__core(void) {
-    PyObject* module = PyModule_Create(&precreg::MODULE);
-    if (module && (PyModule_AddStringConstant(module, "instruction_set", precreg::name_of(precreg::instruction_set)) != 0 ||
-                   PyModule_AddIntConstant(module, "interface", precreg::INTERFACE) != 0))
-        Py_CLEAR(module);
-    return module;
+    return precreg::module_of(precreg::MODULE, precreg::name_of(precreg::instruction_set), precreg::INTERFACE);
 }
