@@ -49,6 +49,8 @@ ADVICE: dict[str, str] = {
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
+    "unknown-node": "name one of the outputs that the message lists, or leave --node out: then all are written",
+    "model-failed": "mend the model where its traceback ends, or name its arguments as it does: --input NAME=FILE",
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",

@@ -227,6 +227,18 @@ def with_a_wrong_mapping(project):
     return project.run("compare", "golden", "golden", "--mapping", "names.yaml")
 
 
+def exported(body, *arguments):
+    """Return the scenario of a model whose function has that body, on a file of two numbers."""
+
+    def scenario(project):
+        project.write("model.py", f"def forward(x):\n    {body}\n")
+        (project.root / "x.bin").write_bytes(bytes(8))
+        raw = ("--input", "x.bin", "--dtype", "float32")
+        return project.run("export", "model:forward", *raw, *arguments, "--output", "y.npz")
+
+    return scenario
+
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -274,6 +286,8 @@ SCENARIOS = {
     "unknown-file-format": written("y.csv", "1, 2, 3", "compare", "y.csv", "y.csv"),
     "not-comparable": command("compare", "y.npy"),
     "unknown-array": with_a_wrong_mapping,
+    "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
+    "model-failed": exported("return x", "--input", "mask=x.bin"),
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),

@@ -1,4 +1,4 @@
-"""Reading files of arrays that nobody vouches for: .npy, .npz, .safetensors, and raw bytes.
+"""Reading files of arrays that nobody vouches for: .npy, .npz, .safetensors, and raw bytes; writing the first two.
 
 A file's own words are checked against its size before anything is allocated, and nothing in it is ever run.
 """

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "explain": "Show where every setting of one case comes from.",
     "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
     "hook": "Check what is pushed before it is: install, uninstall, run.",
+    "export": "Call a model on stored arrays, and write what its nodes give.",
     "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
     "visualize": "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error.",
     "bits": "Show a number in a format: its bits, its neighbours, and what rounding did to it.",

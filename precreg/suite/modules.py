@@ -77,7 +77,8 @@ def _require_installed(module: str, folders: tuple[Path, ...], project: Path, wh
 
 
 def _shown(folders: tuple[Path, ...], project: Path) -> str:
-    return ", ".join(folder.relative_to(project).as_posix() + "/" for folder in folders if folder != project) + " or ./"
+    below = ", ".join(folder.relative_to(project).as_posix() + "/" for folder in folders if folder != project)
+    return f"{below} or ./" if below else "./"
 
 
 def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
