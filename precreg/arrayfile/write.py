@@ -15,6 +15,9 @@ from numpy.lib import format as npy
 from precreg.arrayfile.stored import Array, is_of_ml_dtypes
 from precreg.errors import UserError
 
+_LONGEST_NAME = 65_535
+"""Bytes of the name of a file in a zip archive (APPNOTE.TXT 4.4.10)."""
+
 
 def said_in_name(array: Array) -> str | None:
     """Return the dtype that the name of an array's file must end in, before .npy; None where the file says it."""
@@ -30,7 +33,8 @@ def write_array(stream: IO[bytes], array: Array) -> None:
 def write_arrays(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write a .npz file of arrays by name, not compressed, so that they can be mapped.
 
-    Raises UserError (bad-outputs) where two names become one, because a dtype has to stand in one of them.
+    Raises UserError (bad-outputs) for a name that no archive takes, and where two names become one, because a dtype has
+    to stand in one of them.
     """
     members = {_member(name, array): array for name, array in arrays.items()}
     if len(members) < len(arrays):
@@ -42,4 +46,11 @@ def write_arrays(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
 
 
 def _member(name: str, array: Array) -> str:
-    return ".".join(filter(None, (name, said_in_name(array), "npy")))
+    """Name the file of an array in the archive; zip would cut a name at NUL, and has 16 bits for its length."""
+    dtype = said_in_name(array)
+    member = f"{name}.npy" if dtype is None else f"{name}.{dtype}.npy"
+    written = member.encode(errors="replace")
+    if "\0" in name or len(written) > _LONGEST_NAME or written.decode() != member:
+        what = "without NUL or lone surrogates"
+        raise UserError("bad-outputs", f"expected a name {what}, at most {_LONGEST_NAME} bytes, but got {name[:60]!a}")
+    return member

@@ -11,6 +11,7 @@ import click
 from precreg.arrayfile.write import said_in_name, write_array, write_arrays
 from precreg.comparing.places import RawFormat, Side, read_side
 from precreg.errors import UserError, nearest
+from precreg.execute.failure import encodable
 from precreg.writing import replacing, writing
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def chosen(model: str, nodes: Arrays, names: tuple[str, ...]) -> Arrays:
         raise UserError("bad-outputs", f"expected {model} to return an array but it returned an empty collection")
     for name in names:
         if name not in nodes:
-            known = ", ".join(nodes)
+            known = encodable(", ".join(nodes))
             message = f"expected a node of {model} ({known}) but got node={name}{nearest(name, nodes)}"
             raise UserError("unknown-node", message)
     return {name: nodes[name] for name in names or nodes}
@@ -82,7 +83,7 @@ def write(arrays: Arrays, output: Path) -> None:
             else:
                 write_arrays(stream, arrays)
     for name, array in arrays.items():
-        click.echo(f"{output}  {name}: {array.dtype.name}, shape {'×'.join(map(str, array.shape)) or '()'}")
+        click.echo(f"{output}  {encodable(name)}: {array.dtype.name}, shape {'×'.join(map(str, array.shape)) or '()'}")
 
 
 def _require_name(arrays: Arrays, output: Path) -> None:

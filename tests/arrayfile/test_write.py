@@ -62,6 +62,9 @@ def test_an_archive_keeps_names_order_and_dtypes(tmp_path):
         "file": patterns(SHORT[0]),  # a name that numpy.savez does not take
         "y.bfloat16": patterns(SHORT[0])[:5],
         "z.npy": np.float16([1, -0.0]),
+        "": np.ones(1),
+        "é/..": np.ones(1),
+        "n" * 65_531: np.ones(1),
     }
     path = tmp_path / "y.npz"
     with path.open("wb") as stream:
@@ -81,6 +84,14 @@ def test_the_same_arrays_make_the_same_bytes(monkeypatch):
         write_arrays(stream, {"x": np.arange(3)})
         made.append(stream.getvalue())
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\udc80", "n" * 65_532, "é" * 32_766])
+def test_a_name_that_no_archive_takes_is_refused(name):
+    with pytest.raises(UserError) as caught:
+        write_arrays(BytesIO(), {name: np.ones(1)})
+    assert caught.value.slug == "bad-outputs"
+    assert str(caught.value).isascii()
 
 
 def test_two_names_that_become_one_are_refused():
