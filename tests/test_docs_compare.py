@@ -9,6 +9,7 @@ import pytest
 from precreg.arrayfile.safetensors import _ML_DTYPES, _NUMPY
 from precreg.cli.compare import command
 from precreg.comparing.places import SUFFIXES
+from precreg.report.comparison.advice import THRESHOLDS
 from precreg.types import Reason
 from tests.e2e.command import precreg
 from tests.test_docs import sections, table
@@ -43,7 +44,7 @@ def test_commands_print_what_the_page_shows(arguments, expected, folder):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
 
 
 def test_every_option_is_told_of():
@@ -65,3 +66,9 @@ def test_every_reason_is_one():
     for row in table(sections(PAGE)["Which against which"], "what", "reason", "exit code"):
         if row["reason"] != "nothing was compared":
             assert set(re.findall(r"\w+", row["reason"])) <= set(Reason)
+
+
+def test_every_threshold_of_advice_is_in_the_table_with_its_reason():
+    rows = table(sections(PAGE)["Advice"] + "\n", "threshold", "value", "why")
+    shown = {row["threshold"]: (float(row["value"]), row["why"]) for row in rows}
+    assert shown == {name: tuple(threshold) for name, threshold in THRESHOLDS.items()}

@@ -10,9 +10,10 @@ from precreg.records import ComparedPair
 from precreg.report import describe
 from precreg.report.charts.figures import figures
 from precreg.report.charts.picture import about
+from precreg.report.comparison.advice import advice
 from precreg.report.detail import MOST_POSITIONS, count_rows, position_rows, tolerance_rows, unravelled
 from precreg.report.numbers import figure
-from precreg.types import Comparison
+from precreg.types import Comparison, Status
 
 
 class MetricRow(NamedTuple):
@@ -41,6 +42,7 @@ def shown(pair: ComparedPair, number: int) -> dict[str, Any]:
         "about": about(comparison) if comparison else "",
         "findings": list(_findings(pair)),
         "notes": describe.notes(pair.verdict),
+        "advice": advice(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
         "limits": list(tolerance_rows(pair.tolerance)) if pair.tolerance else [],
         "figures": figures(comparison) if comparison else [],
         "metrics": list(_metrics(pair, comparison)) if comparison else [],

@@ -12,6 +12,7 @@ from precreg.measure.metrics import described
 from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
 from precreg.report.charts.picture import about
+from precreg.report.comparison.advice import advice
 from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.detail import position_rows
 from precreg.report.numbers import duration, figure
@@ -68,6 +69,8 @@ def _one(pair: ComparedPair) -> Iterator[list[str]]:
         yield _positions("NaN or infinity on one side", comparison, comparison.non_finite)
     texts = [pair.verdict.message, *describe.notes(pair.verdict), *_further(pair)]
     yield [_label(pair), *(INDENT + text for text in texts)]
+    if comparison is not None and pair.verdict.status is Status.FAILED:
+        yield [f"advice   {text}" for text in advice(comparison)]
 
 
 def _further(pair: ComparedPair) -> list[str]:

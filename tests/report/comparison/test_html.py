@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
+from precreg.report.comparison.advice import advice
 from precreg.report.comparison.html import MOST_DRAWN, comparison_html
 from precreg.types import Finding, Location, Metric, Reason, Status, Verdict
 from tests.report.comparison.made import (
@@ -74,6 +75,13 @@ def test_a_failed_pair_has_its_numbers_bounds_and_who_set_them():
         "nan_mismatched1pairs with NaN on one side",
     ):
         assert part in text, part
+
+
+def test_a_failed_pair_is_given_advice():
+    said = advice(failed().comparison)
+    assert said
+    assert all(f"Advice: {text}" in page(failed()).text for text in said)
+    assert "Advice" not in page(replace(failed(), verdict=passed().verdict)).text
 
 
 def test_every_metric_has_its_formula_beside_it():

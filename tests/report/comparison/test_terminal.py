@@ -6,6 +6,7 @@ import click
 import pytest
 from msgspec.structs import replace
 
+from precreg.report.comparison.advice import advice
 from precreg.report.comparison.terminal import MOST_FAILURES, render
 from precreg.types import Finding, Reason
 from tests.report.comparison.made import everything, failed, identical, missing, passed, record_of, reshaped
@@ -32,6 +33,15 @@ def test_one_pair_shows_where_it_is_worst():
     one_sided = next(index for index, line in enumerate(text) if line.startswith("NaN or infinity on one side")) + 1
     assert text[one_sided].split()[:4] == ["[3,", "5,", "9]", "nan"]
     assert any("1 nan_mismatched" in line for line in text)
+
+
+def test_a_pair_that_failed_is_given_advice_after_its_verdict():
+    text = lines(failed())
+    verdict = next(index for index, line in enumerate(text) if line.startswith("FAILED"))
+    assert [f"advice   {said}" for said in advice(failed().comparison)] == [
+        line for line in text[verdict:] if line.startswith("advice")
+    ]
+    assert "advice" not in "\n".join(lines(replace(failed(), verdict=passed().verdict)))
 
 
 def test_positions_beyond_those_that_are_shown_are_counted():
