@@ -106,6 +106,20 @@ def test_flush_to_zero():
     assert said[0].startswith(f"{np.count_nonzero(flushed)} results are 0 where the reference is subnormal in float16")
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_few_zeros_among_the_worst_are_chance(seed):
+    reference = abs(drawn(seed))
+    actual = (reference + 0.1 * np.random.default_rng(seed + 100).standard_normal(reference.shape)).astype(np.float32)
+    actual[3, :5] = 0
+    assert not any("never written" in text for text in told(actual, reference))
+
+
+def test_a_few_elements_show_no_pattern():
+    reference = drawn(shape=(99,))
+    assert told((reference * 0.99).astype(np.float32)[:20], reference[:20]) == []
+    assert not any("factor" in text for text in told((reference * 0.99).astype(np.float32), reference))
+
+
 def test_rows_never_written():
     reference = drawn()
     actual = reference.astype(np.float32)
