@@ -58,13 +58,13 @@ template <class T> struct Directed {
 // What is left to do after the processor: nothing, to let bits fall away, or anything.
 enum class Rest { nothing, bits, anything };
 
-// Sums by the processor.
+// Sums by the processor. What makes up the product is known when this is compiled, but where the rest takes far longer.
 template <class T, Rest REST, Product PRODUCT> struct Step {
     typedef T Value;
     // As many sums as registers hold, and no fewer than additions are under way at a time.
     static constexpr int ROWS = REST == Rest::anything || PRODUCT == Product::rounded ? 1 : BYTES == 64 ? 4 : 2, VECTORS = 4;
 
-    explicit Step(const SumJob<T>& job) : sum(job.accumulator, job.rounding), product(job.product_format, job.rounding) {}
+    explicit Step(const SumJob<T>& job) : sum(job.accumulator, job.rounding), product(job.product_format, job.rounding), asked(job.product) {}
 
     INLINE Number<T> finished(Number<T> value) const {
         if (REST == Rest::nothing) return value;
@@ -76,12 +76,14 @@ template <class T, Rest REST, Product PRODUCT> struct Step {
     // The indices are those of random bits, of which the processor has none.
     INLINE Number<T> add(Number<T> x, Number<T> y, const Bits<T>&, uint64_t) const { return finished(x + y); }
     INLINE Number<T> add_product(Number<T> a, Number<T> b, Number<T> c, const Bits<T>&, uint64_t) const {
-        if (PRODUCT == Product::fused) return finished(fused<T>(a, b, c));
-        if (PRODUCT == Product::multiplied) return finished(a * b + c);
+        const Product made = REST == Rest::anything ? asked : PRODUCT;
+        if (made == Product::fused) return finished(fused<T>(a, b, c));
+        if (made == Product::multiplied) return finished(a * b + c);
         return finished(product(a * b) + c);
     }
 
     const Directed<T> sum, product;
+    const Product asked;
 };
 
 // What is nearest, if nothing is lost; else that of the two float64 around the exact result of which the last bit is 1
@@ -99,13 +101,13 @@ INLINE Number<double> sum_to_odd(Number<double> x, Number<double> y) {
 }
 
 // Float32 numbers in float64, by any rounding: products are exact, and sums are rounded to odd before they are rounded.
-template <Rounding R, Product PRODUCT> struct ExtendedStep {
+template <Rounding R> struct ExtendedStep {
     typedef double Value;
     typedef Number<double> Doubles;
     typedef Bits<double> Longs;
     static constexpr int ROWS = 1, VECTORS = 2;
 
-    explicit ExtendedStep(const SumJob<double>& job) : sum(job.accumulator), product(job.product_format), seed(job.seed) {}
+    explicit ExtendedStep(const SumJob<double>& job) : sum(job.accumulator), product(job.product_format), rounds_product(job.product == Product::rounded), seed(job.seed) {}
 
     INLINE static Longs draws(uint64_t seed, const Longs& first, uint64_t index) {
         if (R != Rounding::stochastic) return Longs{};
@@ -117,12 +119,13 @@ template <Rounding R, Product PRODUCT> struct ExtendedStep {
     }
     INLINE Doubles add_product(Doubles a, Doubles b, Doubles c, const Longs& first, uint64_t index) const {
         Doubles exact = a * b;
-        if (PRODUCT == Product::rounded)
+        if (rounds_product)
             exact = (Doubles)rounded<R, true, double>((Longs)exact, draws(seed + 1, first, index), product);
         return add(exact, c, first, index);
     }
 
     const Target<double> sum, product;
+    const bool rounds_product;
     const uint64_t seed;
 };
 

@@ -212,7 +212,7 @@ template <class T, Product PRODUCT> void by_processor(const SumJob<T>& job) {
     const bool nothing = rest.simple && rest.to.rest == 0 && rest.to.flushed == 0;
     if (nothing) return sum_with<Step<T, Rest::nothing, PRODUCT>>(job);
     if (rest.simple) return sum_with<Step<T, Rest::bits, PRODUCT>>(job);
-    sum_with<Step<T, Rest::anything, PRODUCT>>(job);
+    sum_with<Step<T, Rest::anything, Product::rounded>>(job);
 }
 
 template <class T> void by_processor(const SumJob<T>& job) {
@@ -221,13 +221,13 @@ template <class T> void by_processor(const SumJob<T>& job) {
     by_processor<T, Product::rounded>(job);
 }
 
-template <Product PRODUCT> void extended(const SumJob<double>& job) {
+void extended(const SumJob<double>& job) {
     switch (job.rounding) {
-    case Rounding::nearest_even: return sum_with<ExtendedStep<Rounding::nearest_even, PRODUCT>>(job);
-    case Rounding::nearest_away: return sum_with<ExtendedStep<Rounding::nearest_away, PRODUCT>>(job);
-    case Rounding::away: return sum_with<ExtendedStep<Rounding::away, PRODUCT>>(job);
-    case Rounding::odd: return sum_with<ExtendedStep<Rounding::odd, PRODUCT>>(job);
-    default: return sum_with<ExtendedStep<Rounding::stochastic, PRODUCT>>(job);
+    case Rounding::nearest_even: return sum_with<ExtendedStep<Rounding::nearest_even>>(job);
+    case Rounding::nearest_away: return sum_with<ExtendedStep<Rounding::nearest_away>>(job);
+    case Rounding::away: return sum_with<ExtendedStep<Rounding::away>>(job);
+    case Rounding::odd: return sum_with<ExtendedStep<Rounding::odd>>(job);
+    default: return sum_with<ExtendedStep<Rounding::stochastic>>(job);
     }
 }
 
@@ -237,9 +237,8 @@ namespace PRECREG_SET {
 
 void add_up(const SumJob<float>& job) { by_processor(job); }
 void add_up(const SumJob<double>& job) {
-    if (!job.extended) return by_processor(job);
-    if (job.product == Product::rounded) extended<Product::rounded>(job);
-    else extended<Product::fused>(job);
+    if (job.extended) extended(job);
+    else by_processor(job);
 }
 
 } // namespace PRECREG_SET
