@@ -1,7 +1,8 @@
-"""Every shipped suite is green as it is, and red with its own planted mistake: by the real command, in a real project.
+"""Every shipped suite is red with its own planted mistake: by the real command, in a real project.
 
-A suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. One
-process a plant, half a second each, and one of every case make this slow: the command itself is what is shown.
+A suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. That
+each is green without it is shown in tests/e2e/test_gate.py. One process a plant, half a second each, make this slow:
+the command itself is what is shown.
 """
 
 import json
@@ -41,12 +42,6 @@ def test_every_suite_has_a_plant():
     planted, shipped = {plant.suite for plant in PLANTS}, {suite.id for suite in load(ROOT)}
     assert sorted(shipped - planted) == [], "shipped without a planted mistake"
     assert sorted(planted - shipped) == [], "planted into no suite"
-
-
-def test_every_suite_is_green_as_it_is(project):
-    code, verdicts = run(project, "--jobs", "2")
-    assert (code, {status for status, _ in verdicts.values()}) == (0, {"passed"})
-    assert {id.rpartition("/")[0] for id in verdicts} == {plant.suite for plant in PLANTS}
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.suite)
