@@ -31,7 +31,7 @@ def axes(found: Sequence[Series]) -> Axes | None:
         return None
     low, high = around([log10(point.error) for point in points])
     laws = [law(point.n) for one in found for point in one.points for law in (one.grown, one.walked)]
-    high = min(max(high, *(log10(said) for said in laws if said > 0)), high + BEYOND)
+    high = min(max([high, *(log10(said) for said in laws if said > 0)]), high + BEYOND)
     ends = around([log10(point.n) for one in found for point in one.points])
     return Axes(LogScale(*ends, BOX.left, BOX.east), LogScale(low - 0.1, high + 0.1, BOX.south, BOX.top))
 

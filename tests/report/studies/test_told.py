@@ -162,6 +162,15 @@ def test_exact_points_are_not_drawn_and_a_series_of_them_has_no_panel():
     assert dots(draw(mixed[0], axes(mixed), "depth", "mean_rel_error")) == {}
 
 
+def test_no_law_is_drawn_where_all_that_it_is_fitted_to_is_exact():
+    (one,) = series(
+        GROWTH.growth, "unit/growth", [link("late", n, 0.0, 0, 0) for n in (1, 16)] + [link("late", 64, 1e-3, 1, 0)]
+    )
+    panel = draw(one, axes([one]), "depth", "mean_rel_error")
+    assert [foretold for _, _, foretold in dots(panel).values()] == [True]
+    assert "polyline" not in panel
+
+
 def test_a_law_far_above_what_was_measured_does_not_flatten_the_rest():
     far = [link("far", n, error, 100, 0) for n, error in ((1, 0.5), (16, 4.0), (10**6, 5.0))]
     found = series(GROWTH.growth, "unit/growth", far)
