@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from precreg.arith import accumulate
 from precreg.arith.unit import Unit
 from precreg.simulate.elementwise import carried
+from precreg.simulate.sums import axes_of
 
 Array = NDArray[Any]
 Ufunc = Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]
@@ -71,7 +72,7 @@ class Products:
         if isinstance(axes, int | np.integer):
             return self._over(a, b, tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
         of_a, of_b = ((given,) if isinstance(given, int | np.integer) else tuple(given) for given in axes)
-        return self._over(a, b, tuple(axis % a.ndim for axis in of_a), tuple(axis % b.ndim for axis in of_b))
+        return self._over(a, b, axes_of(of_a, a.ndim), axes_of(of_b, b.ndim))
 
     def outer(self, a: Any, b: Any) -> Array:
         """Multiply each element of a by each of b."""

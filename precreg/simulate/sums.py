@@ -51,16 +51,23 @@ def running(unit: Unit, terms: Array, axis: int) -> Array:
 def folded(function: np.ufunc, terms: Array, options: dict[str, Any], apply: Apply) -> Array:
     """Return the reduction by any other function of two numbers: one term after the other, from the first."""
     if options.get("where", True) is not True:
-        terms = np.where(options["where"], terms, terms.dtype.type(function.identity))
+        terms = np.where(options["where"], terms, _identity(function, terms.dtype))
     axes = axes_of(options.get("axis", 0), terms.ndim)
     shape = kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims")))
     along = np.moveaxis(together(terms, axes), -1, 0)
     initial = options.get("initial")
     parts = [*along] if initial is None or initial is np._NoValue else [terms.dtype.type(initial), *along]
     if not parts:
-        return np.full(shape, function.identity, terms.dtype)
+        return np.full(shape, _identity(function, terms.dtype))
     result = reduce(lambda total, part: apply(function, total, part), parts)
     return np.broadcast_to(result, along.shape[1:]).reshape(shape)
+
+
+def _identity(function: np.ufunc, dtype: np.dtype[Any]) -> Any:
+    """Return the number that changes no other. Raises ValueError, as numpy does, for a function without one."""
+    if function.identity is None:
+        raise ValueError(f"expected terms, or a function with an identity, but got numpy.{function.__name__}")
+    return dtype.type(function.identity)
 
 
 def folded_along(function: np.ufunc, terms: Array, axis: int, apply: Apply) -> Array:
@@ -88,7 +95,11 @@ def updated_at(function: np.ufunc, target: Array, indices: Any, values: tuple[An
 
 
 def axes_of(asked: Any, ndim: int) -> tuple[int, ...]:
-    """Return the axes of a reduction, counted from 0: all of them for None."""
+    """Return the axes of a reduction, counted from 0: all of them for None.
+
+    Raises numpy's errors, which an array of one element gives, for an axis that is not there, and for one named twice.
+    """
+    np.add.reduce(np.ones((1,) * ndim), axis=asked)
     if asked is None:
         return tuple(range(ndim))
     return tuple(axis % ndim for axis in (asked if isinstance(asked, tuple) else (asked,))) if ndim else ()

@@ -104,6 +104,22 @@ def test_the_options_of_numpys_reductions(function, options):
     assert np.array_equal(plain(result), expected)
 
 
+@pytest.mark.parametrize("function", [np.add, np.multiply], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [3, -4, (0, 0), (0, -3), (1, 7)], ids=str)
+def test_axes_that_are_not_there_or_twice_are_refused_as_by_numpy(function, axis):
+    for array in (WHOLE, on("mlu370", WHOLE)):
+        with pytest.raises(ValueError, match=r"axis"):
+            function.reduce(array, axis=axis)
+
+
+def test_what_has_no_identity_has_no_result_without_terms():
+    for array in (WHOLE, on("mlu370", WHOLE)):
+        with pytest.raises(ValueError, match="identity"):
+            np.subtract.reduce(array[:0])
+        with pytest.raises(ValueError, match="identity"):
+            np.subtract.reduce(array, where=WHOLE > 0)
+
+
 def test_what_a_sum_begins_with_has_the_dtype_of_its_terms():
     x = drawn("bfloat16", 20)
     total = np.sum(on("ascend", x), initial=0.1)
