@@ -41,14 +41,14 @@ def draw(one: Series, shared: Axes, over: str, metric: str) -> str:
     return drawing(
         BOX,
         description(one, over, metric),
-        *_grid(shared, over),
+        *_grid(shared, over, metric),
         *_curve(one.walked, one, shared, "line-then"),
         *_curve(one.grown, one, shared, "line-now"),
         *(_dot(point, one, shared, over) for point in one.points if point.error > 0),
     )
 
 
-def _grid(shared: Axes, over: str) -> list[str]:
+def _grid(shared: Axes, over: str, metric: str) -> list[str]:
     parts = [
         line(BOX.left, BOX.south, BOX.east, BOX.south, "edge"),
         line(BOX.left, BOX.top, BOX.left, BOX.south, "edge"),
@@ -59,7 +59,8 @@ def _grid(shared: Axes, over: str) -> list[str]:
     for tick in shared.across.ticks():
         x = shared.across.at(tick.at)
         parts += [line(x, BOX.south, x, BOX.south + 4, "edge"), text(tick.text, x, BOX.south + 16)]
-    return [*parts, text(over, (BOX.left + BOX.east) / 2, BOX.height - 8)]
+    parts.append(text(over, (BOX.left + BOX.east) / 2, BOX.height - 8))
+    return [*parts, text(metric, 4, BOX.top - 3, "start")]
 
 
 def _curve(law: Callable[[float], float], one: Series, shared: Axes, class_: str) -> list[str]:

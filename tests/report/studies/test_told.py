@@ -155,6 +155,13 @@ def test_panels_share_their_axes_and_fitted_points_differ_from_foretold_ones():
     assert abs((rounded[1] - rounded[3]) / decade - 0.602) < 0.001
 
 
+def test_both_axes_are_named_on_every_panel():
+    both_series = series(GROWTH.growth, "unit/growth", [*truncating(), *rounding()])
+    for one in both_series:
+        drawn = draw(one, axes(both_series), "depth", "max_rel_error")
+        assert re.findall(r">([a-z_]+)</text>", drawn) == ["depth", "max_rel_error"]
+
+
 def test_exact_points_are_not_drawn_and_a_series_of_them_has_no_panel():
     exact = [link("exact", n, 0.0, 0, 0) for n in (1, 4)]
     assert shown(studied(*exact, studies=[GROWTH]))[0]["panels"] == []
