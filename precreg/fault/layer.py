@@ -37,28 +37,37 @@ class Layer:
 
 
 class ResultLayer(Layer):
-    """Alters what operations give, by `altered(result)`, where it is one array or number of floating point."""
+    """Alters what operations give, by `altered(result, ...)`, where it is one array or number of floating point."""
 
-    def altered(self, result: NDArray[Any], inputs: tuple[Any, ...]) -> NDArray[Any]:
-        """Return what the operation gives in place of its result; `inputs` are its operands."""
+    def altered(self, result: NDArray[Any], inputs: tuple[Any, ...], by_element: bool) -> NDArray[Any]:
+        """Return what the operation gives in place of its result; `inputs` are its operands.
+
+        `by_element` says that each element comes from the elements in the same place of the operands alone.
+        """
         raise NotImplementedError
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute, and alter the result."""
-        return self._altered(super().ufunc(function, method, inputs, options), inputs)
+        result = super().ufunc(function, method, inputs, options)
+        return self._altered(result, inputs, is_by_element(function, method))
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute, and alter the result."""
-        return self._altered(super().contraction(function, inputs, options), inputs)
+        return self._altered(super().contraction(function, inputs, options), inputs, False)
 
     def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Convert, and alter the result."""
-        return self.altered(super().cast(values, dtype), (values,))
+        return self.altered(super().cast(values, dtype), (values,), True)
 
-    def _altered(self, result: Any, inputs: tuple[Any, ...]) -> Any:
+    def _altered(self, result: Any, inputs: tuple[Any, ...], by_element: bool) -> Any:
         if isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
-            return self.altered(np.asarray(result), inputs)
+            return self.altered(np.asarray(result), inputs, by_element)
         return result
+
+
+def is_by_element(function: np.ufunc, method: str) -> bool:
+    """Say whether a ufunc is called element by element; products of matrices are not, nor are folds."""
+    return method == "__call__" and function.signature is None
 
 
 def is_narrower(dtype: np.dtype[Any], than: np.dtype[Any]) -> bool:

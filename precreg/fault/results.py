@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from precreg.arith.formats import Format, format_of, numpy_dtype
 from precreg.arith.rounding import round_to
 from precreg.arith.roundings import Rounding
-from precreg.fault.layer import Layer, ResultLayer, is_narrower
+from precreg.fault.layer import Layer, ResultLayer, is_by_element, is_narrower
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
 
@@ -79,7 +79,7 @@ class Hop(Layer):
 class Flushed(ResultLayer):
     """Gives zero, of the same sign, for every result below the smallest normal number of its dtype."""
 
-    def altered(self, result: Array, inputs: tuple[Any, ...]) -> Array:
+    def altered(self, result: Array, inputs: tuple[Any, ...], by_element: bool) -> Array:
         """Flush."""
         small = np.abs(result) < _format(result.dtype).smallest_normal
         return np.where(small, np.copysign(result.dtype.type(0), result), result) if small.any() else result
@@ -88,10 +88,10 @@ class Flushed(ResultLayer):
 class Saturated(ResultLayer):
     """Gives the largest number of the dtype where finite operands give an infinity."""
 
-    def altered(self, result: Array, inputs: tuple[Any, ...]) -> Array:
+    def altered(self, result: Array, inputs: tuple[Any, ...], by_element: bool) -> Array:
         """Saturate."""
-        beyond = np.isinf(result)
-        if not beyond.any() or any(np.isinf(operand).any() for operand in inputs if _is_number(operand)):
+        beyond = _anew(np.isinf, result, inputs, by_element)
+        if not beyond.any():
             return result
         largest = result.dtype.type(_format(result.dtype).largest)
         return np.where(beyond, np.copysign(largest, result), result)
@@ -101,23 +101,32 @@ _WITHOUT_NAN: dict[np.ufunc, np.ufunc] = {np.maximum: np.fmax, np.minimum: np.fm
 
 
 class WithoutNaN(Layer):
-    """Swallows NaN: maximum and minimum take the other operand, sums skip it, and invalid operations give zero."""
+    """Swallows NaN: maximum, minimum and clip take the other operand, sums skip it, invalid operations give zero."""
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute without NaN."""
         if function is np.add and method in ("reduce", "accumulate") and is_floating(inputs[0].dtype):
             terms = inputs[0]
             return super().ufunc(function, method, (np.where(np.isnan(terms), terms.dtype.type(0), terms),), options)
+        if function.__name__ == "clip" and method == "__call__":
+            values, low, high = inputs
+            return self.apply(np.fmin, self.apply(np.fmax, values, low), high)
         result = super().ufunc(_WITHOUT_NAN.get(function, function), method, inputs, options)
         if method == "__call__" and isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
-            return self._valid(np.asarray(result), inputs)
+            invalid = _anew(np.isnan, np.asarray(result), inputs, is_by_element(function, method))
+            return np.where(invalid, result.dtype.type(0), result) if invalid.any() else result
         return result
 
-    def _valid(self, result: Array, inputs: tuple[Any, ...]) -> Array:
-        invalid = np.isnan(result)
-        if not invalid.any() or any(np.isnan(operand).any() for operand in inputs if _is_number(operand)):
-            return result
-        return np.where(invalid, result.dtype.type(0), result)
+
+def _anew(kind: np.ufunc, result: Array, inputs: tuple[Any, ...], by_element: bool) -> NDArray[np.bool_]:
+    """Say which elements of a result are NaN, or infinite, and come from operands that are not."""
+    found: NDArray[np.bool_] = kind(result)
+    if found.any():
+        for operand in inputs:
+            if _is_number(operand):
+                had = kind(operand)
+                found = found & ~(had if by_element else had.any())
+    return found
 
 
 def without_last_bits(values: Array, bits: int) -> Array:

@@ -201,7 +201,7 @@ _FAULTS = (
     Fault(
         "swallowed_nan",
         "swallowed NaN",
-        "maxima, minima and sums skip NaN, and invalid operations give 0",
+        "maxima, minima, limits and sums skip NaN, and invalid operations give 0",
         "NaN among operands, invalid operations",
         "operations",
         "without_nan",
@@ -210,8 +210,8 @@ _FAULTS = (
     Fault(
         "saturated",
         "saturation",
-        "overflow gives the largest number",
-        "overflow",
+        "overflow, and dividing by zero, give the largest number",
+        "overflow, division by zero, log(0)",
         "operations",
         "saturated",
         needs=("infinity",),

@@ -109,3 +109,28 @@ def test_nan_is_swallowed():
     assert run("swallowed_nan", np.sum, x) == 5
     assert run("swallowed_nan", np.sqrt, np.array([-1, 4], np.float32)).tolist() == [0, 2]
     assert np.isnan(run("swallowed_nan", lambda x: x * 2, x)[0])
+
+
+def test_one_element_says_nothing_of_another():
+    """Each element of an element-wise function is judged by its own operands; of a sum, by all terms."""
+    x = np.array([3e38, np.inf, -3e38], np.float32)
+    largest = np.finfo(np.float32).max
+    assert run("saturated", lambda x: x * 10, x).tolist() == [largest, np.inf, -largest]
+    assert run("saturated", lambda x: x.astype(np.float16), x).tolist() == [65504, np.inf, -65504]
+    assert run("saturated", lambda x: x[:, None] + x[None, :1], x).tolist() == [[largest], [np.inf], [0]]
+    assert run("saturated", np.sum, np.array([np.inf, 1], np.float32)) == np.inf
+    roots = run("swallowed_nan", np.sqrt, np.array([-1, np.nan, 4], np.float32))
+    np.testing.assert_array_equal(roots, [0, np.nan, 2])
+    square = np.array([[1, np.nan], [2, 3]], np.float32)
+    assert np.isnan(run("swallowed_nan", np.matmul, square, square)).tolist() == np.isnan(square @ square).tolist()
+
+
+@pytest.mark.parametrize("limits", [(0, 5), (None, 5), (0, None)])
+def test_nan_is_swallowed_by_limits(limits):
+    """As a device does that clips by its maximum and its minimum; numpy's clip gives NaN."""
+    x = np.array([np.nan, -1, 2, 7], np.float32)
+    low, high = limits
+    expected = np.fmax(x, np.float32(low)) if low is not None else x
+    expected = np.fmin(expected, np.float32(high)) if high is not None else expected
+    assert same_bits(run("swallowed_nan", lambda x: np.clip(x, *limits), x), expected)
+    assert np.isnan(np.clip(x, *limits)[0])
