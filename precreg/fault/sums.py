@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from precreg.arith.formats import numpy_dtype
 from precreg.fault.layer import Layer, is_narrower
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.simulate.array import is_floating
+from precreg.simulate.contraction import PRODUCTS, Products
 
 Array = NDArray[Any]
 Total = Callable[[Arithmetic, Array], Array]
@@ -22,10 +24,14 @@ Product = Callable[[Arithmetic, Array, Array], Array]
 """Multiplies (..., m, n) by (..., n, k); both have the same floating dtype, and so has the result."""
 
 
+_CONTRACTIONS = {function: name for function, name in PRODUCTS.items() if name not in ("outer", "cross")}
+"""numpy's functions that sum products and are no ufuncs."""
+
+
 class SummedBy(Layer):
     """Takes sums over axes (numpy.add.reduce) and products of matrices in another way; all else is handed on.
 
-    Sums with `where` or `initial`, sums of integers, and contractions that are no product of matrices are handed on.
+    Sums with `where` or `initial`, sums of integers, and contractions that no device computes are handed on.
     """
 
     def __init__(self, inner: Arithmetic, total: Total, product: Product) -> None:
@@ -41,9 +47,12 @@ class SummedBy(Layer):
         return super().ufunc(function, method, inputs, options)
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Multiply in this layer's way where the contraction is a product of matrices or vectors."""
+        """Multiply in this layer's way where the contraction sums products, as devices compute them."""
         if function is np.dot and not options and _matrices(inputs) and all(array.ndim <= 2 for array in inputs):
             return self._multiplied(_dot, *inputs)
+        if function in _CONTRACTIONS and _alike(inputs):
+            with suppress(NotImplementedError, TypeError):  # what numpy takes beyond that, it computes itself
+                return getattr(Products(self.ufunc), _CONTRACTIONS[function])(*inputs, **options)
         return super().contraction(function, inputs, options)
 
     def _multiplied(self, asked: Product, a: Array, b: Array) -> Array:
@@ -98,6 +107,12 @@ def _axes(asked: Any, ndim: int) -> tuple[int, ...]:
     if asked is None:
         return tuple(range(ndim))
     return tuple(axis % ndim for axis in (asked if isinstance(asked, tuple) else (asked,))) if ndim else ()
+
+
+def _alike(inputs: tuple[Any, ...]) -> bool:
+    """Say whether the arrays of a contraction have one dtype, of numpy's own: those of others some functions widen."""
+    dtypes = {operand.dtype for operand in inputs if isinstance(operand, np.ndarray)}
+    return len(dtypes) == 1 and dtypes.pop().kind == "f"
 
 
 def _matrices(inputs: tuple[Any, ...]) -> bool:

@@ -201,7 +201,7 @@ _FAULTS = (
     Fault(
         "swallowed_nan",
         "swallowed NaN",
-        "maxima, minima, limits and sums skip NaN, and invalid operations give 0",
+        "maxima, minima, clip and sums skip NaN, and invalid operations give 0",
         "NaN among operands, invalid operations",
         "operations",
         "without_nan",

@@ -10,25 +10,12 @@ from numpy.typing import NDArray
 
 from precreg.arith.rounding import round_to
 from precreg.simulate.array import is_floating
-from precreg.simulate.contraction import MATRIX_UFUNCS, Products, multiplied
+from precreg.simulate.contraction import MATRIX_UFUNCS, PRODUCTS, Products, multiplied
 from precreg.simulate.device import Device
 from precreg.simulate.elementwise import carried, elementwise, result_dtype
 from precreg.simulate.sums import folded, folded_along, running, summed, updated_at
 
 Array = NDArray[Any]
-
-_PRODUCTS = {
-    **{
-        getattr(np, name): name
-        for name in ["dot", "inner", "vdot", "tensordot", "outer", "cross", "convolve", "correlate", "einsum"]
-    },
-    **{
-        getattr(np.linalg, name): name.removeprefix("vector_")
-        for name in ["norm", "vector_norm", "tensordot", "outer", "cross"]
-        if hasattr(np.linalg, name)
-    },
-}
-"""numpy's functions that are no ufuncs, and by which of Products they are computed."""
 
 
 class DeviceArithmetic:
@@ -56,7 +43,7 @@ class DeviceArithmetic:
 
         Raises NotImplementedError for what is not made of a device's operations: numpy would compute it in secret.
         """
-        name = _PRODUCTS.get(function)
+        name = PRODUCTS.get(function)
         arrays = [value for value in (*inputs, *options.values()) if isinstance(value, np.ndarray)]
         if not any(value.dtype.name in self._known for value in arrays):
             return function(*inputs, **options)

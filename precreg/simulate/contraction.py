@@ -171,6 +171,20 @@ class Products:
         return result[start : start + len(a)] if mode == "same" else result
 
 
+PRODUCTS = {
+    **{
+        getattr(np, name): name
+        for name in ["dot", "inner", "vdot", "tensordot", "outer", "cross", "convolve", "correlate", "einsum"]
+    },
+    **{
+        getattr(np.linalg, name): name.removeprefix("vector_")
+        for name in ["norm", "vector_norm", "tensordot", "outer", "cross"]
+        if hasattr(np.linalg, name)
+    },
+}
+"""numpy's functions that are no ufuncs, and by which of Products they are computed."""
+
+
 def _labels(subscripts: str, arrays: Sequence[Array]) -> list[str]:
     """Return the labels of each operand, and of the result; the axes of an ellipsis get labels of their own."""
     text = subscripts.replace(" ", "")

@@ -94,6 +94,43 @@ def test_what_is_no_plain_sum_is_handed_on(order):
     assert run(order, lambda x: np.add.reduce((x > 0).astype(np.int64), axis=None), X) == kept.sum()
 
 
+PRODUCTS = {
+    "einsum": lambda a, b: np.einsum("ij,jk->ik", a, b),
+    "inner": lambda a, b: np.inner(a, b.T),
+    "tensordot": lambda a, b: np.tensordot(a, b, 1),
+    "dot": lambda a, b: np.dot(a[None], b[None])[0, :, 0],
+    "vdot": lambda a, b: np.array([[np.vdot(row, column) for column in b.T] for row in a]),
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
+def test_every_spelling_of_a_product_has_its_faults(product):
+    """By loops over single numbers, and by a hop of what numpy gives, up to the order that numpy adds in."""
+    expected = np.array([[loop(a * b) for b in B.T] for a in A])
+    assert same_bits(run("naive_sum", product, A, B), expected)
+    hopped = run("hop_sums", product, A, B)
+    assert same_bits(hopped, hopped.astype(np.float16).astype(np.float32))
+    np.testing.assert_allclose(hopped, A.astype(np.float64) @ B, rtol=2**-11, atol=1e-5)
+    assert not same_bits(run("narrow_float16", product, A, B), product(A, B))
+
+
+def test_norms_and_convolutions_are_sums():
+    squares = np.array([loop(row * row) for row in X])
+    assert same_bits(run("naive_sum", lambda x: np.linalg.norm(x, axis=1), X), np.sqrt(squares))
+    x, y = X[0, :50], X[1, :7]
+    expected = [loop([x[k + j] * y[6 - j] for j in range(7)]) for k in range(44)]
+    assert run("naive_sum", lambda x, y: np.convolve(x, y, "valid"), x, y).tolist() == expected
+
+
+def test_what_no_device_computes_numpy_does():
+    kernels = (lambda x: np.linalg.norm(x[:, :6], 2), lambda x: np.einsum(x, [0, 1], [0]), lambda x: np.outer(x, x[0]))
+    kernels += (lambda x: np.einsum("ij->i", x, dtype=np.float64),)
+    for kernel in kernels:
+        assert same_bits(run("naive_sum", kernel, X), np.asarray(kernel(X)))
+    whole = np.arange(12).reshape(3, 4)
+    assert np.array_equal(run("naive_sum", lambda w: np.einsum("ij,kj->ik", w, w), whole), whole @ whole.T)
+
+
 @pytest.mark.parametrize("order", ["sum_reversed", "sum_in_halves", "sum_pairwise"])
 def test_harmless_orders_are_of_equal_quality(order):
     x = RNG.normal(size=(4000, 300)).astype(np.float32)
