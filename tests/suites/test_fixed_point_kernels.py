@@ -99,6 +99,12 @@ class TestAdaptiveQuantization:
         assert adaptive.quantize(x, form="clipped")["codes"][0] == 2147483520
         assert adaptive.quantize(x, form="double")["codes"][0] == 2**31 - 1
 
+    @pytest.mark.parametrize(("low", "high", "share"), [(0.001, 1.0, 0.0), (1.0, 2.0, 0.05), (2.0, 1e6, 0.86)])
+    def test_how_often_the_published_form_wraps_is_as_its_suite_says(self, low, high, share):
+        alone = np.exp(np.random.default_rng(0).uniform(np.log(low), np.log(high), (2000, 1))).astype(np.float32)
+        wrapped = [adaptive.quantize(x, form="published")["codes"][0] == -(2**31) for x in alone]
+        assert np.mean(wrapped) == pytest.approx(share, abs=0.015)
+
     def test_the_largest_float32_below_2_to_31(self):
         assert np.nextafter(np.float32(2**31), np.float32(0)) == 2147483520
         assert np.float32(2**31 - 1) == 2**31

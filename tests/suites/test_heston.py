@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.suites.kernel_files import load
+from tests.suites.measured import largest
 
 kernel = load("integration/kernels/heston")
 oracles = load("integration/kernels/heston_oracles")
@@ -70,6 +71,15 @@ class TestPaths:
         assert stock == pytest.approx(100 * np.exp(rho * 0.3 / 2), rel=0.01)
         assert kernel.price(z1, e, models=models, model="m", **EXACT)["stock"] == pytest.approx(100, rel=0.01)
 
+    def test_where_the_variance_often_reaches_0_it_costs_less_until_steps_are_small(self):
+        models = {"m": dict(zip(NAMES, PUBLISHED["6.8061"], strict=True))}
+        worth = []
+        for steps in (64, 512):
+            z1, e = normals(2, steps=steps, paths=10000)
+            worth.append(kernel.price(z1, e, models=models, model="m", **(EXACT | {"form": "published"}))["stock"])
+        assert worth[0] == pytest.approx(83, abs=0.5)
+        assert 100 * np.exp(-0.7 * 0.61 / 2) < worth[1] < worth[0] - 1
+
     def test_a_negative_variance_counts_as_none(self):
         z1, e = np.full((3, 2), -30.0), np.zeros((3, 2))
         wild = {"m": ORDINARY | {"xi": 5.0, "rate": 0.0}}
@@ -95,3 +105,17 @@ class TestStored:
     def test_fixed_point_saturates(self):
         kept = kernel.Stored(np.array([9.0, -9.0]), 2.0**-13, "fixed16", kernel.Rounding.NEAREST_EVEN, carries=False)
         assert kept.value.tolist() == [32767 / 8192, -4.0]
+
+
+@pytest.mark.parametrize(
+    ("case", "percent"),
+    [
+        ("ordinary-float16-toward_zero-none", 1.5),
+        ("ordinary-fixed16-toward_zero-none", 1.8),
+        ("ordinary-float16-toward_zero-carried", 0.014),
+        ("fast_reverting-float16-toward_zero-carried", 0.0045),
+        ("ordinary-bfloat16-toward_zero-carried", 0.14),
+    ],
+)
+def test_prices_are_off_by_what_the_suite_says(case, percent):
+    assert 100 * largest("integration/heston", case, "max_rel_error") == pytest.approx(percent, rel=0.05)

@@ -5,8 +5,8 @@
     z2 = rho z1 + sqrt(1 - rho^2) e
 
 Lord, Koekkoek and van Dijk, "A comparison of biased simulation schemes for stochastic volatility models", 2010. As
-published the price's step takes v after its update, which is correlated with z2: the discounted stock loses
-exp(rho xi T / 2). Steps are computed in the inputs' dtype; v and x are stored between them.
+published the price's step takes v after its update, which is correlated with z2: as steps get smaller, the discounted
+stock tends to exp(rho xi T / 2) of its worth. Steps are computed in the inputs' dtype; v and x are stored between them.
 """
 
 from __future__ import annotations
