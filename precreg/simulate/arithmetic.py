@@ -19,7 +19,7 @@ class Arithmetic(Protocol):
         """Compute `getattr(function, method)(*inputs, **options)`: products, reductions, element-wise functions.
 
         `method` is __call__, reduce, accumulate, reduceat, outer or at. `inputs` are plain arrays and scalars, and
-        `options` has no `out`, unless `method` is at.
+        `options` has no `out`; numpy has put arguments by place, such as an axis, into it by their names.
         """
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -61,9 +61,9 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         if is_placed and method in _FOLDS and options.get("dtype") is None:
             plain_options |= _dtype_of_fold(inputs[0], out[0])
         operands = tuple(_counted(value, out[0]) for value in inputs) if is_placed else inputs
+        where = plain_options.pop("where", True) if is_placed and method == "__call__" else True
         result = arithmetic.ufunc(ufunc, method, tuple(map(plain, operands)), plain_options)
         if is_placed:
-            where = plain_options.get("where", True) if method == "__call__" else True
             return _written(result, out, arithmetic, where, options.get("casting", "same_kind"))
         return _simulated(result, arithmetic)
 
@@ -106,6 +106,11 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
             return _simulated(super().mean(*args, **options), self.arithmetic)
         options |= zip(("axis", "dtype", "out", "keepdims"), args, strict=False)
         return _simulated(super().mean(**{**options, "dtype": np.float32}), self.arithmetic).astype(np.float16)
+
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """Scale, round and scale back; the method itself keeps what is between in a plain array."""
+        rounded = super().round(decimals, np.empty_like(self))
+        return rounded if out is None else _written(rounded, (out,), self.arithmetic)
 
     def trace(self, *args: Any, **options: Any) -> Any:
         """Add the diagonal; the method itself would give a number that is not simulated."""

@@ -100,17 +100,16 @@ class DeviceArithmetic:
         terms = self._terms(function, inputs[0], options)
         if terms is None or not self._rounds(function, terms.dtype):
             return function.reduce(*inputs, **options)
-        named = options | dict(zip(("axis", "dtype", "out", "keepdims", "initial", "where"), inputs[1:], strict=False))
         unit = self.device.adder(terms.dtype.name)
         if function is np.add and unit is not None:
-            return summed(unit, terms, named, self._apply)
-        return folded(function, terms, named, self._apply)
+            return summed(unit, terms, options, self._apply)
+        return folded(function, terms, options, self._apply)
 
     def _accumulated(self, function: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         terms = self._terms(function, inputs[0], options)
         if terms is None or not self._rounds(function, terms.dtype):
             return function.accumulate(*inputs, **options)
-        axis = options.get("axis", inputs[1] if len(inputs) > 1 else 0)
+        axis = options.get("axis", 0)
         unit = self.device.adder(terms.dtype.name)
         if function is np.add and unit is not None:
             return running(unit, terms, axis)
@@ -121,8 +120,9 @@ class DeviceArithmetic:
         terms = self._terms(function, inputs[0], options)
         if terms is None or not self._rounds(function, terms.dtype):
             return function.reduceat(*inputs, **options)
-        axis = options.get("axis", inputs[2] if len(inputs) > 2 else 0)
+        axis = options.get("axis", 0)
         starts = np.asarray(inputs[1])
+        np.add.reduceat(np.empty(terms.shape[axis]), starts)  # raises where an index is none
         ends = np.append(starts[1:], terms.shape[axis])
         along = np.moveaxis(terms, axis, 0)
         parts = [
@@ -139,7 +139,12 @@ class DeviceArithmetic:
         target, indices, *values = inputs
         if not self._rounds(function, target.dtype):
             return function.at(*inputs, **options)
-        return updated_at(function, target, indices, tuple(values), self._apply)
+        return updated_at(function, target, indices, tuple(values), self._updated)
+
+    def _updated(self, function: np.ufunc, target: Array, *values: Any) -> Any:
+        """Return what elements of the target become, in its dtype."""
+        result = self._apply(function, target, *values)
+        return result if result.dtype == target.dtype else self.cast(result, target.dtype)
 
     def _rounds(self, function: np.ufunc, dtype: np.dtype[Any]) -> bool:
         """Say whether the table has its say in a function of elements of a dtype, or in sums of them."""

@@ -11,7 +11,6 @@ from precreg.simulate.arithmetic import NumpyArithmetic
 from precreg.simulate.array import COMPILED, SimulatedArray, plain, simulated
 from tests.simulate.on_devices import on, same_bits
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*where.*used without.*out:UserWarning")
 X = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
 
 
@@ -101,6 +100,8 @@ COMPUTED = {
     "mean": (lambda x: x.mean(), {"add", "divide"}),
     "std": (lambda x: x.std(0), {"add", "divide", "subtract", "square", "multiply", "sqrt"}),
     "trace": (lambda x: x.trace(), {"add"}),
+    "round": (lambda x: x.round(1), {"multiply", "rint", "divide"}),
+    "round to tens": (lambda x: np.round(x, -1), {"multiply", "rint", "divide"}),
     "cumsum": (lambda x: x.cumsum(), {"add"}),
     "ptp": (lambda x: np.ptp(x), {"maximum", "minimum", "subtract"}),
     "diff": (lambda x: np.diff(x), {"subtract"}),

@@ -149,6 +149,19 @@ def test_the_other_methods_of_ufuncs(function):
     assert np.array_equal(plain(simulated_target), target)
 
 
+@pytest.mark.parametrize("starts", [[0, 5], [-1]], ids=str)
+def test_runs_begin_at_indices_that_there_are(starts):
+    for array in (WHOLE[0], on("mlu370", WHOLE[0])):
+        with pytest.raises(IndexError):
+            np.add.reduceat(array, starts, axis=1)
+
+
+def test_an_update_by_numbers_of_another_dtype_is_cast_by_the_device():
+    x = on("mlu370", np.zeros(2, np.float32))
+    np.add.at(x, [0], np.array([1 + 2**-23]))
+    assert np.array_equal(plain(x), [1, 0])
+
+
 def test_updates_in_place_go_one_after_the_other():
     """1 + 2^-21 + 2^-21 in 21 bits, truncated: each update is lost, though their sum would not be."""
     x = on("mlu370", np.ones(2, np.float32))
