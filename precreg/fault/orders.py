@@ -22,18 +22,20 @@ LARGEST_EPSILON = 1e-3
 
 
 class Operation(NamedTuple):
-    """An operation that was computed, with what it gave."""
+    """An operation that was computed: its operands as they were, and the shape, dtype and bits of what it gave."""
 
     function: np.ufunc
     operands: tuple[Any, ...]
-    result: Array
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    bits: bytes
 
 
 class Remembering(Layer):
     """Knows of the last operations of some functions where their results are used next.
 
-    A result is known by its place in memory, and by its bits, which are computed again: an array that was written to
-    since is no longer a result.
+    A result is known by its bits, wherever it was written to: a kernel may work in place. Operands are copied, for
+    what comes next may be written over them.
     """
 
     def __init__(self, inner: Arithmetic, remembered: frozenset[np.ufunc]) -> None:
@@ -45,18 +47,17 @@ class Remembering(Layer):
         """Compute by the arithmetic below, and remember it."""
         result = np.asarray(self.apply(function, *operands))
         if function in self._remembered and result.size:
-            self._recent.append(Operation(function, operands, result))
+            copies = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in operands)
+            self._recent.append(Operation(function, copies, result.shape, result.dtype, result.tobytes()))
         return result
 
     def origin(self, operand: Any, *functions: np.ufunc) -> tuple[Any, ...] | None:
         """Return the operands of the operation, of one of the functions, that gave an operand; None where none did."""
         if not isinstance(operand, np.ndarray):
             return None
-        for operation in reversed(self._recent):
-            if operation.function in functions and _same_place(operand, operation.result):
-                again = np.asarray(self.apply(operation.function, *operation.operands))
-                return operation.operands if again.tobytes() == operand.tobytes() else None
-        return None
+        alike = [each for each in reversed(self._recent) if each.function in functions and _is_alike(operand, each)]
+        bits = operand.tobytes() if alike else b""
+        return next((each.operands for each in alike if each.bits == bits), None)
 
 
 class SwappedOrder(Remembering):
@@ -82,7 +83,7 @@ class SwappedOrder(Remembering):
 class _Epsilon(Remembering):
     """Finds the epsilon in a sum that a square root, a logarithm, a power or a division takes next."""
 
-    TAKERS = frozenset({np.sqrt, np.log, np.power, np.divide, np.reciprocal})
+    TAKERS = frozenset({np.sqrt, np.log, np.log2, np.log10, np.power, np.float_power, np.divide, np.reciprocal})
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner, frozenset({np.add, np.sqrt}))
@@ -165,13 +166,8 @@ class FusedMultiplyAdd(Remembering):
         return operations.fma(x, y, z, FORMATS[dtype.name]).astype(dtype, copy=False)
 
 
-def _same_place(operand: Array, result: Array) -> bool:
-    return (
-        operand.__array_interface__["data"] == result.__array_interface__["data"]
-        and operand.shape == result.shape
-        and operand.strides == result.strides
-        and operand.dtype == result.dtype
-    )
+def _is_alike(operand: Array, operation: Operation) -> bool:
+    return operand.shape == operation.shape and operand.dtype == operation.dtype
 
 
 def _is_short(operand: Any) -> bool:

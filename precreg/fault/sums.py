@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from math import prod
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from precreg.arith.formats import numpy_dtype
 from precreg.fault.layer import Layer, is_narrower
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.simulate.array import is_floating
+from precreg.simulate.sums import axes_of, kept_shape, together
 from precreg.simulate.contraction import PRODUCTS, Products
 
 Array = NDArray[Any]
@@ -89,24 +91,13 @@ def sum_from(inner: Arithmetic, inputs: tuple[Any, ...], options: dict[str, Any]
     dtype = np.dtype(options.get("dtype") or terms.dtype)
     if not (plain_options and is_floating(terms.dtype) and is_floating(dtype)):
         return None
-    axes = _axes(options.get("axis", 0), terms.ndim)
-    kept = [axis for axis in range(terms.ndim) if axis not in axes]
-    shape = [terms.shape[axis] for axis in kept]
-    count = int(np.prod([terms.shape[axis] for axis in axes], dtype=np.int64))
-    if count < 2:
+    axes = axes_of(options.get("axis", 0), terms.ndim)
+    shape = kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims")))
+    if terms.size < 2 * prod(shape):
         return None
     if dtype != terms.dtype:
         terms = inner.cast(terms, dtype)
-    ordered = terms.transpose(*kept, *axes).reshape(*shape, count)
-    if options.get("keepdims"):
-        shape = [1 if axis in axes else terms.shape[axis] for axis in range(terms.ndim)]
-    return SumOf(ordered, tuple(shape))
-
-
-def _axes(asked: Any, ndim: int) -> tuple[int, ...]:
-    if asked is None:
-        return tuple(range(ndim))
-    return tuple(axis % ndim for axis in (asked if isinstance(asked, tuple) else (asked,))) if ndim else ()
+    return SumOf(together(terms, axes), shape)
 
 
 def _alike(inputs: tuple[Any, ...]) -> bool:

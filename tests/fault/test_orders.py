@@ -52,6 +52,37 @@ def test_epsilon_of_a_divisor():
     assert run("dropped_epsilon", kernel, A[:1, :1], np.zeros((1, 1), np.float32)) == np.inf
 
 
+def test_operations_in_place_are_known():
+    """Kernels of optimizers write into their buffers; the operands are what they were before."""
+
+    def root(v):
+        v = v.copy()
+        v += 1e-5
+        return np.sqrt(v)
+
+    def divisor(a, v):
+        below = np.sqrt(v)
+        below += 1e-8
+        np.divide(a, below, out=below)
+        return below
+
+    def scaled(a, b, c):
+        a = a.copy()
+        a /= b
+        a *= c
+        return a
+
+    assert same_bits(run("dropped_epsilon", root, V), np.sqrt(V))
+    assert same_bits(run("moved_epsilon", root, V), np.sqrt(V) + np.float32(1e-5))
+    assert same_bits(run("dropped_epsilon", divisor, A, V), A / np.sqrt(V))
+    assert same_bits(run("swapped_order", scaled, A, B, C), A * C / B)
+
+
+@pytest.mark.parametrize("logarithm", [np.log, np.log2, np.log10])
+def test_epsilon_of_a_logarithm(logarithm):
+    assert same_bits(run("dropped_epsilon", lambda v: logarithm(v + 1e-8), V), logarithm(V))
+
+
 def test_what_is_no_epsilon_stays():
     for kernel in (lambda v: np.sqrt(v + 0.1), lambda v: np.sqrt(v + v), lambda v: v + 1e-5):
         for fault in ("dropped_epsilon", "moved_epsilon"):
