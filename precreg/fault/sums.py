@@ -92,12 +92,11 @@ def sum_from(inner: Arithmetic, inputs: tuple[Any, ...], options: dict[str, Any]
     if not (plain_options and is_floating(terms.dtype) and is_floating(dtype)):
         return None
     axes = axes_of(options.get("axis", 0), terms.ndim)
-    shape = kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims")))
-    if terms.size < 2 * prod(shape):
+    if prod(terms.shape[axis] for axis in axes) < 2:
         return None
     if dtype != terms.dtype:
         terms = inner.cast(terms, dtype)
-    return SumOf(together(terms, axes), shape)
+    return SumOf(together(terms, axes), kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims"))))
 
 
 def _alike(inputs: tuple[Any, ...]) -> bool:

@@ -163,3 +163,10 @@ def test_without_a_fault_the_bits_are_numpys():
     computing = NumpyArithmetic()
     result = np.matmul(simulated(A, computing), simulated(B, computing))
     assert same_bits(plain(result), A @ B)
+
+
+@pytest.mark.parametrize("axis", [2, -3, (0, 0)], ids=str)
+def test_an_axis_that_is_not_there_is_refused_as_by_numpy(axis):
+    for name in ORDERS:
+        with pytest.raises(ValueError, match="axis"):
+            run(name, lambda x: x.sum(axis), X)
