@@ -44,7 +44,7 @@ NAMED: dict[str, Format] = FORMATS | SIMULATED
 FORMS: dict[str, Callable[[Format], Format]] = {"_sat": saturating, "_flush": flushing}
 """What may follow a name, once or both: fp16_sat is float16 that saturates, fp32_flush float32 without subnormals."""
 
-WITHOUT_ZERO = frozenset({"float8_e8m0fnu"})
+WITHOUT_ZERO = frozenset({"float8_e8m0fnu", "fp8_e8m0fnu", "e8m0fnu"})
 """Formats that exist and cannot be rounded to, because 0 is no number of theirs: they hold scales."""
 
 

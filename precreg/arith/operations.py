@@ -19,7 +19,8 @@ from precreg.arith import forms
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.numpy_form.random_bits import Start
 from precreg.arith.numpy_form.rounded_once import Operation, way
-from precreg.arith.roundings import Rounding
+from precreg.arith.roundings import Rounding, rounding_named
+from precreg.errors import UserError
 
 CHUNK = 2**15
 """Elements computed at a time: few enough that the float64 steps between find them in cache."""
@@ -144,6 +145,7 @@ def _computed(
     name: str, operands: tuple[ArrayLike, ...], format: Format, rounding: Rounding, seed: int, start: Start
 ) -> NDArray[Any]:
     arrays = [widened(operand) for operand in operands]
+    rounding = rounding_named(rounding)
     ready = _by_hardware(name, arrays, format) if rounding is Rounding.NEAREST_EVEN else None
     if ready is None:
         ready = _by_core(name, arrays, format, rounding, seed, start)
@@ -151,10 +153,15 @@ def _computed(
 
 
 def widened(operand: ArrayLike) -> NDArray[Any]:
-    """Return an operand as float32, if every number of its dtype is one, else as float64."""
+    """Return an operand as float32, if every number of its dtype is one, else as float64.
+
+    Raises UserError (bad-value) for what holds no real numbers.
+    """
     array = np.asarray(operand)
     if array.dtype in (np.float32, np.float64):
         return array
+    if array.dtype.kind not in "biuf" and array.dtype.name not in FORMATS:
+        raise UserError("bad-value", f"expected real numbers but got an array of dtype={array.dtype.name}")
     return array.astype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)
 
 

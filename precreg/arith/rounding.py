@@ -15,7 +15,8 @@ from precreg.arith.formats import FORMATS, Format, format_of, numpy_dtype
 from precreg.arith.numpy_form.bit_rounding import round_bits
 from precreg.arith.numpy_form.random_bits import Start
 from precreg.arith.numpy_form.scaled_rounding import round_scaled
-from precreg.arith.roundings import Rounding
+from precreg.arith.roundings import Rounding, rounding_named
+from precreg.errors import UserError
 
 _CORRECTLY_ROUNDED_BY_NUMPY = frozenset({"float16", "float32", "float64", "longdouble", "complex64", "complex128"})
 
@@ -28,7 +29,7 @@ def round_to(
     seed: int = 0,
     start: Start = 0,
 ) -> NDArray[Any]:
-    """Return each value rounded to a number of `format`, in the dtype of `values`: float32, float64 or longdouble.
+    """Return each value rounded to a number of `format`, in the dtype of `values`: a floating one, not complex.
 
     A magnitude is rounded as if there were no largest number. What then lies beyond it becomes `format.overflow`, or
     stays the largest number where the rounding goes toward zero, or is odd; an infinity becomes `format.overflow`.
@@ -40,7 +41,12 @@ def round_to(
 
     The largest number of a format that is wider than the dtype of `values` may be none of its numbers: a result that
     should be it is the nearest one of the dtype, or infinite.
+
+    Raises UserError: bad-value for arrays of no such dtype, unknown-rounding for a name that is none.
     """
+    rounding = rounding_named(rounding)
+    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+        return _round_narrow(values, format, rounding, seed, start)
     if _holds(format, values.dtype):
         return values.copy()
     native = forms.native()
@@ -50,6 +56,15 @@ def round_to(
     if values.dtype in (np.float32, np.float64) and format.precision > 1:
         return round_bits(values, format, rounding, seed, start)
     return round_scaled(values, format, rounding, seed, start)
+
+
+def _round_narrow(values: NDArray[Any], format: Format, rounding: Rounding, seed: int, start: Start) -> NDArray[Any]:
+    """Round by way of float32: a dtype of fewer bits has no room for the 24 that a draw is compared with."""
+    if values.dtype.name not in FORMATS:
+        raise UserError("bad-value", f"expected an array of a floating dtype but got dtype={values.dtype.name}")
+    rounded = round_to(values.astype(np.float32), format, rounding, seed=seed, start=start)
+    with np.errstate(over="ignore"):
+        return rounded.astype(values.dtype)
 
 
 def _holds(format: Format, dtype: np.dtype[Any]) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from precreg.arith.formats import Format
-from precreg.arith.roundings import Rounding
+from precreg.arith.roundings import Rounding, rounding_named
+from precreg.errors import UserError, nearest
 
 
 class Order(StrEnum):
@@ -31,7 +33,8 @@ class Unit(Struct, frozen=True):
     Terms are rounded to `input` on their way in, and the result to `output` on its way out, by `conversion`. Each
     product is rounded to `product`; None means that products are exact and are rounded together with the addition
     (fused multiply-add). Each addition is rounded to `accumulator`. Products and additions round by `rounding`.
-    `seed` is that of stochastic rounding.
+    `seed` is that of stochastic rounding. Names stand for roundings and orders. Raises UserError for one that names
+    none: unknown-rounding, or bad-value for an order.
     """
 
     input: Format
@@ -43,3 +46,12 @@ class Unit(Struct, frozen=True):
     order: Order = Order.SEQUENTIAL
     width: int = 1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in tuple(Order):
+            known = [order.value for order in Order]
+            message = f"expected one of {', '.join(known)} but got order={self.order}{nearest(self.order, known)}"
+            raise UserError("bad-value", message)
+        force_setattr(self, "order", Order(self.order))
+        force_setattr(self, "rounding", rounding_named(self.rounding))
+        force_setattr(self, "conversion", rounding_named(self.conversion))

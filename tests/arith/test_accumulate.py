@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from precreg.arith import forms
 from precreg.arith.accumulate import dot, matmul, total
+from precreg.arith.defined import defined_format
 from precreg.arith.exact.rounding import exact_random_bits, exact_round
 from precreg.arith.exact.sums import exact_dot, exact_matmul, exact_output, exact_total
 from precreg.arith.formats import FORMATS, Format
@@ -220,3 +221,22 @@ def test_the_largest_number_of_a_format_is_kept_where_float32_lacks_it():
     for unit in (Unit(forty, EXACT.input, EXACT.output), Unit(FLOAT32.input, FLOAT32.accumulator, forty)):
         assert total(beyond[:, None], unit).tolist() == [forty.largest, forty.largest, -forty.largest, 1.5]
         assert matmul(beyond[:, None], np.ones((1, 1), np.float32), unit)[0, 0] == forty.largest
+
+
+def test_formats_whose_largest_square_float64_lacks():
+    wide = defined_format("wide", {"precision": 8, "min_exponent": 0, "max_exponent": 1023})
+    unit = Unit(wide, FORMATS["float32"], FORMATS["float32"])
+    assert float(dot(np.array([3.0, 0.25]), np.array([5.0, 4.0]), unit)) == 16.0
+    assert float(dot(np.array([2.0**100]), np.array([2.0**100]), unit)) == np.inf
+
+
+def test_roundings_and_orders_may_be_named():
+    named = Unit(*[FORMATS["bfloat16"]] * 3, rounding="up", conversion="down", order="pairwise")
+    meant = Unit(*[FORMATS["bfloat16"]] * 3, rounding=Rounding.UP, conversion=Rounding.DOWN, order=Order.PAIRWISE)
+    terms = np.linspace(0.1, 1, 9)
+    assert_same(total(terms, named), total(terms, meant))
+    assert named == meant
+    for field, slug in (("rounding", "unknown-rounding"), ("conversion", "unknown-rounding"), ("order", "bad-value")):
+        with pytest.raises(UserError, match=r"expected one of .* but got .*=blocky") as caught:
+            Unit(*[FORMATS["bfloat16"]] * 3, **{field: "blocky"})
+        assert caught.value.slug == slug

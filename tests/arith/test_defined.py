@@ -81,10 +81,10 @@ def test_short_names_are_those_of_formats():
     assert format_named("fp16") is FORMATS["float16"]
 
 
-@pytest.mark.parametrize("name", ["float8_e8m0fnu", "float8_e8m0fnu_sat"])
+@pytest.mark.parametrize("name", ["float8_e8m0fnu", "float8_e8m0fnu_sat", "e8m0fnu", "fp8_e8m0fnu"])
 def test_a_format_without_a_zero_is_refused(name):
     assert float(np.array(0.0).astype(ml_dtypes.float8_e8m0fnu)) != 0.0
-    with pytest.raises(UserError, match="a format with a zero but got format=float8_e8m0fnu") as caught:
+    with pytest.raises(UserError, match=r"a format with a zero but got format=.*e8m0fnu") as caught:
         format_named(name)
     assert caught.value.slug == "bad-format"
 

@@ -13,6 +13,7 @@ from precreg.arith.exact.rounding import exact_random_bits
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding
+from precreg.errors import UserError
 from tests.arith.hard_operands import assert_same, hard, near_ties
 from tests.arith.patterns import numbers
 
@@ -200,6 +201,14 @@ def test_draws_may_be_named_one_by_one():
     again = operations.multiply(x, x, FORMATS["bfloat16"], Rounding.STOCHASTIC, seed=3, start=named)
     assert_same(again, drawn[::-1])
     assert len(set(drawn.tolist())) == 2
+    signed = operations.multiply(x, x, FORMATS["bfloat16"], Rounding.STOCHASTIC, seed=3, start=named.astype(np.int64))
+    assert_same(signed, again)
+
+
+def test_indices_below_zero_are_the_last_ones():
+    x = np.full(50, 1 + 2.0**-9, np.float32)
+    drawn = operations.add(x, x[:1] * 2**-9, FORMATS["bfloat16"], Rounding.STOCHASTIC, start=-20)
+    assert_same(drawn, operations.add(x, x[:1] * 2**-9, FORMATS["bfloat16"], Rounding.STOCHASTIC, start=2**64 - 20))
 
 
 def test_stochastic_rounding_goes_up_as_often_as_the_rest_says():
@@ -226,6 +235,21 @@ def test_narrow_and_whole_numbers_are_widened():
     thirds = operations.divide(np.array([1, 2], np.float16), np.array([3, 3], np.int64), FORMATS["float64"])
     assert_same(thirds, np.array([1 / 3, 2 / 3]))
     assert operations.add(1.0, 2.0, FORMATS["float32"]).shape == ()
+
+
+@pytest.mark.parametrize("operand", [np.ones(2, complex), None, "1", np.ones(2, "datetime64[s]")])
+def test_what_holds_no_real_numbers_is_refused(operand):
+    with pytest.raises(UserError, match="expected real numbers but got an array of dtype=") as caught:
+        operations.add(operand, 1.0, FORMATS["float16"])
+    assert caught.value.slug == "bad-value"
+
+
+def test_a_rounding_may_be_named():
+    x, y = np.float32(1.0), np.float32(2.0**-20)
+    assert float(operations.add(x, y, FORMATS["bfloat16"], "up")) == 1 + 2.0**-7
+    with pytest.raises(UserError, match="expected one of nearest_even") as caught:
+        operations.add(x, y, FORMATS["bfloat16"], "upward")
+    assert caught.value.slug == "unknown-rounding"
 
 
 def test_shapes_that_do_not_fit_are_refused():

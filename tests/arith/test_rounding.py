@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.arith import forms
 from precreg.arith.exact.rounding import exact_round
 from precreg.arith.formats import FORMATS, format_of, numpy_dtype
 from precreg.arith.rounding import cast, round_to
+from precreg.arith.roundings import Rounding
+from precreg.errors import UserError
 from tests.arith.patterns import SMALL_FORMATS, hard_values, numbers
 
 
@@ -122,3 +125,29 @@ def test_cast_rounds_once_where_ml_dtypes_rounds_twice():
 def test_cast_keeps_shapes_and_overflows_silently(name):
     assert cast(np.float64(1e300) * np.ones((2, 3)), name).shape == (2, 3)
     assert cast(np.array(0.1), name).shape == ()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_narrow_arrays_are_rounded_as_their_numbers_in_float64(dtype, rounding):
+    values = numbers(np.dtype(dtype).name).astype(dtype)[::3]
+    rounded = round_to(values, FORMATS["float8_e4m3fn"], rounding, seed=3)
+    assert rounded.dtype == dtype
+    expected = round_to(values.astype(np.float64), FORMATS["float8_e4m3fn"], rounding, seed=3)
+    assert_same(rounded.astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool, complex, object, str])
+def test_arrays_that_hold_no_floats_are_refused(dtype):
+    with pytest.raises(UserError, match="expected an array of a floating dtype but got dtype=") as caught:
+        round_to(np.ones(2, dtype), FORMATS["float16"])
+    assert caught.value.slug == "bad-value"
+
+
+@pytest.mark.parametrize("form", ["numpy", forms.FASTEST])
+def test_a_rounding_may_be_named(form, monkeypatch):
+    monkeypatch.setenv("PRECREG_FORM", form)
+    assert float(round_to(np.array(1 + 2.0**-20), FORMATS["bfloat16"], "up")) == 1 + 2.0**-7
+    with pytest.raises(UserError, match='did you mean "up"') as caught:
+        round_to(np.ones(2), FORMATS["bfloat16"], "upp")
+    assert caught.value.slug == "unknown-rounding"

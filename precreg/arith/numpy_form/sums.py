@@ -72,7 +72,7 @@ def _has_exact_products(format: Format) -> bool:
     """Say whether every product of two numbers of a format is a number of float32."""
     wide = FORMATS["float32"]
     lowest = 2 * (format.min_exponent - format.precision + 1)
-    fits = lowest >= wide.min_exponent - wide.precision + 1 and format.largest**2 <= wide.largest
+    fits = lowest >= wide.min_exponent - wide.precision + 1 and format.largest <= wide.largest**0.5
     return 2 * format.precision <= wide.precision and fits
 
 
