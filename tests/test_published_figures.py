@@ -35,6 +35,12 @@ def test_what_was_published_is_said_to_reproduce_or_not():
     assert [line.split()[-1] for line in (count, correlation, rule)] == ["yes", "yes", "NO"]
 
 
+def test_a_conversion_is_off_by_half_a_last_place_whatever_was_drawn():
+    lines = run("device_errors").stdout.splitlines()
+    measured = {line.split(",")[0].split()[-1]: float(line.split()[-1]) for line in lines if "conversion to" in line}
+    assert measured == {"float16": pytest.approx(2**-11, rel=0.01), "bfloat16": pytest.approx(2**-8, rel=0.01)}
+
+
 def test_an_unknown_system_is_told_with_those_that_there_are():
     done = run("layernorm")
     assert done.returncode == 2
