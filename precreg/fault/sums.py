@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from math import prod
 from contextlib import suppress
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from precreg.arith.formats import numpy_dtype
 from precreg.fault.layer import Layer, is_narrower
 from precreg.simulate.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.simulate.array import is_floating
-from precreg.simulate.sums import axes_of, kept_shape, together
 from precreg.simulate.contraction import PRODUCTS, Products
+from precreg.simulate.sums import axes_of, kept_shape, together
 
 Array = NDArray[Any]
 Total = Callable[[Arithmetic, Array], Array]
