@@ -18,8 +18,8 @@ from precreg.arith.exact.rounding import exact_round, round_to_integer
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.numpy_form.random_bits import Start, random_bits
 from precreg.arith.numpy_form.scaled_rounding import to_integers
-from precreg.arith.operations import divide, multiply
-from precreg.arith.roundings import Rounding
+from precreg.arith.operations import divide, multiply, widened
+from precreg.arith.roundings import Rounding, rounding_named
 from precreg.errors import UserError
 
 WIDTHS = (8, 16, 32)
@@ -66,9 +66,10 @@ def symmetric(values: NDArray[Any], bits: int) -> FixedPoint:
     """Return the fixed point whose largest integer stands for the largest magnitude among `values`, in float64.
 
     That is scale = (2**(bits - 1) - 1) / max|x|. Raises UserError (bad-scale) where there is no such scale: for NaN,
-    an infinity, nothing but zeros, no values, and magnitudes so small that the scale overflows.
+    an infinity, nothing but zeros, no values, and magnitudes so small that the scale overflows; and bad-value for what
+    holds no real numbers.
     """
-    magnitude = float(np.max(np.abs(values), initial=0.0)) if values.size else 0.0
+    magnitude = float(np.max(np.abs(_in_float64(values)), initial=0.0))
     if not isfinite(magnitude) or magnitude == 0.0:
         raise UserError("bad-scale", f"expected finite values that are not all zero but got max|x|={magnitude}")
     largest = 2 ** (bits - 1) - 1
@@ -89,9 +90,10 @@ def quantize(
 
     Products are rounded to odd in float64, which leaves enough bits for the rounding to integers to be that of
     the exact product. Stochastic rounding looks at 24 bits of what float64 keeps of it, and draws as `round_to` does.
-    Raises UserError (bad-scale) for NaN.
+    Raises UserError: bad-scale for NaN, bad-value for what holds no real numbers, unknown-rounding.
     """
-    wide = np.asarray(values, np.float64)
+    rounding = rounding_named(rounding)
+    wide = _in_float64(values)
     if np.isnan(wide).any():
         where = np.unravel_index(int(np.argmax(np.isnan(wide))), wide.shape)
         raise UserError("bad-scale", f"expected numbers but got x[{', '.join(map(str, where))}]=nan")
@@ -99,8 +101,12 @@ def quantize(
     within = np.clip(products, fixed.smallest - 1, fixed.largest + 1)
     draws = random_bits(seed, start, wide.size).reshape(wide.shape) if rounding is Rounding.STOCHASTIC else None
     integers = np.clip(to_integers(within, rounding, draws), fixed.smallest, fixed.largest)
-    saturated: NDArray[np.signedinteger[Any]] = integers.astype(fixed.dtype)
-    return saturated
+    return np.asarray(integers, fixed.dtype)
+
+
+def _in_float64(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Widen before anything is computed: the magnitude of -128 is no int8."""
+    return widened(values).astype(np.float64, copy=False)
 
 
 def dequantize(

@@ -163,3 +163,27 @@ def test_nan_has_no_integer():
     assert caught.value.slug == "bad-scale"
     with pytest.raises(UserError, match="x=nan"):
         exact_quantize(nan, FixedPoint(8, 1.0))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_the_magnitude_of_the_most_negative_integer_does_not_wrap(dtype):
+    values = np.array([np.iinfo(dtype).min, 5], dtype)
+    assert symmetric(values, 8) == symmetric(values.astype(np.float64), 8)
+
+
+@pytest.mark.parametrize("values", [np.array([1 + 2j]), np.array(["1"]), np.array([None])])
+@pytest.mark.parametrize("function", [symmetric, quantize])
+def test_what_holds_no_real_numbers_is_refused(function, values):
+    with pytest.raises(UserError, match="expected real numbers but got an array of dtype=") as caught:
+        function(values, 8 if function is symmetric else FixedPoint(8, 1.0))
+    assert caught.value.slug == "bad-value"
+
+
+def test_an_unknown_rounding_is_refused():
+    with pytest.raises(UserError, match='did you mean "up"') as caught:
+        quantize(np.ones(2), FixedPoint(8, 1.0), "upp")
+    assert caught.value.slug == "unknown-rounding"
+
+
+def test_a_single_number_is_an_array_too():
+    assert type(quantize(np.array(1.5), FixedPoint(8, 2.0))) is np.ndarray
