@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from precreg.errors import UserError, nearest
+from precreg.paths import inside
 from precreg.simulate.device import Device
 from precreg.simulate.table import device_of
 from precreg.yaml_source import Source, read
@@ -23,17 +24,28 @@ def device_names(project: Path | None) -> list[str]:
 def device_named(name: str, project: Path | None = None) -> Device:
     """Return the device of that name, a shipped one or one of the project's own.
 
-    Raises UserError: unknown-device; bad-device for a table that has a shipped device's name; and what reading YAML and
-    `device_of` raise.
+    Raises UserError: unknown-device; bad-device for a table that has a shipped device's name, and for two of one name;
+    outside-project; and what reading YAML and `device_of` raise.
     """
     if project is not None and (path := _tables(project / DEVICES).get(name)):
-        return _own(read(path, path.relative_to(project).as_posix()), name)
+        return _own(_only_source(path, project, name), name)
     return _shipped(name, device_names(project))
 
 
 def table_paths(name: str) -> tuple[str, ...]:
     """Return where in a project the table of a device may be, relative to it."""
     return tuple(f"{DEVICES}/{name}{suffix}" for suffix in (".yaml", ".yml"))
+
+
+def _only_source(path: Path, project: Path, name: str) -> Source:
+    """Read a project's own table, which lies inside the project and is the only one of its name."""
+    shown = path.relative_to(project).as_posix()
+    inside(project, shown, file=shown)
+    other = path.with_suffix(".yml")
+    if path != other and other.exists():
+        message = f"expected one table of device={name} but got {path.name} and {other.name}"
+        raise UserError("bad-device", message, file=shown)
+    return read(path, shown)
 
 
 def _own(source: Source, name: str) -> Device:

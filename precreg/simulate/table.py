@@ -74,7 +74,18 @@ class _Table(NamedTuple):
         name = self.text(*path)
         if name in self.formats:
             return self.formats[name]
-        return _placed(self.source, path, lambda: format_named(name))
+        return _placed(self.source, path, lambda: self.known_format(name))
+
+    def known_format(self, name: str) -> Format:
+        """Return the format that precreg knows by a name; of one that it does not know, tell the table's nearest."""
+        try:
+            return format_named(name)
+        except UserError as error:
+            near = nearest(name, self.formats)
+            if error.slug != "unknown-format" or not near:
+                raise
+            message = f"expected the name of a format but got format={name}{near}"
+            raise UserError("unknown-format", message) from None
 
     def rounding(self, *path: str | int) -> Rounding:
         """Return the rounding at a path; to nearest even where there is none."""

@@ -102,7 +102,7 @@ def test_a_projects_own_are_named_after_their_files(own, tmp_path):
     ("before", "after", "line", "slug", "said"),
     [
         ("bf16", "bf17", 5, "unknown-format", 'did you mean "bf16"?'),
-        ("format: nine, rounding: down", "format: niin, rounding: down", 5, "unknown-format", "format=niin"),
+        ("format: nine, rounding: down", "format: niin, rounding: down", 5, "unknown-format", 'did you mean "nine"?'),
         ("rounding: down", "rounding: donw", 5, "unknown-rounding", 'did you mean "down"?'),
         ("precision: 9", "precision: 0", 3, "bad-format", "precision=0"),
         ("precision: 9", "precison: 9", 3, "bad-format", 'did you mean "precision"?'),
@@ -185,6 +185,21 @@ def test_so_is_a_section_of_another_kind(own, section):
 def test_a_shipped_name_stays_what_it_is(own):
     with pytest.raises(UserError, match="expected a name that precreg does not ship but got device=ascend"):
         own("about: ours", "ascend")
+
+
+def test_a_device_has_one_table(own):
+    own("about: one")
+    with pytest.raises(UserError, match=r"suites/devices/npu.yaml: error\[bad-device\]: expected one table .* npu.yml"):
+        own("about: two", suffix=".yml")
+
+
+def test_a_table_lies_inside_the_project(tmp_path):
+    project, elsewhere = tmp_path / "project", tmp_path / "npu.yaml"
+    elsewhere.write_text("about: of another project")
+    (project / DEVICES).mkdir(parents=True)
+    (project / DEVICES / "npu.yaml").symlink_to(elsewhere)
+    with pytest.raises(UserError, match=r"error\[outside-project\]: .* got path=suites/devices/npu.yaml"):
+        device_named("npu", project)
 
 
 def test_an_unknown_name_is_told_with_the_nearest(own, tmp_path):
