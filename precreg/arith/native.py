@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite, prod
 from struct import pack
 from typing import Any, NamedTuple
@@ -146,7 +146,7 @@ def _matrices(operand: Array, batch: tuple[int, ...], dtype: type[np.floating[An
     return np.ascontiguousarray(np.broadcast_to(operand, (*batch, *matrix)), dtype)
 
 
-@cache
+@lru_cache(maxsize=256)  # a unit has a seed, of which there may be many
 def _plan(unit: Unit) -> _Plan | None:
     """Choose: the processor's own rounding; or any rounding, of float32 numbers in float64; or None of both."""
     formats = unit.input, unit.accumulator, unit.product or unit.input

@@ -130,6 +130,24 @@ def test_sums_are_those_of_rational_arithmetic():
         assert_same(native.matmul(a, b, unit), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
 
 
+def test_arrays_that_are_not_aligned():
+    given = np.random.default_rng(4).normal(size=(6, 14)).astype(np.float32)
+    askew = np.frombuffer(b"?" + given.tobytes(), np.float32, given.size, 1).reshape(given.shape)
+    assert not askew.flags.aligned
+    assert_same(native.matmul(askew, askew.T, UNIT), native.matmul(given, given.T, UNIT))
+    for operands in ([askew, given], [given, askew[0, :1]]):
+        whole = [np.array(operand) for operand in operands]
+        found, expected = (native.compute("add", each, FP16, Rounding.UP, 0, 0) for each in (operands, whole))
+        assert_same(found, expected)
+
+
+def test_not_every_seed_leaves_something_in_memory():
+    term = np.ones((1, 1), np.float32)
+    for seed in range(1000):
+        native.matmul(term, term, Unit(FP16, FP16, FP16, rounding=Rounding.STOCHASTIC, seed=seed))
+    assert native._plan.cache_info().currsize < 1000
+
+
 def test_many_rows_columns_and_terms():
     """More rows than a band has, more columns than go together, more terms than a panel has."""
     generator = np.random.default_rng(12)

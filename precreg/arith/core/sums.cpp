@@ -155,7 +155,7 @@ template <class Step> class Summer {
                 Vector terms[VECTORS];
                 for (int v = 0; v < VECTORS; v++) terms[v] = load<Vector>(packed.data() + p * COLUMNS + v * LANES);
                 for (int r = 0; r < N; r++) {
-                    const Vector factor = all(a[r * job.terms + term]);
+                    const Vector factor = all(load<T>(a + r * job.terms + term));
                     for (int v = 0; v < VECTORS; v++)
                         sum[r][v] = step.add_product(factor, terms[v], sum[r][v], first[r].of[v], (uint64_t)term);
                 }
@@ -179,7 +179,7 @@ template <class Step> class Summer {
         for (int64_t p = 0; p < panel.count; p++)
             for (int v = 0; v < VECTORS; v++) {
                 const uint64_t term = (uint64_t)panel.terms[p];
-                Vector sum = step.add_product(all(a[term]), load<Vector>(packed.data() + p * COLUMNS + v * LANES), Vector{},
+                Vector sum = step.add_product(all(load<T>(a + term)), load<Vector>(packed.data() + p * COLUMNS + v * LANES), Vector{},
                                               first.of[v], term);
                 int level = 0;
                 for (; term >> level & 1; level++) sum = merged(row, v, level, sum, first, (int64_t)(term >> (level + 1)));
