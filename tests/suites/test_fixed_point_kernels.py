@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from tests.suites.kernel_files import load
+from tests.suites.measured import largest
 
 rationals = load("rationals")
 instructions = load("unit/kernels/instructions")
@@ -66,6 +67,11 @@ class TestInstructions:
         assert found == (exact + 2**63) % 2**64 - 2**63
         if -(2**63) <= exact < 2**63:
             assert found == instructions.accumulate_by_integers(np.zeros(1, np.int64), a, b, product="int64")[0]
+
+    def test_the_suite_sums_up_to_both_ends_of_int64(self):
+        for case in ("near_the_top-int64", "near_the_bottom-int64"):
+            mean, most = (largest("unit/accumulate_instruction", case, f"{of}_magnitude") for of in ("mean", "max"))
+            assert 0.998 < mean / 2**63 < most / 2**63 < 1
 
 
 class TestAdaptiveQuantization:
