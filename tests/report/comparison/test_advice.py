@@ -106,6 +106,15 @@ def test_flush_to_zero():
     assert said[0].startswith(f"{np.count_nonzero(flushed)} results are 0 where the reference is subnormal in float16")
 
 
+def test_flushed_results_are_not_said_to_be_missing():
+    reference = np.ldexp(1 + abs(drawn(shape=(500,))), -17)
+    only(
+        told(np.zeros(500, np.float16), reference),
+        "500 results are 0 where the reference is subnormal",
+        "flush to zero",
+    )
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_few_zeros_among_the_worst_are_chance(seed):
     reference = abs(drawn(seed))
