@@ -42,7 +42,7 @@ def command(
     from precreg.fault.table import CHANGES, FAULTS, fault_named
     from precreg.scoring import terminal
 
-    faults = [fault_named(name) for name in names] or [*FAULTS.values(), *CHANGES.values()]
+    faults = [fault_named(name) for name in dict.fromkeys(names)] or [*FAULTS.values(), *CHANGES.values()]
     if listed:
         from msgspec import json
 

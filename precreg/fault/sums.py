@@ -156,8 +156,26 @@ def in_reverse(inner: Arithmetic) -> Layer:
     )
 
 
+def _permuted(inner: Arithmetic, order: Callable[[int], NDArray[np.intp]]) -> Layer:
+    """Add the same terms, by the same unit of a device, in the order that `order(n)` gives of n indices.
+
+    They lie side by side in memory: numpy, which computes what a device has no entry for, adds others less well.
+    """
+    return SummedBy(
+        inner,
+        lambda inner, terms: _sum(inner, np.ascontiguousarray(terms[..., order(terms.shape[-1])])),
+        lambda inner, a, b: _multiply(inner, a[..., order(a.shape[-1])], b[..., order(a.shape[-1]), :]),
+    )
+
+
 def in_halves(inner: Arithmetic) -> Layer:
-    """Add the first half of the terms, then the second half, and then both, as `in_float32` says."""
+    """Add the first half of the terms, then the second half, and then both, as `in_float32` says.
+
+    A device's unit keeps the parts of a sum in its accumulator, where no layer reaches them: parts that its vector unit
+    added would be rounded once more. There the halves change places.
+    """
+    if not isinstance(inner, NumpyArithmetic):
+        return _permuted(inner, lambda n: np.roll(np.arange(n), n // 2))
 
     def total(inner: Arithmetic, terms: Array) -> Array:
         half = terms.shape[-1] // 2
@@ -175,8 +193,11 @@ def in_halves(inner: Arithmetic) -> Layer:
 def pairwise(inner: Arithmetic) -> Layer:
     """Add neighbours, level by level, down to single terms (Higham, Accuracy and Stability, 2002, 4.1).
 
-    Products of matrices are added in quarters, and the quarters pairwise. Parts are kept as `in_float32` says.
+    Products of matrices are added in quarters, and the quarters pairwise. Parts are kept as `in_float32` says. On a
+    device (see `in_halves`) every second term comes first.
     """
+    if not isinstance(inner, NumpyArithmetic):
+        return _permuted(inner, lambda n: np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)]))
 
     def total(inner: Arithmetic, terms: Array) -> Array:
         while (n := terms.shape[-1]) > 1:

@@ -231,7 +231,7 @@ _CHANGES = (
     Fault(
         "sum_in_halves",
         "block size of a sum",
-        "adds two halves, and then both",
+        "adds two halves, and then both; on a device, the other half first",
         _SUMS,
         "operations",
         "in_halves",
@@ -240,7 +240,7 @@ _CHANGES = (
     Fault(
         "sum_pairwise",
         "order of a sum",
-        "adds neighbours, level by level; products of matrices in four blocks",
+        "adds neighbours, level by level; products of matrices in four blocks; on a device, every second term first",
         _SUMS,
         "operations",
         "pairwise",

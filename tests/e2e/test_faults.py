@@ -140,6 +140,11 @@ def test_fewer_seeds_are_judged_by_their_own(project, document):
     assert every["factor"] != first["factor"]
 
 
+def test_a_fault_that_is_named_twice_is_planted_once(project):
+    options = ("--fault", "hop_float16", "--fault", "hop_float16", "--json", "--jobs", "0")
+    assert len(json.loads(precreg(project, "faults", "unit/inverse", *options).stdout)["scores"]) == 1
+
+
 def test_the_table_for_people(project):
     shown = precreg(
         project, "faults", "unit/inverse", "unit/off", "--fault", "dropped_epsilon", "--fault", "fused"

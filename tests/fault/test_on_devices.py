@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from precreg.fault.planted import planted
 from precreg.fault.results import without_last_bits
 from precreg.fault.table import CHANGES, fault_named
 from precreg.simulate.array import plain, simulated
 from precreg.simulate.computing import DeviceArithmetic
-from precreg.simulate.read import device_named
+from precreg.simulate.read import DEVICES, device_named
 from tests.fault.planting import run, same_bits
 
 DEVICE = DeviceArithmetic(device_named("mlu370", Path()))
@@ -43,3 +44,45 @@ def test_other_orders_add_by_the_device():
         assert np.abs(result - exact).max() < 40 * 20 * 2.0**-20
         if name != "sum_in_float64":
             assert same_bits(without_last_bits(result, 3), result)
+
+
+OWN = """about: adds in float32, and keeps 13 bits of what its vector unit gives
+formats:
+  short: {precision: 13, min_exponent: -126, max_exponent: 127}
+elementwise:
+  float32: {format: short, rounding: toward_zero}
+matmul:
+  float32: {product: exact, accumulator: float32, output: short}
+reductions:
+  float32: {accumulator: float32, output: short, order: lanes, width: 4}
+"""
+
+
+@pytest.mark.parametrize("name", ["sum_reversed", "sum_in_halves", "sum_pairwise"])
+@pytest.mark.parametrize("kernel", [lambda x: x.sum(-1), lambda x: np.matmul(x, x.T)], ids=["sum", "product"])
+def test_another_order_is_as_good_where_the_vector_unit_is_coarse(tmp_path, name, kernel):
+    """Parts of a sum stay in the accumulator: not one bit more is lost of 13 than without the change."""
+    table = tmp_path / DEVICES / "own.yaml"
+    table.parent.mkdir(parents=True)
+    table.write_text(OWN)
+    device = DeviceArithmetic(device_named("own", tmp_path))
+    x = RNG.uniform(1, 2, size=(60, 700)).astype(np.float32)
+    exact = kernel(x.astype(np.float64))
+    before, after = (np.abs(on(each, kernel, x) - exact).mean() for each in (device, planted(device, CHANGES[name])))
+    assert after < 1.02 * before
+
+
+@pytest.mark.parametrize("name", ["sum_reversed", "sum_in_halves", "sum_pairwise"])
+def test_another_order_is_as_good_where_a_device_leaves_sums_to_numpy(name):
+    x = RNG.normal(size=(4000, 300)).astype(np.float32)
+    exact = x.astype(np.float64).sum(-1)
+    result = on(planted(DeviceArithmetic(device_named("cpu")), CHANGES[name]), lambda x: x.sum(-1), x)
+    assert np.abs(result - exact).mean() < 1.1 * np.abs(x.sum(-1) - exact).mean()
+
+
+@pytest.mark.parametrize("name", ["sum_reversed", "sum_in_halves", "sum_pairwise"])
+@pytest.mark.parametrize("device", ["ascend", "gpu-tf32", "mlu370"])
+def test_another_order_gives_other_bits_on_every_device(name, device):
+    inner = DeviceArithmetic(device_named(device))
+    for kernel in (lambda x, y: x.sum(-1), lambda x, y: x @ y.T):
+        assert not same_bits(on(planted(inner, CHANGES[name]), kernel, X, Y), on(inner, kernel, X, Y))
