@@ -67,7 +67,7 @@ template <class T, class Kernel> void pass(const ElementJob<T>& job, const Kerne
     constexpr int LANES = (int)(sizeof(Vector) / sizeof(T));
     Vector same[3], some[3];
     for (int operand = 0; operand < 3; operand++)
-        for (int i = 0; i < LANES; i++) same[operand][i] = load<T>(job.operands[operand]); // which may not be aligned
+        for (int i = 0; i < LANES; i++) same[operand][i] = *job.operands[operand];
     int64_t place = 0;
     for (; place + LANES <= job.n; place += LANES) {
         for (int operand = 0; operand < 3; operand++)
