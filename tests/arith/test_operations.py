@@ -205,6 +205,17 @@ def test_draws_may_be_named_one_by_one():
     assert_same(signed, again)
 
 
+@pytest.mark.parametrize("start", [np.int64(5), np.uint64(5), np.array(5)])
+def test_an_index_may_be_a_number_of_numpy(start):
+    x = np.float32(1 + 2.0**-9)
+    drawn = [
+        operations.add(x, 0.0, FORMATS["bfloat16"], Rounding.STOCHASTIC, seed=seed, start=start) for seed in range(9)
+    ]
+    meant = [operations.add(x, 0.0, FORMATS["bfloat16"], Rounding.STOCHASTIC, seed=seed, start=5) for seed in range(9)]
+    assert drawn == meant
+    assert len(set(map(float, drawn))) == 2
+
+
 def test_indices_below_zero_are_the_last_ones():
     x = np.full(50, 1 + 2.0**-9, np.float32)
     drawn = operations.add(x, x[:1] * 2**-9, FORMATS["bfloat16"], Rounding.STOCHASTIC, start=-20)

@@ -17,7 +17,7 @@ def random_bits(seed: int, start: Start, count: int) -> NDArray[np.uint32]:
         if isinstance(start, np.ndarray):
             indices = start.ravel().astype(np.uint64, copy=False)
         else:
-            indices = np.uint64(start % 2**64) + np.arange(count, dtype=np.uint64)
+            indices = np.uint64(int(start) % 2**64) + np.arange(count, dtype=np.uint64)
         mixed = np.uint64(seed % 2**64) + (indices + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
