@@ -66,8 +66,11 @@ template <class T, class Kernel> void pass(const ElementJob<T>& job, const Kerne
     typedef typename Kernel::Vector Vector;
     constexpr int LANES = (int)(sizeof(Vector) / sizeof(T));
     Vector same[3], some[3];
-    for (int operand = 0; operand < 3; operand++)
-        for (int i = 0; i < LANES; i++) same[operand][i] = *job.operands[operand];
+    for (int operand = 0; operand < 3; operand++) { // as bytes, for they need not be aligned
+        T copies[LANES];
+        for (int i = 0; i < LANES; i++) memcpy(copies + i, job.operands[operand], sizeof(T));
+        same[operand] = load<Vector>(copies); // not element by element, of which gcc 12 has lost some
+    }
     int64_t place = 0;
     for (; place + LANES <= job.n; place += LANES) {
         for (int operand = 0; operand < 3; operand++)
