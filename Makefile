@@ -16,7 +16,9 @@ lint: .venv/.installed-dev
 types: .venv/.installed-dev
 	$(BIN)/mypy
 
+# The command is started some thousand times; where Python may write no bytecode, each start would compile it anew.
 unit: .venv/.installed-dev
+	@$(BIN)/python -m compileall -q precreg
 	$(BIN)/pytest -n 2 tests --ignore=tests/browser --ignore=tests/pipeline --ignore=tests/postgresql
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
