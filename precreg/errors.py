@@ -115,8 +115,9 @@ def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> Use
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean "X"?` for the nearest known name, or nothing when none is near."""
+    """Return `; did you mean "X"?` for the nearest known name in any case, or nothing when none is near."""
     from difflib import get_close_matches  # 1 ms, which a command that succeeds need not wait for
 
-    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f'; did you mean "{found[0]}"?' if found else ""
+    spelt = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), list(spelt), n=1, cutoff=0.6)
+    return f'; did you mean "{spelt[found[0]]}"?' if found else ""

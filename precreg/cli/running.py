@@ -28,7 +28,7 @@ from precreg.report import terminal
 from precreg.report.files import make_folder, write_reports
 from precreg.session import begin, finish, gone, with_orphans
 from precreg.suite.expand import load_cases
-from precreg.suite.select import shard
+from precreg.suite.select import none_selected, shard
 from precreg.types import Case
 from precreg.verdict.judge import Policy
 from precreg.writing import WORKING_FOLDER
@@ -82,7 +82,7 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
     """Return the selected cases of this shard; to select none is a mistake unless a change selects them."""
     cases = selected(project, every, options.asked, options.changed)
     if not cases and options.asked.changed_since is None:
-        raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
+        raise none_selected(every, options.asked.patterns)
     return cases if options.shard is None else shard(cases, *options.shard)
 
 

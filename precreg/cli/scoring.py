@@ -11,7 +11,6 @@ from precreg.baseline.store import Baselines
 from precreg.cli.options import Asked
 from precreg.cli.progress import shown_scores
 from precreg.cli.selecting import selected
-from precreg.errors import UserError
 from precreg.execute.environment import detect
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
@@ -20,6 +19,7 @@ from precreg.processors import processors
 from precreg.scoring.plant import scores, unplantable
 from precreg.scoring.score import Score, Unplanted
 from precreg.suite.expand import load_cases
+from precreg.suite.select import none_selected
 from precreg.types import Case
 
 
@@ -42,7 +42,7 @@ def planted(
     every = load_cases(project)
     cases = [_with_seeds(case, seeds) for case in selected(project, every, asked)]
     if not cases:
-        raise UserError("nothing-selected", f"expected at least one of {len(every)} cases to be selected but got none")
+        raise none_selected(every, asked.patterns)
     plan = Plan(project, detect(environment), jobs)
     total = sum(1 if unplantable(case) else len(faults) for case in cases)
     came = list(shown_scores(scores(cases, faults, plan, Baselines(project)), total))

@@ -11,6 +11,9 @@ from msgspec import Struct
 from precreg.errors import UserError, nearest
 from precreg.types import TIERS, Case
 
+MOST_LISTED = 12
+"""Names that an error lists; of more it tells the nearest alone."""
+
 
 class Selection(Struct, frozen=True):
     """What was asked for: of each kind any may match, and every kind that is given must match."""
@@ -47,6 +50,17 @@ def shard(cases: Sequence[Case], index: int, count: int) -> list[Case]:
     return [case for case in cases if case.id in mine]
 
 
+def none_selected(cases: Sequence[Case], patterns: Sequence[str]) -> UserError:
+    """Return the error that nothing was selected: with the first pattern that means no case, and what is near it."""
+    message = f"expected at least one of {len(cases)} cases to be selected but got none"
+    ids = [case.id for case in cases]
+    lost = next((pattern for pattern in patterns if not named(ids, [pattern])), None)
+    if lost is None:
+        return UserError("nothing-selected", message)
+    known = [*ids, *map(_suite_id, cases), *(case.suite for case in cases)]
+    return UserError("nothing-selected", f"{message}: no id has pattern={lost}{nearest(lost, known)}")
+
+
 def _suite_id(case: Case) -> str:
     return f"{case.tier}/{case.suite}"
 
@@ -55,8 +69,14 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
     known = sorted(known)
     for name in names:
         if name not in known:
-            message = f"expected one of {', '.join(known) or 'none, because there is none,'} but got {kind}={name}"
-            raise UserError("bad-value", message + nearest(name, known))
+            message = f"expected {_expected(kind, known)} but got {kind}={name}{nearest(name, known)}"
+            raise UserError("bad-value", message)
+
+
+def _expected(kind: str, known: Sequence[str]) -> str:
+    if len(known) > MOST_LISTED:
+        return f"a {kind} that a case has"
+    return f"one of {', '.join(known) or 'none, because there is none,'}"
 
 
 def _chosen(case: Case, selection: Selection) -> bool:

@@ -63,6 +63,10 @@ def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(UserError, match='dtype=bfloat61; did you mean "bfloat16"') as caught:
         numpy_dtype("bfloat61")
     assert caught.value.slug == "unknown-dtype"
+    with pytest.raises(UserError, match='dtype=Float16; did you mean "float16"'):
+        numpy_dtype("Float16")
+    with pytest.raises(UserError, match='dtype=FLOAT16; did you mean "float16"'):
+        numpy_dtype("FLOAT16")
 
 
 def test_a_format_is_a_value():

@@ -1,10 +1,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.select import Selection, select, shard
+from precreg.suite.select import MOST_LISTED, Selection, none_selected, select, shard
 from precreg.types import Case, Computation, Location
 from tests.suite.conftest import SUITE
 
@@ -86,3 +87,27 @@ def test_a_bad_shard(index, count):
         shard([], index, count)
     assert caught.value.slug == "bad-shard"
     assert f"shard={index}/{count}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("patterns", "told"),
+    [
+        (("sofmax",), 'no id has pattern=sofmax; did you mean "softmax"?'),
+        (("softmax", "unit/amad"), 'no id has pattern=unit/amad; did you mean "unit/adam"?'),
+        (("unit/adam/Float61-a",), 'no id has pattern=unit/adam/Float61-a; did you mean "unit/adam/float16-a"?'),
+        (("*/qqqqqqqq",), "no id has pattern=*/qqqqqqqq"),
+    ],
+)
+def test_where_nothing_is_selected_the_first_pattern_that_means_nothing_is_told_with_the_nearest(cases, patterns, told):
+    assert none_selected(cases, patterns).message.endswith(f"of {len(cases)} cases to be selected but got none: {told}")
+
+
+def test_patterns_that_mean_something_are_not_blamed_where_another_option_leaves_nothing(cases):
+    assert none_selected(cases, ("softmax",)).message.endswith("but got none")
+
+
+def test_of_many_names_only_the_nearest_is_told(cases):
+    many = [replace(case, suite=f"suite{place}") for case in cases for place in range(MOST_LISTED)]
+    with pytest.raises(UserError) as raised:
+        select(many, Selection(suites=("Suite_3",)))
+    assert raised.value.message == 'expected a suite that a case has but got suite=Suite_3; did you mean "suite3"?'
