@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ldexp
 
 from precreg.arith.defined import flushing, saturating
@@ -48,19 +48,20 @@ WITHOUT_ZERO = frozenset({"float8_e8m0fnu", "fp8_e8m0fnu", "e8m0fnu"})
 """Formats that exist and cannot be rounded to, because 0 is no number of theirs: they hold scales."""
 
 
-def format_named(name: str) -> Format:
+def format_named(name: str, others: Iterable[str] = ()) -> Format:
     """Return the format of a name or of its short form, with any of FORMS behind it.
 
+    `others` are names that would have been taken, too, where the name was found: an error tells the nearest of all.
     Raises UserError (unknown-format, or bad-format for a format without a zero).
     """
     for suffix, form in FORMS.items():
         stem = name.removesuffix(suffix)
         if stem != name:
-            return form(format_named(stem))
+            return form(format_named(stem, others))
     name = SHORT.get(name, name)
     if name in WITHOUT_ZERO:
         raise UserError("bad-format", f"expected a format with a zero but got format={name}")
     if name not in NAMED:
-        known = (*NAMED, *SHORT)
+        known = (*NAMED, *SHORT, *others)
         raise UserError("unknown-format", f"expected the name of a format but got format={name}{nearest(name, known)}")
     return NAMED[name]

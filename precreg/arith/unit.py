@@ -27,6 +27,16 @@ class Order(StrEnum):
     PAIRWISE = "pairwise"
 
 
+def order_named(name: str) -> Order:
+    """Return the order of that name. Raises UserError (bad-value)."""
+    try:
+        return Order(name)
+    except ValueError:
+        known = [order.value for order in Order]
+        message = f"expected one of {', '.join(known)} but got order={name}{nearest(name, known)}"
+        raise UserError("bad-value", message) from None
+
+
 class Unit(Struct, frozen=True):
     """A unit that multiplies and adds, as a matrix unit or a reduction does.
 
@@ -48,10 +58,6 @@ class Unit(Struct, frozen=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.order not in tuple(Order):
-            known = [order.value for order in Order]
-            message = f"expected one of {', '.join(known)} but got order={self.order}{nearest(self.order, known)}"
-            raise UserError("bad-value", message)
-        force_setattr(self, "order", Order(self.order))
+        force_setattr(self, "order", order_named(self.order))
         force_setattr(self, "rounding", rounding_named(self.rounding))
         force_setattr(self, "conversion", rounding_named(self.conversion))

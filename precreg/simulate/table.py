@@ -10,7 +10,7 @@ from precreg.arith.defined import defined_format
 from precreg.arith.formats import FORMATS, Format
 from precreg.arith.named import format_named
 from precreg.arith.roundings import Rounding, rounding_named
-from precreg.arith.unit import Order, Unit
+from precreg.arith.unit import Order, Unit, order_named
 from precreg.errors import UserError, nearest
 from precreg.simulate.device import LARGEST_SIZE, METHODS, Approximation, Cast, Device, Elementwise, Hop
 from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
@@ -74,18 +74,7 @@ class _Table(NamedTuple):
         name = self.text(*path)
         if name in self.formats:
             return self.formats[name]
-        return _placed(self.source, path, lambda: self.known_format(name))
-
-    def known_format(self, name: str) -> Format:
-        """Return the format that precreg knows by a name; of one that it does not know, tell the table's nearest."""
-        try:
-            return format_named(name)
-        except UserError as error:
-            near = nearest(name, self.formats)
-            if error.slug != "unknown-format" or not near:
-                raise
-            message = f"expected the name of a format but got format={name}{near}"
-            raise UserError("unknown-format", message) from None
+        return _placed(self.source, path, lambda: format_named(name, self.formats))
 
     def rounding(self, *path: str | int) -> Rounding:
         """Return the rounding at a path; to nearest even where there is none."""
@@ -179,17 +168,16 @@ def _unit(table: _Table, section: str, dtype: str) -> Unit:
 def _order(table: _Table, *here: str) -> tuple[Order, int]:
     """Return the order and its width, which blocks and lanes need, and the others have no use for."""
     given = table.at(*here)
-    known = [order.value for order in Order]
-    name = table.text(*here, "order") if "order" in given else Order.SEQUENTIAL.value
-    if name not in known:
-        message = f"expected one of {', '.join(known)} but got order={name}{nearest(name, known)}"
-        raise table.bad(message, *here, "order")
-    order = Order(name)
+    name = table.text(*here, "order") if "order" in given else Order.SEQUENTIAL
+    try:
+        order = order_named(name)
+    except UserError as error:
+        raise table.bad(error.message, *here, "order") from None
     if (order in WITH_WIDTH) != ("width" in given):
         expected = "a width beside" if order in WITH_WIDTH else "no width beside"
         came = f"width={shown(given['width'])}" if "width" in given else "none"
         raise table.bad(
-            f"expected {expected} order={name} but got {came}", *here, *(("width",) if "width" in given else ())
+            f"expected {expected} order={order} but got {came}", *here, *(("width",) if "width" in given else ())
         )
     return order, table.count(*here, "width") if "width" in given else 1
 
