@@ -46,6 +46,24 @@ def sections(text):
     return {head.strip(): body for head, _, body in (part.partition("\n") for part in text.split("\n## ")[1:])}
 
 
+def files(text):
+    """Return what each block of a page that names a file has in it, by its path."""
+    return dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+
+
+def write_files(folder, text):
+    """Write every file that a page shows; return the folder."""
+    for path, content in files(text).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    return folder
+
+
+def commands(text):
+    """Return the arguments of each `$ precreg ...` of a page, with the lines that are shown below it."""
+    return re.findall(r"^\$ precreg (.*)\n((?:(?!\$ |```).*\n)*)", text, re.MULTILINE)
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Return a function that runs `precreg ARGUMENTS` in this process, and returns all it prints."""
@@ -223,17 +241,14 @@ def test_the_exit_codes():
 
 
 SUITES = sections(page("suites.md"))
-FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", page("suites.md"), re.MULTILINE | re.DOTALL))
+FILES = files(page("suites.md"))
 YAML_FILES = [path for path in FILES if path.endswith(".yaml")]
 
 
 @pytest.fixture
 def project(tmp_path):
     """The project that the page on suites shows, file by file, with the arrays that its script writes."""
-    for path, content in FILES.items():
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
+    write_files(tmp_path, page("suites.md"))
     runpy.run_path(str(tmp_path / "suites" / "unit" / "record.py"))
     return tmp_path
 

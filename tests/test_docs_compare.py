@@ -12,11 +12,11 @@ from precreg.comparing.places import SUFFIXES
 from precreg.report.comparison.advice import THRESHOLDS
 from precreg.types import Reason
 from tests.e2e.command import precreg
-from tests.test_docs import sections, table
+from tests.test_docs import commands, files, sections, table
 
 PAGE = (Path(__file__).parent.parent / "docs" / "compare.md").read_text()
-FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-COMMANDS = re.findall(r"^\$ precreg (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
+FILES = files(PAGE)
+COMMANDS = commands(PAGE)
 
 
 @pytest.fixture(scope="module")

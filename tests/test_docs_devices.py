@@ -1,7 +1,6 @@
 """The page on devices: its project runs, and its tables are what there is."""
 
 import json
-import re
 
 import pytest
 
@@ -10,17 +9,14 @@ from precreg.simulate.device import METHODS, Elementwise
 from precreg.simulate.read import device_named, device_names
 from precreg.simulate.table import SECTIONS
 from tests.e2e.command import precreg, repository
-from tests.test_docs import names, page, table
+from tests.test_docs import names, page, table, write_files
 
 PAGE = page("devices.md")
 
 
 @pytest.fixture
 def project(tmp_path):
-    for path, content in re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
-    return tmp_path
+    return write_files(tmp_path, PAGE)
 
 
 def results(project, *arguments):

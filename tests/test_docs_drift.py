@@ -12,7 +12,7 @@ from precreg.drift.monitor import BIAS_SHARE
 from precreg.drift.record import Against, Settings, State, exit_code
 from tests.drift.test_study import study
 from tests.e2e.command import change, git, precreg, repository, with_suite
-from tests.test_docs import matches, names, sections, table
+from tests.test_docs import commands, matches, names, sections, table
 
 PAGE = (Path(__file__).parent.parent / "docs" / "drift.md").read_text()
 KERNEL = "def mean(x):\n    return x.mean(axis=0)\n\n\ndef exact(x):\n    return x.mean(axis=0)\n"
@@ -45,7 +45,7 @@ def keep(project, runs):
 
 
 def test_commands_print_what_the_page_shows(project):
-    shown = re.findall(r"^\$ precreg (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
+    shown = commands(PAGE)
     assert [line.split()[0] for line, _ in shown] == ["drift", "drift"]
     for worse, (line, expected) in enumerate(shown):
         if worse:

@@ -10,18 +10,15 @@ import pytest
 from precreg.cli.export import FORMATS, command
 from precreg.subject.outputs import normalise
 from tests.e2e.command import precreg
-from tests.test_docs import sections, table
+from tests.test_docs import commands, sections, table, write_files
 
 PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text()
-FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-COMMANDS = re.findall(r"^\$ precreg (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
+COMMANDS = commands(PAGE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("export")
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
+    folder = write_files(tmp_path_factory.mktemp("export"), PAGE)
     subprocess.run([sys.executable, "make.py"], cwd=folder, check=True)
     return folder
 

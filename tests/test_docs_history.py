@@ -1,6 +1,5 @@
 """docs/history.md: its commands are run in order in a real project, and its tables held against the program."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from precreg.history.state import Kept
 from precreg.history.store import WAIT_S
 from precreg.history.tables import SCHEMA
 from tests.e2e.command import git, precreg, repository, with_suite
-from tests.test_docs import matches, names, sections, table
+from tests.test_docs import commands, matches, names, sections, table
 
 PAGE = (Path(__file__).parent.parent / "docs" / "history.md").read_text()
 
@@ -34,7 +33,7 @@ def test_commands_print_what_the_page_shows(project):
     precreg(project, "run", "--jobs", "0")
     precreg(project, "baseline", "accept", "--all", "--reason", "first version")
     git(project, "tag", "v1.0")
-    shown = re.findall(r"^\$ precreg (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
+    shown = commands(PAGE)
     assert len(shown) == 9
     for command, expected in shown:
         done = precreg(project, *command.split())

@@ -1,7 +1,6 @@
 """docs/studies.md: its suite is run, its tables are those of the keys, the columns, and what shipped suites find."""
 
 import re
-from pathlib import Path
 
 import pytest
 from msgspec.structs import fields
@@ -13,18 +12,14 @@ from precreg.suite.expand import load_cases
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
 from tests.e2e.command import precreg
 from tests.report.studies.made import both
-from tests.test_docs import ROOT, names, page, sections, table
+from tests.test_docs import ROOT, names, page, sections, table, write_files
 
 PAGE = page("studies.md")
-FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, content in FILES.items():
-        Path(tmp_path, name).parent.mkdir(parents=True, exist_ok=True)
-        Path(tmp_path, name).write_text(content)
-    return tmp_path
+    return write_files(tmp_path, PAGE)
 
 
 def found(suite):
