@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct, field
@@ -76,6 +77,51 @@ class GitState(Struct, frozen=True):
     author: str
 
 
+class Kind(StrEnum):
+    """What a finding on a whole run is about; docs/integrity.md and docs/verdicts.md have the tables."""
+
+    BASELINE_CHANGED = "baseline_changed"
+    BASELINE_REMOVED = "baseline_removed"
+    BOUND_LOOSENED = "bound_loosened"
+    REGRESSION_LOOSENED = "regression_loosened"
+    CASE_REMOVED = "case_removed"
+    CASE_RENAMED = "case_renamed"
+    CASE_REDEFINED = "case_redefined"
+    CASE_SKIPPED = "case_skipped"
+    CASE_INTRODUCED = "case_introduced"
+    SEEDS_LOWERED = "seeds_lowered"
+    REPEATS_LOWERED = "repeats_lowered"
+    EXPECT_FAILURE_ADDED = "expect_failure_added"
+    EXACT_DROPPED = "exact_dropped"
+    DETERMINISM_DROPPED = "determinism_dropped"
+    BUDGET_LOOSENED = "budget_loosened"
+    SETTING_LOOSENED = "setting_loosened"
+    ALLOWANCE_UNUSED = "allowance_unused"
+    CREEP = "creep"
+    COMBINED_LOSS = "combined_loss"
+
+
+class RunFinding(Struct, frozen=True):
+    """Something found about a whole run, and not about what one case computed: it fails the run, unless it is allowed.
+
+    `about` is a case id, a suite (tier/suite), or a file. `factor` is how many times looser or worse, where there is a
+    number for it. `allowed` is the reason that baselines/allow.yaml gives. `fails` is False for what is only told.
+    """
+
+    kind: Kind
+    about: str
+    message: str
+    factor: float | None = None
+    source: Location | None = None
+    allowed: str | None = None
+    fails: bool = True
+
+    @property
+    def binding(self) -> bool:
+        """Tell whether the run fails for it."""
+        return self.fails and self.allowed is None
+
+
 class CaseResult(Struct, frozen=True):
     """One case of a run record: what it is, what was measured, the baseline's means, and the verdict."""
 
@@ -118,6 +164,10 @@ class RunRecord(Struct, frozen=True):
     """Where the project is in its repository: a path from the repository's root, empty if it is the root itself."""
     studies: tuple[Study, ...] = ()
     """What the results of suites are read for together, by suite."""
+    findings: tuple[RunFinding, ...] = ()
+    """What is wrong with the run as a whole: its bar was lowered, small losses add up."""
+    against: str = ""
+    """The commit whose baselines, tolerances and definitions judged; empty where those of the project did."""
 
 
 class ComparisonSettings(Struct, frozen=True):

@@ -63,7 +63,7 @@ def finish(
         results=ordered,
         duration_s=round(duration_s, 3),
         warnings=(*begun.warnings, *noticed, *warnings(ran, ordered)),
-        exit_code=exit_code((result.verdict for result in ordered), empty=NOTHING_TO_JUDGE),
+        exit_code=exit_code((result.verdict for result in ordered), findings=begun.findings, empty=NOTHING_TO_JUDGE),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )
 

@@ -119,6 +119,8 @@ class Case(Struct, frozen=True):
     repeats: int = 1
     timeout_s: float = 300.0
     exact: bool = False
+    deterministic: bool = True
+    """Whether repeats must give the same bits; where they need not, all of them together are judged by statistics."""
     category: str | None = None
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -238,8 +240,8 @@ class Histogram(Struct, frozen=True):
 class AxisGroups(Struct, frozen=True):
     """Sums over the finite pairs in the groups of one axis of length L, of which there are G = min(L, 16).
 
-    Group g begins at index g*L//G. `n` counts its finite pairs; the others are sums of |d|, d, d^2 and of the error in
-    ULP; None where a sum is beyond float64.
+    Group g begins at index g*L//G. `n` counts its finite pairs; the others are sums of |d|, d, d^2, of the error U in
+    ULP, and of log2(U* + 1/4); None where a sum is beyond float64. `logs` is empty in what was recorded before it was.
     """
 
     n: list[int]
@@ -247,6 +249,7 @@ class AxisGroups(Struct, frozen=True):
     signed: list[float | None]
     squared: list[float | None]
     ulps: list[float | None]
+    logs: list[float | None] = field(default_factory=list)
 
 
 class Comparison(Struct, frozen=True):
@@ -293,8 +296,17 @@ class Outcome(Struct, frozen=True):
     """Outputs that the reference has and the subject did not give."""
 
 
+Rule = Literal["", "bound", "hard", "statistic", "guard", "budget"]
+"""What binds a finding: a bound of the pyramid, a rule without a measure, a statistic with its interval, a guard on
+maxima, a budget; empty where there is nothing to hold to."""
+
+
 class Finding(Struct, frozen=True):
-    """One reason to fail, or to note: an output's metric with the numbers and the rule that binds."""
+    """One reason to fail, or to note: an output's metric with the numbers and the rule that binds.
+
+    `lower` and `upper` are the confidence bounds of `ratio`, current to baseline, at the case's own error level, and
+    `floor` the ratio that noise explains; a statistic alone has them.
+    """
 
     reason: Reason
     message: str
@@ -306,6 +318,10 @@ class Finding(Struct, frozen=True):
     ratio: float | None = None
     limit: float | None = None
     source: Location | None = None
+    rule: Rule = ""
+    lower: float | None = None
+    upper: float | None = None
+    floor: float | None = None
 
 
 class Verdict(Struct, frozen=True):
