@@ -34,6 +34,21 @@ class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
     metrics: dict[str, list[float | None]]
 
 
+class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """What was accepted of a case before: the means that tell of creep, seed by seed, by output and metric.
+
+    `definition` is that of the case at the time; values of another definition are no part of one creep.
+    """
+
+    date: str
+    author: str
+    commit: str
+    reason: str
+    definition: str
+    means: dict[str, dict[str, list[float | None]]]
+    confirmation: str = ""
+
+
 class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """One accepted case. `inputs` has one digest per seed; `fingerprint` is the id of the environment it ran in."""
 
@@ -49,6 +64,10 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     sketch: dict[str, Histogram] = field(default_factory=dict)
     described: list[Metric] = field(default_factory=list)
     """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
+    confirmation: str = ""
+    """How often the case was run again before it was accepted, and what that gave; left out where it was not."""
+    accepted: list[AcceptedValue] = field(default_factory=list)
+    """What was accepted of the case before, oldest first: the first, the smallest and the last; left out if empty."""
 
 
 class Baseline(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """The file format of baselines and proposals: JSON that a person reviews, and git merges, line by line.
 
-A header, then the cases sorted by name; one field a line, lists on one line, a sketch as one compact line, and floats
-in the shortest form that reads back to the same bits. Rendering what was parsed gives the same bytes again.
+A header, then the cases sorted by name; one field a line, lists on one line, accepted values and findings one a line,
+a sketch as one compact line, and floats in the shortest form that reads back to the same bits. Rendering what was
+parsed gives the same bytes again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from precreg.types import Histogram
 
 T = TypeVar("T")
 
-_RARE = {"described"}
+_RARE = {"described", "confirmation", "accepted", "findings"}
 """Fields that are left out where they are empty, as files from before them have it."""
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
@@ -49,6 +50,8 @@ def _text(value: Any, newline: str) -> str:
     if isinstance(value, msgspec.Struct):
         members = {name: getattr(value, name) for name in value.__struct_fields__}
         value = {name: member for name, member in members.items() if member or name not in _RARE}
+    if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+        return _struct_a_line(value, newline)
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     if all(isinstance(member, Histogram) for member in value.values()):
@@ -56,6 +59,11 @@ def _text(value: Any, newline: str) -> str:
     inner = newline + "  "
     lines = (f"{inner}{_quoted(key)}: {_text(member, inner)}" for key, member in value.items())
     return "{" + ",".join(lines) + newline + "}"
+
+
+def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:
+    lines = (json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False) for value in values)
+    return "[" + ",".join(f"{newline}  {line}" for line in lines) + newline + "]"
 
 
 def _quoted(key: str) -> str:
