@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from precreg.baseline.environments import explained, facts
 from precreg.baseline.store import Baselines
 from precreg.execute.run import Plan, outcomes
 from precreg.records import Baseline, CaseResult, Environment
@@ -26,8 +27,9 @@ def results(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Baseli
 
     Baselines are looked up first: one that cannot be read stops a run that has not begun.
     """
-    chain = plan.environment.chain
-    by_id = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
+    chain, known = plan.environment.chain, facts(plan.project)
+    found = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
+    by_id = {id: (case, explained(baseline, known, plan.environment)) for id, (case, baseline) in found.items()}
     for outcome in outcomes(cases, plan):
         yield judged(*by_id[outcome.case], outcome, plan.environment, policy)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from precreg.metric import Metric
 from precreg.study import Study
@@ -13,7 +13,7 @@ from precreg.types import Comparison, Finding, Histogram, Location, Outcome, Rol
 
 RECORD_SCHEMA = "precreg-record/1"
 COMPARISON_SCHEMA = "precreg-comparison/1"
-BASELINE_SCHEMA = "precreg-baseline/2"
+BASELINE_SCHEMA = "precreg-baseline/3"
 """Raised, with those of proposals and journals, when digests or figures get another meaning: old ones tell nothing."""
 
 HANDWRITTEN = "pytest-"
@@ -23,6 +23,31 @@ HANDWRITTEN = "pytest-"
 def is_handwritten(definition: str) -> bool:
     """Tell whether a case is defined by a hand-written test: only running the tests tells whether it is still there."""
     return definition.startswith(HANDWRITTEN)
+
+
+class KeptSums(Struct, frozen=True, array_like=True):
+    """The sums of some groups: the largest in size, and the others in units of it, three digits of 64 each.
+
+    What 0 is, and how a digit is written, measure/kept_groups.py knows.
+    """
+
+    largest: Annotated[float, Meta(ge=0)]
+    shares: Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{3})+$")]
+
+
+class AxisSums(Struct, frozen=True, forbid_unknown_fields=True):
+    """Sums of errors in the groups of one axis (see AxisGroups), of which `joined` neighbours are one; seed by seed.
+
+    None stands for sums that are beyond float64.
+    """
+
+    axis: Annotated[int, Meta(ge=0)]
+    joined: Annotated[int, Meta(ge=1)]
+    absolute: list[KeptSums | None]
+    signed: list[KeptSums | None]
+    squared: list[KeptSums | None]
+    ulps: list[KeptSums | None]
+    logs: list[KeptSums | None]
 
 
 class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +87,8 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     duration_s: float
     outputs: dict[str, BaselineOutput]
     sketch: dict[str, Histogram] = field(default_factory=dict)
+    groups: dict[str, list[AxisSums]] = field(default_factory=dict)
+    """By output, what statistics judge by: along each axis; none where the line would be too long."""
     described: list[Metric] = field(default_factory=list)
     """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
     confirmation: str = ""
@@ -76,6 +103,11 @@ class Baseline(Struct, frozen=True):
     entry: BaselineEntry
     environment: str
     file: str
+    change: str = ""
+    """What is different here from where it was accepted, in words; empty on the same fingerprint."""
+
+
+FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os"})
 
 
 class Environment(Struct, frozen=True):
@@ -85,6 +117,11 @@ class Environment(Struct, frozen=True):
     chain: tuple[str, ...]
     fingerprint: str
     facts: dict[str, str]
+
+    @property
+    def decisive(self) -> dict[str, str]:
+        """The facts that can change a result's bits, and that the fingerprint is made of."""
+        return {name: self.facts[name] for name in sorted(self.facts) if name not in FACTS_WITHOUT_EFFECT_ON_BITS}
 
 
 class GitState(Struct, frozen=True):

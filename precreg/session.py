@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from precreg import __version__, vcs
+from precreg.baseline.environments import explained, facts
 from precreg.baseline.proposal import Proposal
 from precreg.baseline.store import Baselines
 from precreg.ci import project_name
@@ -108,7 +110,12 @@ class Judge:
 
     def baseline(self, case: Case) -> Baseline | None:
         """Look up what was accepted of a case."""
-        return self.baselines.lookup(case.baseline_id, self.environment.chain)
+        found = self.baselines.lookup(case.baseline_id, self.environment.chain)
+        return explained(found, self._facts, self.environment)
+
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, str]]:
+        return facts(self.project)
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[str, ...]]:

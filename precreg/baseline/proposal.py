@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from precreg.baseline.entry import entry_from
+from precreg.baseline.environments import remember_this
 from precreg.baseline.store import baseline_file, entry_of, read_bytes, suite_of
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, locked, write_file
@@ -59,6 +60,8 @@ def propose(
     if proposed or pending(project):  # otherwise there is nothing to write, and a read-only disk will do
         with locked(project):
             replace_proposals(project, answers)
+            if proposed:
+                remember_this(project, environment)
     return proposed
 
 

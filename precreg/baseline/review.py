@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from precreg.baseline import environments
 from precreg.baseline.proposal import Proposal, pending, replace_proposals
 from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
@@ -112,6 +113,7 @@ def accept(
             )
             for id in chosen
         }
+        environments.accept(project, {entry.fingerprint for entry in accepted.values()})
         put(project, accepted)
         replace_proposals(project, dict.fromkeys(chosen))
     return accepted
@@ -144,6 +146,7 @@ def prune(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str]
         renamed = _renames(orphans, accepted, known)
         put(project, {place: orphans[former] for former, place in renamed.items()})
         remove(project, orphans)
+        environments.forget_others(project, {entry.fingerprint for entry in entries(project).values()})
     return Pruned(tuple(place for place in orphans if place not in renamed), renamed)
 
 

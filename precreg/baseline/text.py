@@ -25,13 +25,15 @@ _RARE = {"described", "confirmation", "accepted", "findings"}
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
-def render(header: Mapping[str, str], cases: Mapping[str, msgspec.Struct]) -> str:
+def render(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
     """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
-    return _text({**header, "cases": dict(sorted(cases.items()))}, "\n") + "\n"
+    return _text({**header, members: dict(sorted(cases.items()))}, "\n") + "\n"
 
 
-def parse(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], T]) -> dict[str, T]:
-    """Return the cases of one file by name, in the order of the file.
+def parse(
+    data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], T], *, members: str = "cases"
+) -> dict[str, T]:
+    """Return the cases of one file by name, or what else its `members` are, in the order of the file.
 
     `shown` names the file in errors, `header` is what the file must say of itself (schema first), and `decode` makes
     one case of plain JSON values or raises msgspec.ValidationError.
@@ -42,8 +44,8 @@ def parse(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[
     """
     text = _decoded(data, shown)
     document = _document(text, shown)
-    _check_header(document, shown, header)
-    return dict(_cases(document["cases"], text, shown, decode))
+    _check_header(document, shown, header, members)
+    return dict(_decoded_members(document[members], text, shown, decode))
 
 
 def _text(value: Any, newline: str) -> str:
@@ -123,9 +125,9 @@ def _finite(literal: str) -> float:
     return number
 
 
-def _check_header(document: Any, shown: str, header: Mapping[str, str]) -> None:
-    if not isinstance(document, dict) or not isinstance(document.get("cases"), dict):
-        raise UserError("unreadable-baseline", 'expected an object with "cases" in it', file=shown)
+def _check_header(document: Any, shown: str, header: Mapping[str, str], members: str) -> None:
+    if not isinstance(document, dict) or not isinstance(document.get(members), dict):
+        raise UserError("unreadable-baseline", f'expected an object with "{members}" in it', file=shown)
     family, _, version = header["schema"].rpartition("/")
     written = re.fullmatch(rf"{family}/([0-9]{{1,9}})", str(document.get("schema")))
     if written is not None and int(written[1]) != int(version):
@@ -133,22 +135,24 @@ def _check_header(document: Any, shown: str, header: Mapping[str, str]) -> None:
         message = f"expected schema {header['schema']} but got schema={document['schema']}"
         raise UserError(slug, message, file=shown)
     for key in {**header, **document}:
-        if key != "cases" and document.get(key) != header.get(key):
+        if key != members and document.get(key) != header.get(key):
             message = f"expected {key} to be {header.get(key)!r}, as its place says, but got {document.get(key)!r}"
             raise UserError("unreadable-baseline", message, file=shown)
 
 
-def _cases(cases: dict[str, Any], text: str, shown: str, decode: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
-    for name, value in cases.items():
+def _decoded_members(
+    members: dict[str, Any], text: str, shown: str, decode: Callable[[Any], T]
+) -> Iterator[tuple[str, T]]:
+    for name, value in members.items():
         try:
             yield name, decode(value)
         except msgspec.ValidationError as problem:
-            _refuse_case(name, problem, text, shown)
+            _refuse(name, problem, text, shown)
 
 
-def _refuse_case(name: str, problem: msgspec.ValidationError, text: str, shown: str) -> NoReturn:
+def _refuse(name: str, problem: msgspec.ValidationError, text: str, shown: str) -> NoReturn:
     line = _last_line(text, _key_pattern(name))
-    raise UserError("unreadable-baseline", f"case {name!r}: {problem}", file=shown, line=line) from problem
+    raise UserError("unreadable-baseline", f"{name!r}: {problem}", file=shown, line=line) from problem
 
 
 def _key_pattern(key: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from precreg.baseline.environments import explained, facts
 from precreg.baseline.proposal import pending
 from precreg.baseline.store import Baselines
 from precreg.cli.selecting import find_project
@@ -32,7 +33,7 @@ def command(given: Path | None, /, case_id: str, environment: str | None) -> Non
     project = find_project(given)
     case = _found(load_cases(project), case_id)
     here = detect(environment)
-    baseline = Baselines(project).lookup(case.baseline_id, here.chain)
+    baseline = explained(Baselines(project).lookup(case.baseline_id, here.chain), facts(project), here)
     outputs = _measured(case, baseline, project)
     guessed = "" if outputs else " (guessed: no run yet)"
     tolerances = (line for output in outputs or _guessed(case) for line in _tolerance(case, output, here, guessed))
@@ -81,6 +82,8 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
     yield f"baseline    {baseline.file}{borrowed}, accepted {entry.date} by {entry.author}: {entry.reason}"
     if entry.definition != case.baseline_definition:
         yield f"            stale: it was accepted for definition {entry.definition}"
+    if baseline.change:
+        yield f"            accepted elsewhere, so statistics decide and no digest: {baseline.change}"
 
 
 def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from precreg.errors import UserError
-from precreg.records import Environment
+from precreg.records import FACTS_WITHOUT_EFFECT_ON_BITS, Environment
 
 LABEL_VARIABLE = "PRECREG_ENVIRONMENT"
 THREAD_VARIABLES = (
@@ -22,7 +22,6 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 _MACHINES = {"amd64": "x86_64", "aarch64": "arm64"}
-_FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os"})
 
 
 def detect(label: str | None = None) -> Environment:
@@ -59,7 +58,7 @@ def _chain(label: str) -> tuple[str, ...]:
 
 
 def _fingerprint(facts: dict[str, str]) -> str:
-    decisive = sorted((name, fact) for name, fact in facts.items() if name not in _FACTS_WITHOUT_EFFECT_ON_BITS)
+    decisive = sorted((name, fact) for name, fact in facts.items() if name not in FACTS_WITHOUT_EFFECT_ON_BITS)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:8]
 
 

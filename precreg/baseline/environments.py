@@ -1,0 +1,108 @@
+"""What the environments were like in which baselines were accepted: the facts behind every fingerprint, kept once.
+
+A fingerprint is the digest of its facts: it tells that an environment is another one, and not how. So the facts stand
+beside the baselines, sorted, one a line; facts that are not there explain nothing and hinder nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from precreg.baseline.store import FOLDER, read_bytes
+from precreg.baseline.text import parse, render
+from precreg.baseline.write import delete_file, write_file
+from precreg.records import Baseline, Environment
+from precreg.writing import WORKING_FOLDER
+
+SCHEMA = "precreg-environments/1"
+ACCEPTED = f"{FOLDER}/environments.json"
+PROPOSED = f"{WORKING_FOLDER}/environments.json"
+_HEADER, _MEMBERS = {"schema": SCHEMA}, "environments"
+
+Facts = dict[str, str]
+
+_FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "threads")
+
+
+def facts(project: Path, file: str = ACCEPTED) -> dict[str, Facts]:
+    """Return the facts of environments by fingerprint; nothing of a project that has no such file.
+
+    Raises:
+        UserError: unreadable-baseline, conflicted-baseline, old-schema, future-schema, outside-project.
+    """
+    data = read_bytes(project, file)
+    return {} if data is None else parse(data, file, _HEADER, _facts_of, members=_MEMBERS)
+
+
+def remember(project: Path, known: Mapping[str, Mapping[str, str]], file: str = ACCEPTED) -> None:
+    """Add facts by fingerprint to those that are kept. The caller holds the lock. Raises UserError as `facts` does."""
+    before = facts(project, file)
+    _write(project, file, before, before | {id: dict(sorted(known[id].items())) for id in known})
+
+
+def remember_this(project: Path, environment: Environment) -> None:
+    """Keep the facts of the environment that proposes, until someone accepts. The caller holds the lock."""
+    remember(project, {environment.fingerprint: environment.decisive}, PROPOSED)
+
+
+def accept(project: Path, fingerprints: Iterable[str]) -> None:
+    """Keep the facts of what was accepted, where they are known. The caller holds the lock."""
+    proposed = facts(project, PROPOSED)
+    remember(project, {id: proposed[id] for id in fingerprints if id in proposed})
+
+
+def forget_others(project: Path, fingerprints: Collection[str]) -> None:
+    """Keep the facts of these alone, because no baseline has another. The caller holds the lock."""
+    before = facts(project)
+    _write(project, ACCEPTED, before, {id: before[id] for id in before if id in fingerprints})
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say in words what is different now: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if nothing is."""
+    names = dict.fromkeys((*_FIRST, *sorted({*before, *now})))
+    differing = (name for name in names if before.get(name) != now.get(name))
+    return ", ".join(_change(name, before.get(name), now.get(name)) for name in differing)
+
+
+def explained(found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment) -> Baseline | None:
+    """Say of a baseline what is different here from where it was accepted. `known` are facts by fingerprint."""
+    if found is None or found.entry.fingerprint == here.fingerprint:
+        return found
+    return replace(found, change=difference(found.entry.fingerprint, known, here))
+
+
+def difference(fingerprint: str, known: Mapping[str, Mapping[str, str]], here: Environment) -> str:
+    """Say what is different here from the environment of a fingerprint."""
+    if fingerprint not in known:
+        return f"nothing is kept of its environment {fingerprint}"
+    return changes(known[fingerprint], here.decisive) or f"its environment {fingerprint} was described otherwise"
+
+
+def _change(name: str, before: str | None, now: str | None) -> str:
+    if before is None or now is None:
+        return f"{name} {now} new" if before is None else f"{name} {before} gone"
+    if name != "cpu_features":
+        return f"{name} {before} -> {now}"
+    had, has = before.split(), now.split()
+    gone = " ".join(each for each in had if each not in has)
+    new = " ".join(each for each in has if each not in had)
+    told = (f"{word} {those}" for word, those in (("without", gone), ("with", new)) if those)
+    return f"{name} {' and '.join(told) or 'in another order'}"
+
+
+def _facts_of(value: Any) -> Facts:
+    return msgspec.convert(value, Facts)
+
+
+def _write(project: Path, file: str, before: dict[str, Facts], after: dict[str, Facts]) -> None:
+    if after == before:
+        return
+    if after:
+        write_file(project, file, render(_HEADER, after, members=_MEMBERS))
+    else:
+        delete_file(project, file)
