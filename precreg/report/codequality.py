@@ -15,8 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from precreg.baseline.store import FOLDER
-from precreg.records import CaseResult, RunRecord
-from precreg.report import describe
+from precreg.records import CaseResult, RunFinding, RunRecord
+from precreg.report import describe, findings
 from precreg.report.place import in_repository, to_look_at
 from precreg.types import Location, Reason, Status
 
@@ -35,6 +35,9 @@ SEVERITIES: dict[Reason, Severity] = {
 }
 """Of what fails. Blocker: there is no figure to speak of. Critical: the figures are worse. Major: everything else."""
 
+_OF_FINDINGS: dict[findings.Standing, Severity] = {findings.Standing.BINDING: "critical"}
+"""Of what was found about the run; what is allowed or only told is worth knowing, and no more."""
+
 _BASELINE = re.compile(rf" in ({FOLDER}/.+\.json)(?: \(now .*\))?$")
 """The file in the words for a baseline without a case."""
 
@@ -42,11 +45,11 @@ _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
 def render(record: RunRecord) -> str:
-    """List every case that needs a person, worst first, then warnings of a case and baselines without one."""
+    """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
     found = [
         _case(record, result) for result in describe.worst_first(record.results) if result.verdict.status in _LISTED
     ]
-    entries = [*found, *_warnings(record), *_orphans(record)]
+    entries = [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
     return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
 
 
@@ -55,6 +58,19 @@ def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
     description = f"{result.id}: {verdict.reason}: {verdict.message}"
     severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
     return _entry(record, description, verdict.reason, result.id, severity, to_look_at(result))
+
+
+def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield one entry per kind of finding and what it is about, at the place of the worst."""
+    for found in findings.together(record.findings):
+        first = found[0]
+        description = f"{first.about}: {first.kind}: {'; '.join(map(_said, found))}"
+        severity = _OF_FINDINGS.get(findings.standing(first), "info")
+        yield _entry(record, description, first.kind, first.about, severity, findings.place(record, first))
+
+
+def _said(finding: RunFinding) -> str:
+    return finding.message + (f" (allowed: {finding.allowed})" if finding.allowed is not None else "")
 
 
 def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:

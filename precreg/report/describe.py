@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from precreg.measure.metrics import described
 from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
+from precreg.report.findings import sentence
 from precreg.report.numbers import apart, figure
 from precreg.report.selection import said
 from precreg.types import Finding, Reason, Status, Verdict
@@ -164,16 +165,24 @@ def tail(result: CaseResult) -> list[str]:
 
 
 def exit_sentence(record: RunRecord) -> str:
-    """Say in one sentence why the exit code is what it is."""
+    """Say in one sentence why the exit code is what it is: the cases, and what was found about the run."""
+    failed, unjudged = _failed(record), _unjudged(record)
+    found = sentence(record.findings)
+    of_cases = failed or unjudged or ("" if found else _harmless(record))
+    parts = (of_cases, found) if failed else (found, of_cases)
+    return "; ".join(filter(None, parts))
+
+
+def _failed(record: RunRecord) -> str:
     failed = _with_status(record, Status.FAILED)
-    unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
     if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
         return f"{cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than what was accepted"
-    if failed:
-        return f"{cases(len(failed))} failed: {_reasons(failed)}"
-    if unjudged:
-        return f"{cases(len(unjudged))} could not be judged: {_reasons(unjudged)}"
-    return _harmless(record)
+    return f"{cases(len(failed))} failed: {_reasons(failed)}" if failed else ""
+
+
+def _unjudged(record: RunRecord) -> str:
+    unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
+    return f"{cases(len(unjudged))} could not be judged: {_reasons(unjudged)}" if unjudged else ""
 
 
 def _harmless(record: RunRecord) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from precreg.measure.metrics import COUNTS, METRICS
-from precreg.records import CaseResult, RunRecord
-from precreg.report import describe
+from precreg.records import CaseResult, RunFinding, RunRecord
+from precreg.report import describe, findings
 from precreg.report.detail import detail, times
 from precreg.report.numbers import apart, duration, figure
 from precreg.report.studies.html import shown
@@ -29,6 +29,9 @@ MOST_DETAIL_BYTES = 12_000_000
 
 MOST_PASSED_IN_DETAIL = 100
 """Cases that passed without change for the better, of which details are kept."""
+
+MOST_FINDINGS = 500
+"""Findings on the run that are shown, the worst; record.json has all."""
 
 HEADLINE = "mean_abs_error"
 """The metric that the table shows of a case that passed without a finding on another."""
@@ -52,7 +55,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
     results = describe.worst_first(record.results)
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
-    found = shown(record)
+    found, on_run = shown(record), findings.ordered(record.findings)
     return {
         "record": record,
         "counts": describe.counts(record),
@@ -65,11 +68,34 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         "improved": describe.improved(record),
         "found": found,
+        "on_run": _findings(on_run[:MOST_FINDINGS], results),
+        "standings": [one for one in findings.Standing if any(findings.standing(each) is one for each in on_run)],
+        "on_run_counts": findings.counts(on_run),
+        "on_run_left_out": max(0, len(on_run) - MOST_FINDINGS),
         "style": Markup(_style("report.css", *(["studies.css"] if found else []))),
         "script": Markup(script),
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
         "details": Markup(json_for_script(_details(results))),
+    }
+
+
+def _findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:
+    """Describe findings on the run; what one is about is a link where that is a case of the page."""
+    ids = {result.id for result in results}
+    return [_finding(finding, is_case=finding.about in ids) for finding in found]
+
+
+def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
+    return {
+        "standing": findings.standing(finding),
+        "kind": finding.kind,
+        "about": finding.about,
+        "is_case": is_case,
+        "message": finding.message,
+        "allowed": finding.allowed,
+        "times": findings.times(finding).removesuffix(" times"),
+        "source": str(finding.source or ""),
     }
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 
-from precreg.records import CaseResult, RunRecord
-from precreg.report import describe
+from precreg.records import CaseResult, RunFinding, RunRecord
+from precreg.report import describe, findings
 from precreg.report.place import in_repository
 from precreg.types import TIERS, Status
 
@@ -23,14 +23,19 @@ _TOTALS = ("errors", "failures", "tests")
 
 
 def render(record: RunRecord, dialect: Dialect) -> str:
-    """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds."""
+    """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds.
+
+    What was found about the run as a whole is a suite of its own, `precreg.run`: a test per kind and what it is about.
+    """
     cases = _without_twins(record.results)
     suites = [
         _suite(tier, [case for case in cases if case.tier == tier], record, dialect)
         for tier in TIERS
         if any(case.tier == tier for case in cases)
     ]
-    return document(suites, time=_seconds(cases))
+    found = [_finding(group, record, dialect) for group in _apart(findings.together(record.findings))]
+    on_run = [suite_element("precreg.run", found)] if found else []
+    return document([*suites, *on_run], time=_seconds(cases))
 
 
 def document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
@@ -85,6 +90,34 @@ def _test(case: CaseResult, record: RunRecord, dialect: Dialect) -> TestCase:
             test.add_error_info(message, _body(case), verdict.reason)
         case Status.SKIPPED | Status.PROPOSED:
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
+    return test
+
+
+def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:
+    """Join groups that the XML could not tell apart, worst first, and sort them by identity."""
+    joined: dict[tuple[str, str], list[RunFinding]] = {}
+    for group in groups:
+        joined.setdefault((group[0].kind, describe.plain(group[0].about)), []).extend(group)
+    return [joined[identity] for identity in sorted(joined)]
+
+
+def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: Dialect) -> TestCase:
+    """Make the test of one kind of finding and what it is about: it fails if any of them binds."""
+    from junit_xml import TestCase
+
+    first = found[0]
+    place = findings.place(record, first)
+    text = describe.plain("\n\n".join("\n".join(findings.explained(finding)) for finding in found))
+    test = TestCase(
+        describe.plain(first.about),
+        classname=f"run.{first.kind}",
+        file=describe.plain(in_repository(record, place.file)) if dialect == "gitlab" else None,
+        line=place.line if dialect == "gitlab" else None,
+    )
+    if first.binding:
+        test.add_failure_info(describe.plain(first.message), text, first.kind)
+    else:
+        test.stdout = text
     return test
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from precreg.records import CaseResult, RunRecord
-from precreg.report import describe
+from precreg.records import CaseResult, RunFinding, RunRecord
+from precreg.report import describe, findings
 from precreg.report.describe import FindingRow
 from precreg.report.numbers import duration
 from precreg.report.studies.told import Told, told
@@ -23,7 +23,8 @@ def render(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
     listed = [r for r in describe.worst_first(record.results) if r.verdict.status is not Status.PASSED]
     git = f"commit {code(describe.commit(record.git))}" if record.git else "no commit"
-    place = f"Environment {escaped(record.environment.label)}, {git}, {duration(record.duration_s)}."
+    against = f", against {code(record.against[:8])}" if record.against else ""
+    place = f"Environment {escaped(record.environment.label)}, {git}{against}, {duration(record.duration_s)}."
     parts = [f"# precreg: {describe.counts(record)}", place]
     if asked := describe.selection(record):
         parts.append(f"Not the whole project, but {escaped(asked)}.")
@@ -31,6 +32,7 @@ def render(record: RunRecord) -> str:
         parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_case, listed[:MOST_ROWS])]))
     if len(listed) > MOST_ROWS:
         parts.append(f"And {len(listed) - MOST_ROWS} more in the report.")
+    parts += _found(record)
     if better := describe.improved(record):
         parts.append(f"Improved: {_ids(better)}.")
     if record.orphans:
@@ -54,6 +56,24 @@ def code(text: str) -> str:
         return f"`{text}`"
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}"
+
+
+def _found(record: RunRecord) -> list[str]:
+    """Tell what was found about the run as a whole, in a table of its own."""
+    every = findings.ordered(record.findings)
+    if not every:
+        return []
+    headings = ("finding", "about", "kind", "times", "what")
+    rows = [_line(headings), "|" + "---|" * len(headings), *map(_finding, every[:MOST_ROWS])]
+    more = [f"And {findings.counts(every[MOST_ROWS:])} more in the report."] if len(every) > MOST_ROWS else []
+    return [f"## On the run: {findings.counts(every)}", "\n".join(rows), *more]
+
+
+def _finding(finding: RunFinding) -> str:
+    times = findings.times(finding).removesuffix(" times")
+    at = f" ({finding.source})" if finding.source else ""
+    what = f"{finding.message}{at}" + (f"; allowed: {finding.allowed}" if finding.allowed is not None else "")
+    return _line([findings.standing(finding), code(finding.about), finding.kind, times, escaped(what)])
 
 
 def _study(study: Told) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.report.findings import ordered
 from precreg.report.selection import key, said, united, without_shard
 from precreg.report.stored import read_stored, write_stored
 from precreg.study import Study
@@ -94,11 +95,12 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
     """Make one record of shards, of the tiers of a pipeline, or of both; grouping and order do not matter.
 
     Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every record calls
-    one. What was selected adds up, and where machines differ, every fact is listed.
+    one. A finding on the run is kept once, whichever records have it. What was selected adds up, and where machines
+    differ, every fact is listed.
 
     Raises:
-        UserError: mixed-records, if project, folder, precreg version, environment label, commit or ci differ, or if
-            two records hold the same case with different verdicts.
+        UserError: mixed-records, if project, folder, precreg version, environment label, commit, the commit that
+            judged, or ci differ, or if two records hold the same case with different verdicts.
         ValueError: without any record.
     """
     if not records:
@@ -106,6 +108,8 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
     for name, of in _IDENTITY.items():
         _same(name, map(of, records))
     results = _merged_results(result for record in records for result in record.results)
+    findings = ordered(finding for record in records for finding in record.findings)
+    verdicts = [result.verdict for result in results]
     return replace(
         records[0],
         started=min(record.started for record in records),
@@ -117,7 +121,8 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         warnings=tuple(sorted({text for record in records for text in record.warnings})),
         studies=_merged_studies(study for record in records for study in record.studies),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
-        exit_code=exit_code((result.verdict for result in results), empty=max(r.exit_code for r in records)),
+        findings=findings,
+        exit_code=exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
     )
 
 
@@ -128,6 +133,7 @@ _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
     "precreg version": lambda record: record.precreg,
     "environment": lambda record: " -> ".join((record.environment.label, *record.environment.chain)),
     "commit": lambda record: record.git.commit if record.git else None,
+    "commit to judge against": lambda record: record.against or None,
     "ci": lambda record: record.ci,
 }
 """What shards of one run have in common."""

@@ -8,14 +8,18 @@ from pathlib import Path
 from click import style
 
 from precreg.baseline.proposal import is_proposed
-from precreg.records import CaseResult, RunRecord, is_handwritten
-from precreg.report import describe
+from precreg.records import CaseResult, RunFinding, RunRecord, is_handwritten
+from precreg.report import describe, findings
+from precreg.report.findings import Standing
 from precreg.report.numbers import duration
 from precreg.report.studies.told import Told, told
 from precreg.types import Reason, Status
 
 MOST_CASES = 20
 """Cases shown in full; the reports have the others."""
+
+MOST_FINDINGS = 20
+"""Findings on the run that are shown; so many that bind are shown before any other."""
 
 MOST_IDS = 5
 MOST_WARNINGS = 5
@@ -29,6 +33,10 @@ _COLOURS = {
     Status.SKIPPED: "blue",
     Status.PASSED: "green",
 }
+_COLOURS_BY_LABEL = {
+    **{describe.LABELS[status]: colour for status, colour in _COLOURS.items()},
+    **{findings.LABELS[one]: "red" if one is Standing.BINDING else "blue" for one in Standing},
+}
 
 
 def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
@@ -41,7 +49,8 @@ def render(record: RunRecord, *, colour: bool, verbose: bool = False, reports: S
     listed = [line for result in shown[:MOST_CASES] for line in _case(result)]
     if len(shown) > MOST_CASES:
         listed.append(f"... and {len(shown) - MOST_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, *map(_study, told(record)), _ending(record, results, reports)]
+    paragraphs = [[_heading(record)], listed, _found(record)]
+    paragraphs += [*map(_study, told(record)), _ending(record, results, reports)]
     text = describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
 
@@ -53,7 +62,23 @@ def _heading(record: RunRecord) -> str:
     dirty = " with uncommitted changes" if record.git and record.git.dirty else ""
     cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
     commit = describe.commit(record.git)
-    return f"precreg {record.precreg}: {cases}, environment {environment.label}{chain}, commit {commit}{dirty}"
+    against = f", against {record.against[:8]}" if record.against else ""
+    return f"precreg {record.precreg}: {cases}, environment {environment.label}{chain}, commit {commit}{dirty}{against}"
+
+
+def _found(record: RunRecord) -> list[str]:
+    """Tell of the run as a whole what binds, what is allowed and why, and what is only told."""
+    every = findings.ordered(record.findings)
+    lines = [line for finding in every[:MOST_FINDINGS] for line in _finding(finding)]
+    if len(every) > MOST_FINDINGS:
+        lines.append(f"... and {findings.counts(every[MOST_FINDINGS:])} more in the report")
+    return lines
+
+
+def _finding(finding: RunFinding) -> list[str]:
+    label, times = findings.LABELS[findings.standing(finding)], findings.times(finding)
+    first = "   ".join(filter(None, (f"{label:8} {finding.about}", finding.kind, times)))
+    return [first, *(INDENT + line for text in findings.explained(finding) for line in text.splitlines())]
 
 
 def _case(result: CaseResult) -> list[str]:
@@ -85,7 +110,7 @@ def brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
     listed = [line for result in waiting[:MOST_CASES] for line in _case(result)]
     if len(waiting) > MOST_CASES:
         listed.append(f"... and {len(waiting) - MOST_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, _ending(record, results, reports)[:-1]]
+    paragraphs = [[_heading(record)], listed, _found(record), _ending(record, results, reports)[:-1]]
     return describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
 
 
@@ -95,6 +120,8 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(f"selected  {asked}")
     if better := describe.improved(record):
         lines.append(f"improved  {describe.some(better, MOST_IDS)}")
+    if record.findings:
+        lines.append(f"findings  {findings.counts(record.findings)}")
     if record.orphans:
         orphans = describe.some(record.orphans, MOST_IDS)
         lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
@@ -119,7 +146,7 @@ def _coloured(text: str, record: RunRecord) -> str:
 
 
 def _coloured_line(line: str) -> str:
-    for status, label in describe.LABELS.items():
+    for label, colour in _COLOURS_BY_LABEL.items():
         if line.startswith(f"{label:8} "):
-            return style(line[:8], fg=_COLOURS[status], bold=True) + line[8:]
+            return style(line[:8], fg=colour, bold=True) + line[8:]
     return line

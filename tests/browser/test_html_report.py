@@ -4,7 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report import html
-from tests.report.made import crashed, large, nondeterministic, passed, regressed, road, run_of
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    large,
+    nondeterministic,
+    passed,
+    regressed,
+    road,
+    run_of,
+)
 from tests.report.studies.made import both
 
 BY_CSS = "css selector"
@@ -216,3 +228,26 @@ def test_studies_open_to_drawings_and_tables(opened):
     for law in ("line-now", "line-then"):
         assert panels[0].find_element(BY_CSS, f".{law}").value_of_css_property("stroke") != "none"
     assert "0.25 (not faster)" in trade_off.text
+
+
+def found(browser):
+    return [row.text.split()[0] for row in all_of(browser, "[data-found]") if row.is_displayed()]
+
+
+def test_findings_on_the_run_are_chosen_by_chips_and_the_search_and_lead_to_their_case(opened):
+    browser = opened(run_of(regressed(), passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED)))
+    assert found(browser) == ["binding", "binding", "allowed", "told"]
+    assert one_of(browser, ".status.binding").value_of_css_property("color") == one_of(
+        browser, ".status.failed"
+    ).value_of_css_property("color")
+    for standing in ("allowed", "told"):
+        one_of(browser, f"[data-standing={standing}]").click()
+    assert found(browser) == ["allowed", "told"]
+    for standing in ("allowed", "told"):
+        one_of(browser, f"[data-standing={standing}]").click()
+    one_of(browser, "#search").send_keys("float16")
+    assert found(browser) == ["binding", "allowed"]
+    one_of(browser, "#clear").click()
+    assert len(found(browser)) == 4
+    next(anchor for anchor in all_of(browser, ".findings a") if anchor.text == LOOSENED.about).click()
+    assert one_of(browser, "#detail h2").text == LOOSENED.about

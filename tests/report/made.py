@@ -10,6 +10,8 @@ from precreg.records import (
     CaseResult,
     Environment,
     GitState,
+    Kind,
+    RunFinding,
     RunRecord,
 )
 from precreg.types import (
@@ -174,6 +176,24 @@ def skipped(name="on-npu", **changes):
     """Return a case whose requirement is missing."""
     missing = verdict(Reason.UNAVAILABLE, Status.SKIPPED, "device:npu is not there")
     return passed(name, **({"verdict": missing, "outcome": Outcome(name, "1:d", Execution())} | changes))
+
+
+LOOSENED = RunFinding(
+    Kind.BOUND_LOOSENED,
+    "unit/row_sum/float16-8x256",
+    "max_ulp may be 16 and could be 4",
+    factor=4.0,
+    source=Location("suites/unit/row_sum.yaml", 14),
+)
+REMOVED = RunFinding(Kind.CASE_REMOVED, "unit/row_sum/gone", "the case is gone, and its baseline judged it before")
+CHANGED = RunFinding(
+    Kind.BASELINE_CHANGED,
+    "unit/row_sum/float32-8x256",
+    "mean_abs_error was accepted at 1.2 times what it was",
+    factor=1.2,
+    allowed="float16 sums from now on, see the decision of October",
+)
+UNUSED = RunFinding(Kind.ALLOWANCE_UNUSED, "baselines/allow.yaml", "entry 2 allows nothing any more", fails=False)
 
 
 def run_of(*results, **changes):

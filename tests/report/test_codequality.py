@@ -12,7 +12,22 @@ from msgspec.structs import replace
 from precreg.report.codequality import SEVERITIES, render
 from precreg.types import Bound, Finding, Location, Reason, Status, Verdict
 from precreg.verdict.judge import STATUS
-from tests.report.made import TOLERANCE, crashed, improved, passed, proposed, regressed, road, run_of, skipped, verdict
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    TOLERANCE,
+    UNUSED,
+    crashed,
+    improved,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+    skipped,
+    verdict,
+)
 
 SCHEMA = json.loads(Path(__file__).with_name("codequality.schema.json").read_text())
 SUITE = "suites/unit/row_sum.yaml"
@@ -125,3 +140,37 @@ def test_any_text_is_a_valid_entry(name, message):
     failed = regressed(name, verdict=Verdict(Status.FAILED, Reason.REGRESSED, message))
     warned = run_of(failed, warnings=(f"{failed.id}: {message}",))
     assert len(entries(warned)) >= 1
+
+
+def test_findings_on_the_run_are_listed_below_the_cases_where_they_are_mended_or_allowed():
+    found = entries(run_of(regressed(), passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED)))
+    places = [
+        (entry["check_name"], entry["severity"], entry["location"]["path"], entry["location"]["lines"]["begin"])
+        for entry in found
+    ]
+    assert places == [
+        ("precreg.regressed", "critical", SUITE, 1),
+        ("precreg.case_removed", "critical", "baselines/allow.yaml", 1),
+        ("precreg.bound_loosened", "critical", SUITE, 14),
+        ("precreg.baseline_changed", "info", SUITE, 1),
+        ("precreg.allowance_unused", "info", "baselines/allow.yaml", 1),
+    ]
+    assert found[3]["description"].endswith("(allowed: float16 sums from now on, see the decision of October)")
+
+
+def test_several_findings_of_one_kind_about_one_case_are_one_entry_that_has_all():
+    other = replace(LOOSENED, message="rtol may be 0.1 and could be 0.01", factor=10.0)
+    (entry,) = entries(run_of(findings=(LOOSENED, other)))
+    assert entry["description"] == f"{LOOSENED.about}: bound_loosened: {other.message}; {LOOSENED.message}"
+
+
+def test_a_finding_is_known_by_its_kind_and_what_it_is_about():
+    again = replace(LOOSENED, message="twice", factor=8.0, source=None, allowed="why")
+    assert fingerprints(run_of(findings=(LOOSENED,))) == fingerprints(run_of(findings=(again,)))
+    others = [replace(LOOSENED, about="unit/x/y"), replace(LOOSENED, kind=REMOVED.kind)]
+    assert len(fingerprints(run_of(findings=(LOOSENED, *others)))) == 3
+
+
+@given(st.text(), st.text())
+def test_any_text_of_a_finding_is_a_valid_entry(about, message):
+    assert len(entries(run_of(findings=(replace(LOOSENED, about=about, message=message, source=None),)))) == 1

@@ -5,7 +5,21 @@ from msgspec.structs import replace
 
 from precreg.report import describe
 from precreg.types import Finding, Reason, Status, Verdict
-from tests.report.made import crashed, improved, passed, proposed, regressed, road, run_of, skipped, verdict
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    improved,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+    skipped,
+    verdict,
+)
 
 
 def with_ratio(name, ratio):
@@ -115,6 +129,29 @@ def test_the_tail_of_a_failure_is_its_end_and_bounded():
 )
 def test_one_sentence_says_why_the_exit_code_is_what_it_is(results, sentence):
     assert describe.exit_sentence(run_of(*results)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("results", "sentence"),
+    [
+        (
+            (regressed(),),
+            "1 case is worse than what was accepted; 2 findings on the run: 1 case_removed, 1 bound_loosened",
+        ),
+        (
+            (crashed(),),
+            "2 findings on the run: 1 case_removed, 1 bound_loosened; 1 case could not be judged: 1 subject_error",
+        ),
+        ((passed(),), "2 findings on the run: 1 case_removed, 1 bound_loosened"),
+        ((), "2 findings on the run: 1 case_removed, 1 bound_loosened"),
+    ],
+)
+def test_findings_on_the_run_are_part_of_the_sentence_before_what_was_not_judged(results, sentence):
+    assert describe.exit_sentence(run_of(*results, findings=(LOOSENED, REMOVED, CHANGED, UNUSED))) == sentence
+
+
+def test_findings_that_do_not_bind_are_not():
+    assert describe.exit_sentence(run_of(passed(), findings=(CHANGED,))) == "nothing is worse than what was accepted"
 
 
 def test_plain_leaves_out_what_could_move_a_cursor_or_turn_a_text_around():

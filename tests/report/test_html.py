@@ -12,7 +12,21 @@ from msgspec.structs import replace
 
 from precreg.report import html
 from precreg.types import Reason, Status
-from tests.report.made import crashed, improved, large, passed, proposed, regressed, road, run_of, verdict
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    improved,
+    large,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+    verdict,
+)
 
 
 class Page(HTMLParser):
@@ -67,12 +81,18 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
     changed = {
         "project": text,
         "orphans": (text,),
+        "findings": (replace(LOOSENED, about=case.id, message=text, allowed=text), replace(REMOVED, about=text)),
+        "against": text,
         "started": text,
         "environment": replace(road().environment, label=text, facts={text: text}),
         "git": replace(road().git, branch=text, commit=text),
     }
     hostile = page(case, crashed(text, text), improved(text), **changed)
-    tame = page(regressed("tame"), crashed("tame"), improved("tame"), orphans=("tame",))
+    findings = (replace(LOOSENED, about=regressed("tame").id, allowed="tame"), REMOVED)
+    orphans = ("tame",)
+    tame = page(
+        regressed("tame"), crashed("tame"), improved("tame"), orphans=orphans, findings=findings, against="tame"
+    )
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in tame.elements]
     assert hostile.data("data")["rows"][0][0] == f"unit/row_sum/{text}"
     assert text in hostile.text
@@ -147,3 +167,31 @@ def test_json_in_a_script_reads_back():
     text = html.json_for_script(value)
     assert json.loads(text) == value
     assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_findings_on_the_run_are_shown_with_links_to_cases_that_are_there():
+    shown = page(regressed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED), against="0c1d2e3f4a5b")
+    assert "On the run: 2 binding, 1 allowed, 1 told" in shown.text
+    for part in (
+        LOOSENED.message,
+        "suites/unit/row_sum.yaml:14",
+        f"allowed: {CHANGED.allowed}",
+        REMOVED.about,
+        "0c1d2e3f",
+    ):
+        assert part in shown.text
+    rows = [attributes["data-found"] for tag, attributes in shown.elements if "data-found" in attributes]
+    assert rows == ["binding", "binding", "allowed", "told"]
+    links = [attributes["href"] for tag, attributes in shown.elements if tag == "a"]
+    assert links == ["#unit/row_sum/float16-8x256"]
+
+
+def test_a_run_without_findings_has_no_section_of_them():
+    assert not [attributes for _, attributes in page(regressed()).elements if attributes.get("class") == "findings"]
+
+
+def test_very_many_findings_stay_few_rows():
+    many = tuple(replace(LOOSENED, about=f"unit/row_sum/{i}") for i in range(html.MOST_FINDINGS + 7))
+    shown = page(findings=many)
+    assert len([1 for _, attributes in shown.elements if "data-found" in attributes]) == html.MOST_FINDINGS
+    assert "And 7 more in record.json." in shown.text

@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
+from precreg.records import Kind
 from precreg.report.junit import render
 from precreg.types import Execution, Finding, Outcome, Reason, Status, Verdict
 from tests.report.gitlab import TYPECASTS, pipeline
 from tests.report.golden import RECORD, expected, settled
 from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
     crashed,
     improved,
     large,
@@ -128,3 +133,62 @@ def test_the_place_where_repeats_first_differ_stands_in_the_failure():
     assert status == "failed"
     assert "starts in output 'partial' at [0, 37]: 12 of 512 elements differ" in text
     assert "total: differs too" in text
+
+
+FINDINGS = (UNUSED, CHANGED, LOOSENED, REMOVED)
+
+
+def test_findings_on_the_run_are_a_suite_of_their_own():
+    root = ElementTree.fromstring(render(run_of(regressed(), findings=FINDINGS), "gitlab"))
+    assert [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in root] == [
+        ("precreg.unit", "1", "1"),
+        ("precreg.run", "4", "2"),
+    ]
+    assert (root.get("tests"), root.get("failures")) == ("5", "3")
+    tests = [(test.get("classname"), test.get("name"), test.get("file"), test.get("line")) for test in root[1]]
+    assert tests == [
+        ("run.allowance_unused", "baselines/allow.yaml", "baselines/allow.yaml", None),
+        ("run.baseline_changed", CHANGED.about, "baselines/allow.yaml", None),
+        ("run.bound_loosened", LOOSENED.about, "suites/unit/row_sum.yaml", "14"),
+        ("run.case_removed", REMOVED.about, "baselines/allow.yaml", None),
+    ]
+
+
+def test_what_binds_fails_and_what_does_not_passes_with_its_text():
+    xml = render(run_of(findings=FINDINGS), "gitlab")
+    assert [(name, status) for name, status, *_ in as_gitlab_reads(xml)] == [
+        ("baselines/allow.yaml", "success"),
+        (CHANGED.about, "success"),
+        (LOOSENED.about, "failed"),
+        (REMOVED.about, "failed"),
+    ]
+    failure = next(ElementTree.fromstring(xml).iter("failure"))
+    assert (failure.get("type"), failure.get("message")) == ("bound_loosened", LOOSENED.message)
+    assert failure.text == f"{LOOSENED.message}\nat        suites/unit/row_sum.yaml:14"
+    written = [element.text for element in ElementTree.fromstring(xml).iter("system-out")]
+    assert written == [UNUSED.message, f"{CHANGED.message}\nallowed   {CHANGED.allowed}"]
+
+
+def test_findings_keep_jenkins_schema():
+    assert valid(render(run_of(regressed(), findings=FINDINGS), "strict")), JENKINS.error_log
+    assert valid(render(run_of(findings=FINDINGS), "strict")), JENKINS.error_log
+
+
+def test_no_kind_is_a_word_that_gitlabs_reader_would_convert_a_body_by():
+    assert not TYPECASTS & set(Kind)
+
+
+def test_of_findings_that_xml_cannot_tell_apart_all_are_told_and_the_worst_decides():
+    twin = replace(LOOSENED, about=LOOSENED.about + "\x01", message="rtol, too", allowed="why")
+    ((name, status, text, _),) = as_gitlab_reads(render(run_of(findings=(twin, LOOSENED)), "gitlab"))
+    assert (name, status) == (LOOSENED.about, "failed")
+    assert LOOSENED.message in text
+    assert "rtol, too" in text
+
+
+@given(st.text(st.characters()))
+def test_any_text_of_a_finding_gives_xml_that_a_parser_reads(text):
+    found = [replace(one, about=text, message=text, allowed=why) for one, why in ((LOOSENED, None), (CHANGED, text))]
+    xml = run_of(findings=tuple(found))
+    assert valid(render(xml, "strict")), JENKINS.error_log
+    assert [status for _, status, *_ in as_gitlab_reads(render(xml, "gitlab"))] == ["success", "failed"]

@@ -6,7 +6,19 @@ from msgspec.structs import replace
 
 from precreg.report.markdown import code, escaped, render
 from tests.report.golden import RECORD, expected
-from tests.report.made import crashed, improved, nondeterministic, passed, regressed, road, run_of
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    improved,
+    nondeterministic,
+    passed,
+    regressed,
+    road,
+    run_of,
+)
 
 HOSTILE = ["a|b", "`a`", "``", "|`|", "<script>alert(1)</script>", "a\nb", "[a](javascript:b)", "**a**", "\\|", "&lt;"]
 
@@ -71,3 +83,30 @@ def test_the_place_where_repeats_first_differ_stands_with_the_reason():
     assert row[2].startswith(
         "nondeterministic: starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at"
     )
+
+
+def test_findings_on_the_run_are_a_table_of_their_own():
+    text = render(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED), against="0c1d2e3f4a5b"))
+    assert "commit `1a2b3c4d`, against `0c1d2e3f`, 0.31 s." in text
+    assert "## On the run: 2 binding, 1 allowed, 1 told\n" in text
+    assert cells(text) == [
+        ["finding", "about", "kind", "times", "what"],
+        ["binding", REMOVED.about, "case_removed", "", REMOVED.message],
+        ["binding", LOOSENED.about, "bound_loosened", "4", f"{LOOSENED.message} (suites/unit/row_sum.yaml:14)"],
+        ["allowed", CHANGED.about, "baseline_changed", "1.2", f"{CHANGED.message}; allowed: {CHANGED.allowed}"],
+        ["told", "baselines/allow.yaml", "allowance_unused", "", UNUSED.message],
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_of_a_finding_stays_text_in_its_own_cell(text):
+    (_, row) = cells(render(run_of(findings=(replace(LOOSENED, about=text, message=text, source=None, allowed=text),))))
+    line = text.replace("\n", " ")
+    assert row == ["allowed", line, "bound_loosened", "4", f"{line}; allowed: {line}"]
+
+
+def test_very_many_findings_are_counted():
+    many = tuple(replace(LOOSENED, about=f"unit/row_sum/{i:03}") for i in range(60))
+    text = render(run_of(findings=many))
+    assert text.count("| binding |") == 50
+    assert "\n\nAnd 10 binding more in the report.\n" in text

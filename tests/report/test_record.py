@@ -13,7 +13,19 @@ from precreg.errors import UserError
 from precreg.records import GitState
 from precreg.report.record import merge, read, require_every_shard, write
 from precreg.study import Growth, Study, TradeOff
-from tests.report.made import crashed, nondeterministic, passed, proposed, regressed, road, run_of
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    nondeterministic,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+)
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
 
@@ -137,6 +149,26 @@ def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path):
     assert (missing.value.slug, folder.value.slug) == ("missing-file", "unreadable-record")
 
 
+def test_findings_on_the_run_come_back_and_a_record_may_not_know_of_any(tmp_path):
+    record = run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED), against="0c1d2e3f")
+    write(record, tmp_path / "record.json")
+    assert read(tmp_path / "record.json") == record
+    fields = msgspec.to_builtins(record)
+    for name in ("findings", "against"):
+        del fields[name]
+    (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
+    assert read(tmp_path / "older.json") == replace(record, findings=(), against="")
+
+
+def test_a_finding_of_a_case_that_does_not_know_its_rule_is_read(tmp_path):
+    fields = msgspec.to_builtins(road())
+    for finding in (one for result in fields["results"] for one in result["verdict"]["findings"]):
+        for name in ("rule", "lower", "upper", "floor"):
+            del finding[name]
+    (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
+    assert read(tmp_path / "older.json") == road()
+
+
 # Merging
 
 
@@ -164,6 +196,16 @@ def test_studies_of_every_shard_are_kept_once_by_suite():
     assert merge([one, other]).studies == (STUDIES[0], STUDIES[2])
 
 
+def test_findings_of_every_shard_are_kept_once_and_one_that_binds_fails_the_whole():
+    one = run_of(passed("a"), findings=(UNUSED, LOOSENED), exit_code=1)
+    other = run_of(passed("b"), findings=(LOOSENED, REMOVED), exit_code=1)
+    merged = merge([one, other])
+    assert merged.findings == (REMOVED, LOOSENED, UNUSED)
+    assert merged.exit_code == 1
+    assert merge([replace(one, findings=(CHANGED,)), replace(other, findings=(UNUSED,))]).exit_code == 0
+    assert merge([run_of(findings=(REMOVED,), exit_code=1), run_of(exit_code=0)]).exit_code == 1
+
+
 def test_a_case_in_two_shards_is_kept_once():
     again = replace(passed(), outcome=replace(passed().outcome, comparisons=()))
     assert len(merge([run_of(passed()), run_of(again), run_of(passed())]).results) == 1
@@ -187,6 +229,7 @@ def test_two_verdicts_of_one_case_are_refused():
         ({"git": None}, "commit=1a2b3c4d5e6f and None"),
         ({"git": GitState("ffff", "main", False, "Ada")}, "commit=1a2b3c4d5e6f and ffff"),
         ({"environment": replace(road().environment, label="npu")}, "environment="),
+        ({"against": "0c1d2e3f"}, "one commit to judge against but got commit to judge against=0c1d2e3f and None"),
     ],
 )
 def test_records_of_different_runs_are_refused_and_told_apart(change, says):
@@ -211,7 +254,7 @@ CASES = [make(name) for name in "abc" for make in (passed,)] + [regressed("d"), 
 STUDIES = [Study("unit/a", Growth("n")), Study("unit/a", Growth("m")), Study("unit/b", None, TradeOff("form", "none"))]
 texts = st.sampled_from(["", "x", "y | z", "z"])
 shards = st.builds(
-    lambda results, duration, orphans, fingerprint, facts, dirty, branch, selection, studies: run_of(
+    lambda results, duration, orphans, fingerprint, facts, dirty, branch, selection, studies, findings: run_of(
         *results,
         duration_s=duration,
         orphans=tuple(orphans),
@@ -219,6 +262,7 @@ shards = st.builds(
         git=GitState("1a2b", branch, dirty, "Ada"),
         selection=selection,
         studies=tuple(studies),
+        findings=tuple(findings),
         exit_code=0,
     ),
     st.lists(st.sampled_from(CASES), unique_by=lambda case: case.id),
@@ -237,6 +281,7 @@ shards = st.builds(
         },
     ),
     st.lists(st.sampled_from(STUDIES)),
+    st.lists(st.sampled_from([LOOSENED, REMOVED, CHANGED, UNUSED])),
 )
 
 

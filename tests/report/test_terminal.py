@@ -8,7 +8,20 @@ from msgspec.structs import replace
 from precreg.records import HANDWRITTEN
 from precreg.report.terminal import brief, explanation, render
 from tests.report.golden import RECORD, WRITTEN, expected, settled
-from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed, road, run_of
+from tests.report.made import (
+    CHANGED,
+    LOOSENED,
+    REMOVED,
+    UNUSED,
+    crashed,
+    improved,
+    nondeterministic,
+    passed,
+    proposed,
+    regressed,
+    road,
+    run_of,
+)
 
 
 def test_the_golden_record_gives_the_golden_text():
@@ -118,3 +131,50 @@ def test_a_hand_written_test_is_not_called_a_suite_and_nothing_offers_to_explain
     assert not any(line.startswith("suite") for line in explanation(result))
     assert "precreg explain" not in render(run_of(result), colour=False)
     assert "precreg explain" in render(run_of(regressed()), colour=False)
+
+
+def test_findings_on_the_run_follow_the_cases_worst_first():
+    text = render(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED)), colour=False)
+    assert text.split("\n\n")[1:] == [
+        "FINDING  unit/row_sum/gone   case_removed\n"
+        "         the case is gone, and its baseline judged it before\n"
+        "FINDING  unit/row_sum/float16-8x256   bound_loosened   4 times\n"
+        "         max_ulp may be 16 and could be 4\n"
+        "         at        suites/unit/row_sum.yaml:14\n"
+        "allowed  unit/row_sum/float32-8x256   baseline_changed   1.2 times\n"
+        "         mean_abs_error was accepted at 1.2 times what it was\n"
+        "         allowed   float16 sums from now on, see the decision of October\n"
+        "told     baselines/allow.yaml   allowance_unused\n"
+        "         entry 2 allows nothing any more",
+        "1 passed in 0.31 s\n"
+        "findings  2 binding, 1 allowed, 1 told\n"
+        "exit 1: 2 findings on the run: 1 case_removed, 1 bound_loosened\n",
+    ]
+
+
+def test_a_finding_that_binds_is_red_and_no_other():
+    text = render(run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=True)
+    assert text.count(click.style("FINDING ", fg="red", bold=True)) == 1
+    assert text.count("\x1b[31m") == 2  # and the last line
+    assert click.unstyle(text) == render(run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=False)
+
+
+def test_so_many_findings_are_shown_and_the_others_counted():
+    many = [replace(LOOSENED, about=f"unit/row_sum/{i:03}") for i in range(30)]
+    text = render(run_of(passed(), findings=(*many, UNUSED)), colour=False)
+    assert text.count("FINDING  ") == 20
+    assert "... and 10 binding, 1 told more in the report\n" in text
+
+
+def test_findings_are_shown_where_failures_are_shown_elsewhere():
+    assert "FINDING  unit/row_sum/gone" in brief(run_of(passed(), findings=(REMOVED,)), reports=())
+
+
+def test_the_commit_that_judged_is_named():
+    heading = render(run_of(passed(), against="0c1d2e3f4a5b"), colour=False).splitlines()[0]
+    assert heading.endswith("commit 1a2b3c4d, against 0c1d2e3f")
+
+
+def test_text_of_a_finding_cannot_steer_the_terminal():
+    steering = replace(LOOSENED, about="\x1b[2Ja", message="\x1b]0;title\x07", allowed="\x1b[1m")
+    assert "\x1b" not in render(run_of(findings=(steering,)), colour=False)

@@ -7,7 +7,7 @@ const cases = rows.map(([id, tier, status, reason, metric, current, baseline, ra
   { id, tier, status, reason, metric, current, baseline, ratio, seconds, time, order,
     text: `${id} ${reason} ${metric}`.toLowerCase() }));
 const byId = new Map(cases.map((one) => [one.id, one]));
-const state = { words: [], statuses: new Set(), tier: "", column: null, descending: false, page: 0, matching: cases, open: null };
+const state = { words: [], statuses: new Set(), standings: new Set(), tier: "", column: null, descending: false, page: 0, matching: cases, open: null };
 let details = null;
 
 const numeric = (name) => (one) => (one[name] === "" ? -Infinity : Number(one[name]));
@@ -75,6 +75,21 @@ function show() {
   for (const chip of document.querySelectorAll("[data-chip]")) chip.setAttribute("aria-pressed", state.statuses.has(chip.dataset.chip));
 }
 
+// Findings on the run: chips of their own choose the standing, the search is the one of the cases.
+function showFindings() {
+  for (const row of document.querySelectorAll("[data-found]")) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = (state.standings.size > 0 && !state.standings.has(row.dataset.found)) || !state.words.every((word) => text.includes(word));
+  }
+}
+
+function toggle(chip) {
+  const { standing } = chip.dataset;
+  if (!state.standings.delete(standing)) state.standings.add(standing);
+  chip.setAttribute("aria-pressed", state.standings.has(standing));
+  showFindings();
+}
+
 function heading(column) {
   const sorted = column === state.column && (state.descending ? "descending" : "ascending");
   const button = element("button", { type: "button", onclick: () => sort(column) }, column.name);
@@ -112,6 +127,7 @@ function narrow(tier, statuses, search) {
   state.statuses = new Set(statuses);
   state.words = search.toLowerCase().split(/\s+/).filter(Boolean);
   document.getElementById("tier").value = tier;
+  showFindings();
   restart();
 }
 
@@ -338,6 +354,7 @@ for (const chip of document.querySelectorAll("[data-chip]")) {
   chip.addEventListener("click", () => narrow(state.tier, [...state.statuses].includes(chip.dataset.chip)
     ? [...state.statuses].filter((status) => status !== chip.dataset.chip) : [...state.statuses, chip.dataset.chip], searched()));
 }
+for (const chip of document.querySelectorAll("[data-standing]")) chip.addEventListener("click", () => toggle(chip));
 for (const cell of document.querySelectorAll(".cell")) {
   cell.addEventListener("click", () => narrow(cell.dataset.tier, [cell.dataset.status], searched()));
 }
