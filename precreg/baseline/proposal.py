@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import remember_this
@@ -15,21 +17,26 @@ from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, locked, write_file
 from precreg.errors import UserError
 from precreg.records import BaselineEntry, CaseResult, Environment, GitState
-from precreg.types import Reason, Status
+from precreg.types import Finding, Reason, Status
 from precreg.writing import WORKING_FOLDER
 
-SCHEMA = "precreg-proposals/2"
+SCHEMA = "precreg-proposals/3"
 FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
 
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found."""
+    """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found.
+
+    `message` is the verdict's, and `findings` are what it was made from, worst first.
+    """
 
     verdict: Reason
     environment: str
     judged_against: str | None
     entry: BaselineEntry
+    message: str = ""
+    findings: list[Finding] = msgspec.field(default_factory=list)
 
 
 def propose(
@@ -101,7 +108,14 @@ def _proposal(result: CaseResult, environment: Environment, commit: str, level: 
     target = level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of(result.id))
     entry = entry_from(result.outcome, environment.fingerprint, commit)
-    return Proposal(result.verdict.reason, target, found, entry)
+    verdict = result.verdict
+    return Proposal(verdict.reason, target, found, entry, verdict.message, [*map(_storable, verdict.findings)])
+
+
+def _storable(finding: Finding) -> Finding:
+    """Leave out the numbers that JSON has none for: infinities and NaN."""
+    numbers = {name: value for name in finding.__struct_fields__ if isinstance(value := getattr(finding, name), float)}
+    return replace(finding, **{name: None for name, value in numbers.items() if not isfinite(value)})
 
 
 def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:

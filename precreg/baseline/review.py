@@ -7,59 +7,25 @@ entry before it clears the old one: killed in between, the entry stands in both,
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import environments
+from precreg.baseline.accepted import succeed
+from precreg.baseline.change import Change, change_of
 from precreg.baseline.proposal import Proposal, pending, replace_proposals
 from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
 from precreg.ci import in_ci
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import METRICS, described, mean_over_seeds, ratio
-from precreg.metric import learn
-from precreg.records import BaselineEntry, BaselineOutput, is_handwritten
-from precreg.types import Reason
+from precreg.records import BaselineEntry, is_handwritten
 
-Kind = Literal["better", "worse", "same", "new", "gone"]
-
-
-class MetricChange(NamedTuple):
-    """One metric's mean over the seeds that both have, before and after; None where it is undefined or absent."""
-
-    output: str
-    metric: str
-    old: float | None
-    new: float | None
-
-    @property
-    def ratio(self) -> float | None:
-        """Return how many times the old figure the new one is; None where that has no meaning."""
-        return ratio(self.metric, self.new, self.old)
-
-    @property
-    def kind(self) -> Kind:
-        """Tell which way it went; a bias is the better the nearer it is to zero."""
-        if self.old is None or self.new is None:
-            return "same" if self.old == self.new else "new" if self.old is None else "gone"
-        old, new = (abs(self.old), abs(self.new)) if self.metric == "bias" else (self.old, self.new)
-        if old == new:
-            return "same"
-        return "better" if (new < old) == (described(self.metric).better == "lower") else "worse"
-
-
-class Change(NamedTuple):
-    """What accepting one proposal would do: the entry it was judged against, if any, and the one to be stored."""
-
-    place: Place
-    verdict: Reason
-    old: BaselineEntry | None
-    new: BaselineEntry
-    metrics: tuple[MetricChange, ...]
+Confirm = Callable[[Sequence[Change]], Mapping[str, str]]
+"""What is asked before anything is stored: it returns, by case id, how a change was confirmed, or raises."""
 
 
 class Pruned(NamedTuple):
@@ -77,7 +43,12 @@ def diff(project: Path, patterns: Sequence[str] = ()) -> list[Change]:
     """
     proposals, baselines = pending(project), Baselines(project)
     chosen = select(proposals, patterns) if patterns else list(proposals)
-    return [_change(baselines, id, proposals[id]) for id in chosen]
+    return [change_of(baselines, id, proposals[id]) for id in chosen]
+
+
+def unconfirmed(_changes: Sequence[Change]) -> dict[str, str]:
+    """Confirm nothing."""
+    return {}
 
 
 def accept(
@@ -89,34 +60,58 @@ def accept(
     author: str,
     date: str,
     environment: str | None = None,
+    confirm: Confirm = unconfirmed,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[Place, BaselineEntry]:
     """Store the proposals that match as baselines, and return them. `known` are the ids of the suites' cases.
 
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
+    `confirm` is given what would change, before anything is locked: what it returns by case id is kept with the entry.
 
     Raises:
         UserError: accept-in-ci, missing-reason, no-proposal, unknown-case for a proposal of a case that no suite
-            has any more, locked, not-writable, outside-project, or a file that cannot be read;
-            before anything is written, but for a disk that fails half-way, when the same command finishes later.
+            has any more, locked, not-writable, outside-project, or a file that cannot be read; and what `confirm`
+            raises; before anything is written, but for a disk that fails half-way, when the same command finishes
+            later.
     """
-    _refuse_in_ci(environ)
+    refuse_in_ci(environ)
     if not reason.strip():
         raise UserError("missing-reason", f"expected why the new figures are right but got reason={reason!r}")
+    changes = _acceptable(project, patterns, known, environment)
+    confirmed = confirm(changes)
     with locked(project):
-        proposals = pending(project)
-        chosen = select(proposals, patterns)
-        _require_known({id: proposals[id] for id in chosen}, known)
-        accepted = {
-            Place(environment or proposals[id].environment, id): replace(
-                proposals[id].entry, reason=reason.strip(), author=author, date=date
+        _require_unchanged(changes, pending(project))
+        baselines = Baselines(project)  # read anew: another process may have accepted something meanwhile
+        accepted: dict[Place, BaselineEntry] = {}
+        for place, proposal, *_ in changes:
+            signed = replace(
+                proposal.entry,
+                reason=reason.strip(),
+                author=author,
+                date=date,
+                confirmation=confirmed.get(place.id, ""),
             )
-            for id in chosen
-        }
-        environments.accept(project, {entry.fingerprint for entry in accepted.values()})
+            accepted[place] = succeed(signed, change_of(baselines, place.id, proposal, environment).old)
         put(project, accepted)
-        replace_proposals(project, dict.fromkeys(chosen))
+        replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
     return accepted
+
+
+def _acceptable(
+    project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None
+) -> list[Change]:
+    proposals, baselines = pending(project), Baselines(project)
+    chosen = select(proposals, patterns)
+    _require_known({id: proposals[id] for id in chosen}, known)
+    return [change_of(baselines, id, proposals[id], environment) for id in chosen]
+
+
+def _require_unchanged(changes: Sequence[Change], proposals: Mapping[str, Proposal]) -> None:
+    """Refuse what nobody looked at, or no rerun confirmed: a run has replaced it meanwhile."""
+    for change in changes:
+        if proposals.get(change.place.id) != change.proposal:
+            message = f"expected the proposal of {change.place.id} that was looked at, but it was replaced meanwhile"
+            raise UserError("no-proposal", message)
 
 
 def reject(project: Path, patterns: Sequence[str]) -> list[str]:
@@ -135,7 +130,7 @@ def prune(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str]
     Raises:
         UserError: accept-in-ci, locked, not-writable, or a file that cannot be read.
     """
-    _refuse_in_ci(environ)
+    refuse_in_ci(environ)
     with locked(project):
         accepted = entries(project)
         orphans = {
@@ -168,7 +163,8 @@ def select(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
     return [id for id in ids if id in chosen]
 
 
-def _refuse_in_ci(environ: Mapping[str, str]) -> None:
+def refuse_in_ci(environ: Mapping[str, str]) -> None:
+    """Raise UserError (accept-in-ci) where no person is there."""
     if in_ci(environ):
         message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
         raise UserError("accept-in-ci", message)
@@ -180,33 +176,6 @@ def _require_known(chosen: Mapping[str, Proposal], known: Collection[str]) -> No
     if gone:
         message = f"expected cases that a suite has but got {', '.join(gone)}; precreg baseline reject drops proposals"
         raise UserError("unknown-case", message)
-
-
-def _change(baselines: Baselines, id: str, proposal: Proposal) -> Change:
-    levels = (proposal.environment, proposal.judged_against or proposal.environment)
-    found = baselines.lookup(id, levels)
-    old = None if found is None else found.entry
-    for entry in filter(None, (old, proposal.entry)):
-        learn(entry.described)
-    metrics = tuple(_metric_changes(old, proposal.entry))
-    return Change(Place(proposal.environment, id), proposal.verdict, old, proposal.entry, metrics)
-
-
-def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[MetricChange]:
-    before = {} if old is None else old.outputs
-    of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
-    for name in {**before, **new.outputs}:
-        seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
-        for metric in (*METRICS, *of_analyzers):
-            change = MetricChange(
-                name, metric, _mean(before.get(name), metric, seeds), _mean(new.outputs.get(name), metric, seeds)
-            )
-            if (change.old, change.new) != (None, None):
-                yield change
-
-
-def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | None:
-    return None if output is None else mean_over_seeds(output.metrics.get(metric, [])[:seeds])
 
 
 def _renames(

@@ -10,6 +10,7 @@ import click
 
 from precreg import vcs
 from precreg.baseline import review
+from precreg.baseline.change import Change, MetricChange
 from precreg.baseline.store import entries
 from precreg.cli.selecting import find_project
 from precreg.errors import UserError
@@ -35,14 +36,14 @@ def diff(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> Non
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
-def _described(change: review.Change, verbose: bool) -> Iterator[str]:
+def _described(change: Change, verbose: bool) -> Iterator[str]:
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
     for metric in change.metrics:
         if verbose or metric.kind != "same":
             yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_values(metric)}"
 
 
-def _values(metric: review.MetricChange) -> str:
+def _values(metric: MetricChange) -> str:
     before, after = ("undefined" if value is None else figure(value) for value in (metric.old, metric.new))
     if metric.kind == "new":
         return after

@@ -118,6 +118,9 @@ KEPT = (
 )
 """Our metrics that a baseline keeps, in the order of its file: growth of others of ours cannot be judged."""
 
+MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp")
+"""Those of them that tell best whether a result became worse: averages, which no single element moves far."""
+
 
 def kept(of_analyzers: Iterable[Metric]) -> tuple[str, ...]:
     """Return the names of all metrics that are kept of an output: ours, and those that its analyzers measure."""

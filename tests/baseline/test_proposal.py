@@ -114,7 +114,7 @@ def test_a_run_that_changes_no_proposal_leaves_the_file_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "slug"),
     [
-        (SCHEMA, "precreg-proposals/3", "future-schema"),
+        (SCHEMA, "precreg-proposals/9", "future-schema"),
         (SCHEMA, "precreg-proposals/1", "unreadable-proposals"),
         ('"verdict": "new"', '"verdict": "fine"', "unreadable-proposals"),
         ('"inputs": ["i0", "i1"]', '"inputs": ["i0"]', "unreadable-proposals"),

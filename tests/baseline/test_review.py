@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from precreg.baseline.change import MetricChange
 from precreg.baseline.proposal import pending, propose
-from precreg.baseline.review import MetricChange, Pruned, accept, diff, prune, reject
+from precreg.baseline.review import Pruned, accept, diff, prune, reject
 from precreg.baseline.store import Place, entries, header
 from precreg.baseline.text import render
 from precreg.baseline.write import put
