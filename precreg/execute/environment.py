@@ -35,7 +35,7 @@ def detect(label: str | None = None) -> Environment:
         expected = "letters, digits, points, dashes and underscores"
         raise UserError("bad-value", f"expected an environment label of {expected} but got environment={chosen}")
     facts = _facts()
-    return Environment(chosen, _chain(chosen), _fingerprint(facts), facts)
+    return Environment(chosen, chain(chosen), _fingerprint(facts), facts)
 
 
 def limit_blas_threads() -> None:
@@ -53,7 +53,8 @@ def _machine() -> str:
     return _MACHINES.get(machine, machine)
 
 
-def _chain(label: str) -> tuple[str, ...]:
+def chain(label: str) -> tuple[str, ...]:
+    """Return the levels at which an environment's baselines are looked for: its label, its family, and generic."""
     return tuple(dict.fromkeys((label, label.partition("-")[0], "generic")))
 
 
