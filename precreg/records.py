@@ -26,16 +26,16 @@ def is_handwritten(definition: str) -> bool:
 
 
 class KeptSums(Struct, frozen=True, array_like=True):
-    """The sums of some groups: the largest in size, and the others in units of it, three digits of 64 each.
+    """The sums of some groups: the largest in size, and all of them in units of it, two digits of 64 each.
 
     What 0 is, and how a digit is written, measure/kept_groups.py knows.
     """
 
     largest: Annotated[float, Meta(ge=0)]
-    shares: Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{3})+$")]
+    shares: Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{2})+$")]
 
 
-class AxisSums(Struct, frozen=True, forbid_unknown_fields=True):
+class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Sums of errors in the groups of one axis (see AxisGroups), of which `joined` neighbours are one; seed by seed.
 
     None stands for sums that are beyond float64.
@@ -181,6 +181,19 @@ class RunFinding(Struct, frozen=True):
         return self.fails and self.allowed is None
 
 
+class Paired(Struct, frozen=True):
+    """How a case came out of a run of two versions side by side.
+
+    `seeds` is how many were drawn of both versions. `clear` tells whether more could change nothing: the bits are the
+    same, it is worse, or it is surely not worse by more than is material. `problem` says why the other version gave
+    nothing to judge by, so that what was accepted judged; empty where it did.
+    """
+
+    seeds: int
+    clear: bool
+    problem: str = ""
+
+
 class CaseResult(Struct, frozen=True):
     """One case of a run record: what it is, what was measured, the baseline's means, and the verdict."""
 
@@ -200,6 +213,15 @@ class CaseResult(Struct, frozen=True):
     baseline_id: str = ""
     acceptable: bool = False
     """Whether the case as it is now could become its own baseline: sound, within tolerance, other than before."""
+    paired: Paired | None = None
+    """Set in a paired run. There `baseline` is what the other version gave, but where it gave nothing to judge by."""
+    accepted: Baseline | None = None
+    """What was accepted of the case, where the other version of a paired run judged in its place."""
+
+    @property
+    def stored(self) -> Baseline | None:
+        """What was accepted of the case, whatever judged it."""
+        return self.baseline if self.paired is None or self.paired.problem else self.accepted
 
 
 class RunRecord(Struct, frozen=True):
@@ -227,6 +249,8 @@ class RunRecord(Struct, frozen=True):
     """What is wrong with the run as a whole: its bar was lowered, small losses add up."""
     against: str = ""
     """The commit whose baselines, tolerances and definitions judged; empty where those of the project did."""
+    pair: str = ""
+    """The commit whose code ran beside the working tree's, case by case, and judged it; empty where none did."""
 
 
 class ComparisonSettings(Struct, frozen=True):

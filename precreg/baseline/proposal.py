@@ -28,7 +28,8 @@ DEFAULT_ENVIRONMENT = "generic"
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found.
 
-    `message` is the verdict's, and `findings` are what it was made from, worst first.
+    `message` is the verdict's, and `findings` are what it was made from, worst first. `paired` is what the other
+    version gave in a paired run, with figures alone.
     """
 
     verdict: Reason
@@ -37,6 +38,7 @@ class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: BaselineEntry
     message: str = ""
     findings: list[Finding] = msgspec.field(default_factory=list)
+    paired: BaselineEntry | None = None
 
 
 def propose(
@@ -104,12 +106,20 @@ def is_proposed(result: CaseResult) -> bool:
 def _proposal(result: CaseResult, environment: Environment, commit: str, level: str | None) -> Proposal | None:
     if not is_proposed(result):
         return None
-    found = None if result.baseline is None else result.baseline.environment
+    found = None if result.stored is None else result.stored.environment
     target = level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of(result.id))
     entry = entry_from(result.outcome, environment.fingerprint, commit)
     verdict = result.verdict
-    return Proposal(verdict.reason, target, found, entry, verdict.message, [*map(_storable, verdict.findings)])
+    evidence = [*map(_storable, verdict.findings)]
+    return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _of_pair(result))
+
+
+def _of_pair(result: CaseResult) -> BaselineEntry | None:
+    """Return the figures of the other version that judged a result; None of a result that was judged by no other."""
+    if result.baseline is None or result.baseline is result.stored:
+        return None
+    return replace(result.baseline.entry, sketch={}, groups={})
 
 
 def _storable(finding: Finding) -> Finding:
@@ -132,6 +142,8 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
 def _proposal_of(value: Any) -> Proposal:
     proposal = msgspec.convert(value, Proposal)
     entry_of(value["entry"])
+    if proposal.paired is not None:
+        entry_of(value["paired"])
     return proposal
 
 

@@ -15,11 +15,12 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from precreg.errors import UserError
+from precreg.records import AxisSums
 from precreg.types import Histogram
 
 T = TypeVar("T")
 
-_RARE = {"described", "confirmation", "accepted", "findings"}
+_RARE = {"described", "groups", "confirmation", "accepted", "findings"}
 """Fields that are left out where they are empty, as files from before them have it."""
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
@@ -56,11 +57,17 @@ def _text(value: Any, newline: str) -> str:
         return _struct_a_line(value, newline)
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if all(isinstance(member, Histogram) for member in value.values()):
+    if _is_compact(value):
         return msgspec.json.encode(value).decode()
     inner = newline + "  "
     lines = (f"{inner}{_quoted(key)}: {_text(member, inner)}" for key, member in value.items())
     return "{" + ",".join(lines) + newline + "}"
+
+
+def _is_compact(value: dict[str, Any]) -> bool:
+    """Tell what nobody reads: sketches and group sums, one line a case."""
+    firsts = [member[0] if isinstance(member, list) and member else member for member in value.values()]
+    return all(isinstance(first, Histogram | AxisSums) for first in firsts)
 
 
 def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:

@@ -17,13 +17,16 @@ from threading import Thread
 from msgspec import msgpack
 
 from precreg.execute.failure import DETAIL_LENGTH, with_printed
+from precreg.execute.other_tree import Trees, move_into
 from precreg.types import Case
 
 READY = b""
 
 
-def serve(connection: Connection, project: Path, chain: tuple[str, ...]) -> None:
+def serve(connection: Connection, project: Path, chain: tuple[str, ...], trees: Trees | None = None) -> None:
     """Take over the file that the parent sends for what subjects print, then run batches until there are no more.
+
+    `trees` are given where the project is that of a checkout, which then stands for the working tree.
 
     The process leads a group of its own, so that the parent can kill it with all that its subjects started, and so
     that a Ctrl-C reaches the parent alone. It ends here whatever happens: a thread that a subject left behind would
@@ -31,6 +34,8 @@ def serve(connection: Connection, project: Path, chain: tuple[str, ...]) -> None
     """
     code = 1
     try:
+        if trees is not None:
+            move_into(trees)
         _run_batches(connection, project, chain)
         code = 0
     except BaseException:

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from precreg.errors import UserError
 from precreg.execute.environment import limit_blas_threads
+from precreg.execute.other_tree import Trees
 from precreg.execute.worker import end_of, serve
 from precreg.types import Case
 
@@ -29,17 +30,17 @@ _PRELOADED = ["precreg.execute.case_run", "precreg.subject.python", "precreg.sub
 
 
 class WorkerProcess:
-    """One worker. `batch` holds the cases it has not finished, the running one first; `deadline` is when that must be.
+    """One worker. `batch` holds the cases it has not finished, the running one first, since `began`, to the `deadline`.
 
     Raises UserError (no-workers) when no process can be started.
     """
 
-    def __init__(self, project: Path, chain: tuple[str, ...]) -> None:
+    def __init__(self, project: Path, chain: tuple[str, ...], trees: Trees | None = None) -> None:
         self.batch: deque[Case] = deque()
-        self.deadline = inf
+        self.began, self.deadline = 0.0, inf
         self.ready = False
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=serve, args=(theirs, project, chain))
+        self.process = _CONTEXT.Process(target=serve, args=(theirs, project, chain, trees))
         try:
             self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
             with _without_main_module():
@@ -64,7 +65,8 @@ class WorkerProcess:
 
     def set_deadline(self) -> None:
         """Let the time of the case that is now the first of the batch begin."""
-        self.deadline = monotonic() + self.batch[0].timeout_s if self.batch else inf
+        self.began = monotonic()
+        self.deadline = self.began + self.batch[0].timeout_s if self.batch else inf
 
     def overdue(self) -> bool:
         """Say whether the running case is past its time, and its outcome not just waiting to be read."""

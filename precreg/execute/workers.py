@@ -17,6 +17,7 @@ from time import monotonic
 from msgspec import msgpack
 
 from precreg.errors import UserError
+from precreg.execute.other_tree import Trees
 from precreg.execute.worker import READY
 from precreg.execute.worker_process import WorkerProcess, prepare
 from precreg.types import Case, Execution, Failure, Outcome, Reason
@@ -35,23 +36,33 @@ def run_in_workers(cases: Sequence[Case], project: Path, chain: tuple[str, ...],
     A case over its timeout is killed with its process, and a process that dies was running exactly one case; the
     rest of its batch goes to another. Raises UserError (no-workers) when processes cannot be started.
     """
-    prepare()
-    pool = _Pool(cases, project, chain, jobs)
+    pool = Pool(project, chain, jobs)
     try:
-        while pool.unfinished():
-            yield from pool.step()
+        yield from pool.run(cases)
     finally:
         pool.close()
 
 
-class _Pool:
-    def __init__(self, cases: Sequence[Case], project: Path, chain: tuple[str, ...], jobs: int) -> None:
-        self._waiting = deque(cases)
-        self._new_worker = partial(WorkerProcess, project, chain)
+class Pool:
+    """Up to `jobs` workers that live from one run of cases to the next. `seconds` is what each case took, by id."""
+
+    def __init__(self, project: Path, chain: tuple[str, ...], jobs: int, trees: Trees | None = None) -> None:
+        """Start nothing yet but the server of workers; `trees` as `serve` takes them."""
+        prepare()
+        self.seconds: dict[str, float] = {}
+        self._waiting: deque[Case] = deque()
+        self._new_worker = partial(WorkerProcess, project, chain, trees)
         self._jobs = jobs
         self._workers: set[WorkerProcess] = set()
         self._selector = DefaultSelector()
         self._decoder = msgpack.Decoder(Outcome)
+
+    def run(self, cases: Sequence[Case]) -> Iterator[Outcome]:
+        """Yield the outcome of every case as it comes, as `run_in_workers` does."""
+        self._waiting.extend(cases)
+        self._assign()
+        while self.unfinished():
+            yield from self.step()
 
     def unfinished(self) -> int:
         """Count the cases without an outcome."""
@@ -110,7 +121,7 @@ class _Pool:
         if not worker.batch or outcome.case != worker.batch[0].id:
             yield from self._lost(worker, f"gave an outcome of {outcome.case} in its place")
             return
-        worker.batch.popleft()
+        self.seconds[worker.batch.popleft().id] = monotonic() - worker.began
         worker.set_deadline()
         self._assign()
         yield outcome

@@ -82,9 +82,9 @@ def kept(result: CaseResult) -> Kept:
 
 def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
     """Return the accepted baseline, unless it is of another definition or of other inputs."""
-    if result.baseline is None:
+    if result.stored is None:
         return None
-    entry, drawn = result.baseline.entry, list(result.outcome.execution.inputs)
+    entry, drawn = result.stored.entry, list(result.outcome.execution.inputs)
     seeds = min(len(drawn), len(entry.inputs))
     borrowed = result.baseline_id not in ("", result.id)
     stale = any(finding.reason is Reason.STALE for finding in result.verdict.findings)

@@ -99,7 +99,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
     differ, every fact is listed.
 
     Raises:
-        UserError: mixed-records, if project, folder, precreg version, environment label, commit, the commit that
+        UserError: mixed-records, if project, folder, precreg version, environment label, commit, the commits that
             judged, or ci differ, or if two records hold the same case with different verdicts.
         ValueError: without any record.
     """
@@ -134,6 +134,7 @@ _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
     "environment": lambda record: " -> ".join((record.environment.label, *record.environment.chain)),
     "commit": lambda record: record.git.commit if record.git else None,
     "commit to judge against": lambda record: record.against or None,
+    "commit of the pair": lambda record: record.pair or None,
     "ci": lambda record: record.ci,
 }
 """What shards of one run have in common."""

@@ -10,6 +10,7 @@ from click import style
 from precreg.baseline.proposal import is_proposed
 from precreg.records import CaseResult, RunFinding, RunRecord, is_handwritten
 from precreg.report import describe, findings
+from precreg.report.evidence import binding
 from precreg.report.findings import Standing
 from precreg.report.numbers import duration
 from precreg.report.studies.told import Told, told
@@ -63,7 +64,9 @@ def _heading(record: RunRecord) -> str:
     cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
     commit = describe.commit(record.git)
     against = f", against {record.against[:8]}" if record.against else ""
-    return f"precreg {record.precreg}: {cases}, environment {environment.label}{chain}, commit {commit}{dirty}{against}"
+    pair = f", paired with {record.pair[:8]}" if record.pair else ""
+    where = f"environment {environment.label}{chain}, commit {commit}{dirty}"
+    return f"precreg {record.precreg}: {cases}, {where}{against}{pair}"
 
 
 def _found(record: RunRecord) -> list[str]:
@@ -97,7 +100,8 @@ def _study(study: Told) -> list[str]:
 def explanation(result: CaseResult) -> list[str]:
     """Say why a case is what it is, the verdict's sentence first: figures, the end of what was printed, where from."""
     verdict = result.verdict
-    texts = [verdict.message, *describe.notes(verdict), *describe.table(describe.rows(verdict)), *describe.tail(result)]
+    texts = [verdict.message, *describe.notes(verdict), *(f"rule      {rule}" for rule in binding(verdict))]
+    texts += [*describe.table(describe.rows(verdict)), *describe.tail(result)]
     if verdict.status is Status.FAILED:
         texts += describe.provenance(result)
     return [line for text in texts for line in text.splitlines()]
