@@ -6,7 +6,7 @@ from precreg.measure import _core
 
 __all__ = ["INTERFACE", "_core"]
 
-INTERFACE = 1
+INTERFACE = 2
 """Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
 
 if getattr(_core, "interface", None) != INTERFACE:

@@ -18,7 +18,7 @@ MOST = 16
 _MOST_IN_TILE = 4096
 _LEAST_IN_TILE = 2048
 _BLOCK = 1 << 15
-_SUMS = 4
+_SUMS = 5
 
 
 class Axis(NamedTuple):
@@ -51,7 +51,7 @@ def axes_of(shape: tuple[int, ...]) -> list[Axis]:
 
 
 class GroupSums:
-    """The sums of |d|, d, d^2 and U of a range of positions, while blocks of it are added in order.
+    """The sums of |d|, d, d^2, U and log2(U* + 1/4) of a range of positions, while blocks of it are added in order.
 
     Trailing axes of few elements together are one tile that comes again and again: blocks are added to it row by row.
     Along leading axes a group is a run of at least some hundred elements, and runs are summed.

@@ -210,7 +210,9 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
   component is infinite; infinities match if the same components are infinite with the same signs, and count by the
   sign of the first of them.
 - Of equal values the first in C order is named: where a maximum stands, among the worst positions.
-- Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G.
+- Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G. For each of them are added up, over
+  its finite pairs, |d|, d, d^2, U and log2(U* + 1/4): so the sums of groups, over the number of pairs, are the means of
+  the whole. They are ordinary sums: cutting arrays elsewhere may change their last bits.
 """
 
 

@@ -27,6 +27,7 @@ from precreg.measure.pairing import (
 )
 from precreg.measure.regions import Regions, regions_of
 from precreg.measure.running import Running, named, unit_of
+from precreg.measure.sketch import all_log2_above
 from precreg.measure.tally import Rules, Tally
 
 MERE_FLOOR = 1e-7
@@ -121,8 +122,9 @@ class _Measuring(NamedTuple):
         ulps, total = self._in_ulps(block)
         squares, squared = self._second_degree(block)
         running.worst.add(pairs.error, block.largest_error, block.position, block.kept)
-        values = (pairs.error, pairs.signed, squares, ulps)
-        self.groups.add(block.position, values, [*sums, squared, total], block.kept)
+        logs = all_log2_above(ulps, running.integers, running.buffers[0])
+        values = (pairs.error, pairs.signed, squares, ulps, logs)
+        self.groups.add(block.position, values, [*sums, squared, total, float(np.add.reduce(logs))], block.kept)
 
     def _relative(self, block: Block, ratios: Array, largest: float) -> None:
         """Sum and count |d| / |r|, of which `largest` is the largest."""

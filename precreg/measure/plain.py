@@ -21,7 +21,7 @@ from precreg.measure.groups import Axis, axes_of
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import Regions, regions_of
 from precreg.measure.running import named
-from precreg.measure.sketch import key_of
+from precreg.measure.sketch import key_of, log2_above
 from precreg.measure.tally import (
     Counts,
     Expansion,
@@ -335,7 +335,7 @@ def _sketch(values: Iterable[float]) -> Sketch:
 
 
 def _groups(axis: Axis, rows: Rows) -> Groups:
-    found = Groups([0] * axis.groups, *([0.0] * axis.groups for _ in range(4)))
+    found = Groups([0] * axis.groups, *([0.0] * axis.groups for _ in range(5)))
     for pair, terms in rows:
         along = pair.index // axis.stride % axis.length
         group = max(g for g in range(axis.groups) if g * axis.length // axis.groups <= along)
@@ -344,4 +344,5 @@ def _groups(axis: Axis, rows: Rows) -> Groups:
         found.signed[group] += pair.signed
         found.squared[group] += terms.absolute * terms.absolute
         found.ulps[group] += terms.ulps
+        found.logs[group] += log2_above(key_of(terms.ulps))
     return found

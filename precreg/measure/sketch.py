@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from math import fsum, inf, log2
 from operator import mul
@@ -25,6 +25,8 @@ _SHIFT = 45
 _COARSER = 5
 _ZERO_KEY = -1
 _SMALLEST = 5e-324
+_NEGLIGIBLE = 2.0**-60
+"""Beside 1/4 it is nothing, as is all below it."""
 
 
 def key_of(value: float) -> int:
@@ -129,15 +131,31 @@ def read_sizes(sketch: Sketch, largest: float) -> Sizes:
     return Sizes(
         tuple(min(upper_end(keys[bisect_left(running, rank)]), largest) for rank in ranks),
         tuple(running[-1] - (running[last - 1] if last else 0) for last in lasts),
-        fsum(map(mul, counts, map(_log2_above, keys))) / running[-1],
+        fsum(map(mul, counts, map(log2_above, keys))) / running[-1],
         list(coarse),
         list(coarse.values()),
     )
 
 
 @lru_cache(maxsize=1 << 14)
-def _log2_above(key: int) -> float:
+def log2_above(key: int) -> float:
+    """Return log2(v* + 1/4), where v* is the largest value of a bin."""
     return log2(upper_end(key) + 0.25)
+
+
+def all_log2_above(values: NDArray[Any], scratch: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+    """Return log2(v* + 1/4) of float64 values that are not negative, in `out`; `scratch` is as in Counting.add."""
+    keys = scratch[: values.size]
+    np.subtract(values.view(np.int64), 1 + (key_of(_NEGLIGIBLE) << _SHIFT), out=keys)
+    np.right_shift(keys, _SHIFT, out=keys)
+    return np.take(_logs_from_negligible(), keys, out=out[: values.size], mode="clip")
+
+
+@cache
+def _logs_from_negligible() -> NDArray[Any]:
+    keys = np.arange(key_of(_NEGLIGIBLE), key_of(inf) + 1)
+    logs: NDArray[Any] = np.log2(((keys + 1) << _SHIFT).view(np.float64) + 0.25)
+    return logs
 
 
 def _compiled(sketch: Sketch, largest: float) -> Sizes:

@@ -122,7 +122,7 @@ class Named(NamedTuple):
 class Groups(NamedTuple):
     """Sums over finite pairs in the groups of one axis of length L: G = min(L, 16) of them, group g from g*L//G on.
 
-    Ordinary float64 sums of |d|, d, d^2 and U.
+    Ordinary float64 sums of |d|, d, d^2, U and log2(U* + 1/4), where U* is the upper end of the bin of U in a sketch.
     """
 
     n: list[int]
@@ -130,6 +130,7 @@ class Groups(NamedTuple):
     signed: list[float]
     squared: list[float]
     ulps: list[float]
+    logs: list[float]
 
 
 class Tally(Struct, frozen=True):

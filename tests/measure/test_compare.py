@@ -309,6 +309,21 @@ def test_scalars_are_arrays_without_axes():
     assert comparison.metrics["max_abs_error"] == 0.5
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64", "longdouble"])
+def test_the_sums_of_groups_are_the_means_of_the_whole(dtype):
+    generator = np.random.default_rng(8)
+    reference = (generator.normal(size=(30, 40)) * 50).astype(dtype)
+    actual = (reference * (1 + generator.normal(size=(30, 40)) * 1e-3)).astype(dtype)
+    actual[3], actual[5, 7] = reference[3], 0 if dtype == "int32" else np.nan
+    comparison = measure(actual, reference)
+    n, metrics = comparison.counts["finite"], comparison.metrics
+    for groups in comparison.groups:
+        assert sum(groups.n) == n
+        sums = (groups.absolute, groups.signed, groups.squared, groups.ulps, groups.logs)
+        for name, of in zip(("mean_abs_error", "bias", "mse", "mean_ulp", "mean_log2_ulp"), sums, strict=True):
+            assert math.fsum(of) / n == pytest.approx(metrics[name], rel=1e-12, abs=1e-12), name
+
+
 def test_inputs_are_left_as_they_are():
     actual, reference = np.array([2.0, np.nan, 1.0]), np.array([3.0, np.inf, 1.0])
     measure(actual, reference)

@@ -164,6 +164,40 @@ def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
         assert groups.squared == pytest.approx([(part * part).sum() for part in slices])
 
 
+@pytest.mark.parametrize("kind", LONG_KINDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_logarithms_of_groups_are_those_of_the_errors_in_them(form, kind):
+    """Taken one by one: of the end of each U's bin, which is U rounded up to eight significant bits."""
+    pair, shape = (side[:1200] for side in long_pair(kind)), (4, 3, 100)
+    actual, reference = pair
+    tally = FORMS[form](actual, reference, 0, shape, RULES[0])
+    finite = np.isfinite(actual) & np.isfinite(reference)
+    with np.errstate(all="ignore"):
+        distances = np.abs(actual.astype(np.longdouble) - reference) / np.spacing(np.abs(reference))
+    logs = np.array([log2_of_end(u) if kept else 0.0 for u, kept in zip(distances, finite, strict=True)])
+    for axis, groups in enumerate(tally.groups):
+        length = shape[axis]
+        edges = [length * group // len(groups.n) for group in range(len(groups.n) + 1)]
+        parts = [np.take(logs.reshape(shape), range(low, high), axis) for low, high in itertools.pairwise(edges)]
+        assert groups.logs == pytest.approx([part.sum() for part in parts], rel=1e-12, abs=1e-9)
+
+
+def log2_of_end(ulps):
+    with np.errstate(all="ignore"):
+        mantissa, exponent = np.frexp(np.float64(ulps))
+        return np.log2(np.ldexp(np.ceil(mantissa * 256), exponent - 8) + 0.25)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_logarithms_are_infinite_in_the_groups_of_bins_without_an_end_alone(form):
+    """The last bin that ends at a finite number ends at 255 * 2**1016."""
+    unit = 5e-324
+    actual = np.array([0.0, 255 * 2.0**1016 * unit, 255.5 * 2.0**1016 * unit, 1e300] * 50)
+    groups = FORMS[form](actual, np.zeros(200), 0, (50, 4), RULES[0]).groups
+    assert groups[1].logs == [-100.0, pytest.approx(50 * math.log2(255 * 2**1016)), math.inf, math.inf]
+    assert groups[0].logs == [math.inf] * 16
+
+
 TINY = 2.0**-1022
 HARD = {
     "runs of tiny errors, each larger than those before": (np.repeat(TINY * 2.0 ** np.arange(4), 128), np.zeros(512)),

@@ -1,13 +1,20 @@
 #include "groups.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace precreg {
 
 constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 2048;
 
+void Product::times(double by, int64_t power) {
+    int above;
+    mantissa = 2.0 * std::frexp(mantissa * by, &above);
+    exponent += power + above - 1;
+}
+
 Axis::Axis(int64_t length, int64_t stride)
-    : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), n((size_t)groups) {
+    : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), product((size_t)groups), n((size_t)groups) {
     for (auto& of : sum) of.assign((size_t)groups, 0.0);
 }
 
@@ -36,8 +43,12 @@ GroupSums::GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_
     const int64_t wanted = std::min(stop - start, LEAST_IN_TILE); // few tiles for few pairs
     if (leading < axes.size()) width = tile * std::max<int64_t>((wanted + tile - 1) / tile, 1);
     in_stretches = leading > 0;
-    places.assign((size_t)(GROUP_SUMS * width), 0.0);
-    for (int s = 0; s < GROUP_SUMS; s++) place[s] = places.data() + s * width;
+    places.assign((size_t)((ADDED + 1) * width), 0.0);
+    exponents.assign((size_t)width, 0);
+    for (int s = 0; s < ADDED; s++) place[s] = places.data() + s * width;
+    mantissa = places.data() + ADDED * width;
+    std::fill(mantissa, mantissa + width, 1.0);
+    exponent = exponents.data();
     for (Axis& axis : axes)
         for (int64_t g = 0; g < axis.groups; g++) axis.n[(size_t)g] = axis.positions_in(g, stop) - axis.positions_in(g, start);
 }
@@ -52,13 +63,19 @@ void GroupSums::open_stretch(int64_t position) {
 void GroupSums::close_stretch() {
     for (size_t a = 0; a < leading && stretch_end > 0; a++) {
         const size_t group = (size_t)axes[a].group_of(stretch_begin);
-        for (int s = 0; s < GROUP_SUMS; s++) axes[a].sum[s][group] += stretch[s];
+        for (int s = 0; s < ADDED; s++) axes[a].sum[s][group] += stretch[s];
+        axes[a].product[group].times(of_stretch.mantissa, of_stretch.exponent);
     }
     for (double& of : stretch) of = 0.0;
+    of_stretch = {};
 }
 
 void GroupSums::leave_out(int64_t position) {
     for (Axis& axis : axes) axis.n[(size_t)axis.group_of(position)]--;
+}
+
+void GroupSums::overflow(int64_t position) {
+    for (Axis& axis : axes) axis.sum[GROUP_LOGS][(size_t)axis.group_of(position)] = INFINITY;
 }
 
 std::vector<Axis>& GroupSums::finish() {
@@ -67,8 +84,14 @@ std::vector<Axis>& GroupSums::finish() {
         for (int64_t at = 0, end; at < width; at = end) {
             const size_t group = (size_t)axes[a].group_of(at);
             end = std::min(axes[a].end_of_stretch(at), width);
-            for (int s = 0; s < GROUP_SUMS; s++)
+            for (int s = 0; s < ADDED; s++)
                 for (int64_t i = at; i < end; i++) axes[a].sum[s][group] += place[s][i];
+            for (int64_t i = at; i < end; i++) axes[a].product[group].times(mantissa[i], exponent[i]);
+        }
+    for (Axis& axis : axes)
+        for (size_t g = 0; g < (size_t)axis.groups; g++) {
+            const Product& of = axis.product[g]; // log2(U* + 1/4) is 2 less than log2(4 U* + 1)
+            axis.sum[GROUP_LOGS][g] += std::log2(of.mantissa) + (double)(of.exponent - 2 * axis.n[g]);
         }
     return axes;
 }

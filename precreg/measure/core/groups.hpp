@@ -10,11 +10,22 @@
 
 namespace precreg {
 
-enum GroupSum { GROUP_ABSOLUTE, GROUP_SIGNED, GROUP_SQUARED, GROUP_ULPS, GROUP_SUMS };
+constexpr int KEY_SHIFT = 45; // sizes are counted, and bins end, at numbers of 8 significant bits
+
+enum GroupSum { GROUP_ABSOLUTE, GROUP_SIGNED, GROUP_SQUARED, GROUP_ULPS, ADDED, GROUP_LOGS = ADDED, GROUP_SUMS };
+
+// A sum of logarithms, kept as the product of what they are taken of: mantissa * 2**exponent, the mantissa in [1, 2).
+struct Product {
+    double mantissa = 1.0;
+    int64_t exponent = 0;
+
+    void times(double by, int64_t power); // by * 2**power; `by` is at least 1, and below 2**1000
+};
 
 struct Axis {
     int64_t length, stride, groups;
     std::vector<double> sum[GROUP_SUMS];
+    std::vector<Product> product; // of 4 U* + 1
     std::vector<int64_t> n;
 
     Axis(int64_t length, int64_t stride);
@@ -28,19 +39,24 @@ struct Axis {
 struct GroupSums {
     GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_t stop);
 
-    double* place[GROUP_SUMS];
+    double* place[ADDED];
+    double* mantissa; // of the product at each place
+    int64_t* exponent;
     int64_t width = 0;
     bool in_stretches;
-    double stretch[GROUP_SUMS] = {};
+    double stretch[ADDED] = {};
+    Product of_stretch;
     int64_t stretch_begin = 0, stretch_end = 0;
 
     void open_stretch(int64_t position);
     void leave_out(int64_t position); // a pair that is not finite is in no group
+    void overflow(int64_t position);  // its U* is infinite
     std::vector<Axis>& finish();
 
   private:
     std::vector<Axis> axes;
     std::vector<double> places;
+    std::vector<int64_t> exponents;
     size_t leading;
 
     void close_stretch();

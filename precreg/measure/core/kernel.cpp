@@ -24,7 +24,6 @@ namespace precreg {
 namespace {
 
 constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12;
-constexpr int KEY_SHIFT = 45;
 
 // Written out, because compilers keep counters in registers, of which there are not enough.
 INLINE void count_one(uint32_t& counter) {

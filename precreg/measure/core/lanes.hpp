@@ -119,9 +119,13 @@ INLINE Longs below(const Lanes<Doubles>& lanes, double bound) {
 INLINE bool any_above(const Lanes<Doubles>& lanes, double bound) { return any(above(lanes, bound)); }
 INLINE bool any_below(const Lanes<Doubles>& lanes, double bound) { return any(below(lanes, bound)); }
 
-// Lanes are added in this order on every machine.
+// Lanes are added, and multiplied, in this order on every machine.
 INLINE double sum_of(const Lanes<Doubles>& lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+INLINE double product_of(const Lanes<Doubles>& lanes) {
+    return ((lanes[0] * lanes[4]) * (lanes[2] * lanes[6])) * ((lanes[1] * lanes[5]) * (lanes[3] * lanes[7]));
 }
 
 INLINE int64_t sum_of(const Lanes<Longs>& lanes) {

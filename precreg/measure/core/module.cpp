@@ -57,7 +57,7 @@ struct Sketch {
 int key_of(double value) {
     int64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return (int)((uint64_t)(bits - 1) >> 45);
+    return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
 }
 
 // Take out of a table what was counted, and leave it all zero. `counted` values, none above `largest`, are in it.
@@ -138,11 +138,11 @@ PyObject* scaled(const State& state) {
     return list;
 }
 
-// Per axis: n, and the sums of |d|, d, d * d and U.
+// Per axis: n, and the sums of |d|, d, d * d, U and log2(U* + 1/4).
 PyObject* groups(std::vector<Axis>& axes) {
     return tuple_of((Py_ssize_t)axes.size(), [&](Py_ssize_t a) {
         const Axis& axis = axes[(size_t)a];
-        return tuple_of(5, [&](Py_ssize_t s) {
+        return tuple_of(1 + GROUP_SUMS, [&](Py_ssize_t s) {
             return list_of((Py_ssize_t)axis.groups, [&](Py_ssize_t g) {
                 return s == 0 ? PyLong_FromLongLong(axis.n[g]) : PyFloat_FromDouble(axis.sum[s - 1][g]);
             });
@@ -181,7 +181,7 @@ PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
         groups(state.groups->finish()));
 }
 
-constexpr long INTERFACE = 1; // as in precreg/measure/compiled.py; raised whenever what is passed or returned changes
+constexpr long INTERFACE = 2; // as in precreg/measure/compiled.py; raised whenever what is passed or returned changes
 constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
 
 // As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
@@ -267,7 +267,7 @@ PyObject* measure(PyObject*, PyObject* arguments) {
 // sizes(keys, counts, largest): what figures.py wants of a sketch, as sketch.py computes it: percentiles, how many values are
 // above 1/2, 1, 2 and 32, the mean of log2(v* + 1/4), and the bins and counts of the coarser histogram.
 double upper_end(int key) {
-    const int64_t bits = (int64_t)(key + 1) << 45;
+    const int64_t bits = (int64_t)(key + 1) << KEY_SHIFT;
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;

@@ -10,12 +10,51 @@ namespace {
 
 INLINE void add_at(double* sums, Doubles terms) { store(sums, load<Doubles>(sums) + terms); }
 
+// What U* + 1/4 is made of: a mantissa in [1, 2), and the exponent that 4 U* + 1 has. Nothing for U = 0. U* ends U's bin.
+struct Factor {
+    Doubles mantissa;
+    Longs exponent;
+};
+constexpr int64_t BELOW_KEY = ((int64_t)1 << KEY_SHIFT) - 1, QUARTER = (int64_t)1021 << 52, MANTISSA = ((int64_t)1 << 52) - 1,
+                  ONE = (int64_t)1023 << 52;
+constexpr double LARGEST_END = 0x1.FEp1023; // of a bin that ends at a finite number
+
+INLINE Factor factor_of(Doubles ulps) {
+    const Doubles end = (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1);
+    const Longs bits = (Longs)(end + all(0.25));
+    return {(Doubles)((bits & MANTISSA) | ONE), (Longs)((ULongs)(bits - QUARTER) >> 52)};
+}
+
+// The same for one.
+INLINE Product product_of(double ulps) {
+    int64_t bits;
+    memcpy(&bits, &ulps, sizeof bits);
+    bits = ((bits - 1) | BELOW_KEY) + 1;
+    double end;
+    memcpy(&end, &bits, sizeof end);
+    end += 0.25;
+    memcpy(&bits, &end, sizeof bits);
+    const int64_t exponent = (bits - QUARTER) >> 52;
+    bits = (bits & MANTISSA) | ONE;
+    memcpy(&end, &bits, sizeof end);
+    return {end, exponent};
+}
+
+// Multiply a product at each place, keeping mantissas in [1, 2).
+INLINE void multiply_at(double* mantissas, int64_t* exponents, Factor by) {
+    const Longs bits = (Longs)(load<Doubles>(mantissas) * by.mantissa);
+    store(mantissas, (Doubles)((bits & MANTISSA) | ONE));
+    store(exponents, load<Longs>(exponents) + by.exponent + (Longs)((ULongs)(bits - ONE) >> 52));
+}
+
 void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, int64_t position) {
     int64_t offset = position % groups.width;
     while (n > 0) {
         const int here = (int)(n < groups.width - offset ? n : groups.width - offset);
         double *const absolute = groups.place[GROUP_ABSOLUTE] + offset, *const bias = groups.place[GROUP_SIGNED] + offset;
         double *const squared = groups.place[GROUP_SQUARED] + offset, *const ulp = groups.place[GROUP_ULPS] + offset;
+        double* const mantissas = groups.mantissa + offset;
+        int64_t* const exponents = groups.exponent + offset;
         int i = 0;
         for (; i + WIDTH <= here; i += WIDTH) {
             const Doubles difference = load<Doubles>(d + i);
@@ -23,19 +62,25 @@ void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, 
             add_at(bias + i, difference);
             add_at(squared + i, difference * difference);
             add_at(ulp + i, load<Doubles>(ulps + i));
+            multiply_at(mantissas + i, exponents + i, factor_of(load<Doubles>(ulps + i)));
         }
         for (; i < here; i++) {
             absolute[i] += __builtin_fabs(d[i]);
             bias[i] += d[i];
             squared[i] += d[i] * d[i];
             ulp[i] += ulps[i];
+            Product product = {mantissas[i], exponents[i]};
+            const Product by = product_of(ulps[i]);
+            product.times(by.mantissa, by.exponent);
+            mantissas[i] = product.mantissa, exponents[i] = product.exponent;
         }
         d += here, ulps += here, n -= here, offset = 0;
     }
 }
 
 void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int n) {
-    Lanes<Doubles> absolute = {}, bias = {}, squared = {}, ulp = {};
+    Lanes<Doubles> absolute = {}, bias = {}, squared = {}, ulp = {}, mantissas = lanes_of(1.0);
+    Lanes<Longs> exponents = {};
     int i = 0;
     for (; i + LANES <= n; i += LANES)
         for (int p = 0; p < PARTS; p++) {
@@ -43,20 +88,30 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int 
             absolute.part[p] += size_of(difference);
             bias.part[p] += difference;
             squared.part[p] += difference * difference;
-            ulp.part[p] += load<Doubles>(ulps + i + p * WIDTH);
+            const Doubles u = load<Doubles>(ulps + i + p * WIDTH);
+            const Factor factor = factor_of(u);
+            ulp.part[p] += u;
+            mantissas.part[p] *= factor.mantissa; // at most RUN / LANES times
+            exponents.part[p] += factor.exponent;
         }
-    double sums[GROUP_SUMS] = {sum_of(absolute), sum_of(bias), sum_of(squared), sum_of(ulp)};
+    groups.of_stretch.times(product_of(mantissas), sum_of(exponents));
+    double sums[ADDED] = {sum_of(absolute), sum_of(bias), sum_of(squared), sum_of(ulp)};
     for (; i < n; i++) {
         sums[GROUP_ABSOLUTE] += __builtin_fabs(d[i]);
         sums[GROUP_SIGNED] += d[i];
         sums[GROUP_SQUARED] += d[i] * d[i];
         sums[GROUP_ULPS] += ulps[i];
+        const Product by = product_of(ulps[i]);
+        groups.of_stretch.times(by.mantissa, by.exponent);
     }
-    for (int s = 0; s < GROUP_SUMS; s++) groups.stretch[s] += sums[s];
+    for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
 }
 
 INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t position) {
     if (groups.width) add_to_tile(groups, run.d, run.ulps, n, position);
+    if (__builtin_expect(any_above(run.peak[PEAK_ULPS], LARGEST_END), 0))
+        for (int i = 0; i < n; i++)
+            if (run.ulps[i] > LARGEST_END) groups.overflow(position + i);
     if (!groups.in_stretches) return;
     for (int done = 0; done < n;) {
         const int64_t at = position + done;
