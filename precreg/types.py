@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from precreg.metric import Metric, learn
+from precreg.replicate import Noise, Replicate
 from precreg.study import Study
 
 Tier = Literal["unit", "integration", "model"]
@@ -132,6 +133,8 @@ class Case(Struct, frozen=True):
     """The simulated device that computes the subject's operations; None leaves them to numpy."""
     fault: str | None = None
     """The fault that is planted into the subject's operations; None where there is none."""
+    replicate: Replicate | None = None
+    """What makes this run a replicate of the case, whose `Outcome.noise` is told; None where it is the case's own."""
     study: Study | None = None
     """What reports read the suite's results for together; no verdict and no digest knows of it."""
 
@@ -294,6 +297,8 @@ class Outcome(Struct, frozen=True):
     comparisons: tuple[Comparison, ...] = ()
     missing: tuple[str, ...] = ()
     """Outputs that the reference has and the subject did not give."""
+    noise: Noise | None = None
+    """Set of replicates alone."""
 
 
 Rule = Literal["", "bound", "hard", "statistic", "guard", "budget"]

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "precreg"
 
 LEVELS = (
     ("errors",),
-    ("metric", "study"),
+    ("metric", "replicate", "study"),
     ("types",),
     ("records",),
     ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),
@@ -24,7 +24,7 @@ LEVELS = (
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
     ("drift",),
     ("pipeline", "comparing", "report", "handwritten", "api"),
-    ("session", "scoring"),
+    ("session", "scoring", "calibration"),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
 )

@@ -25,8 +25,11 @@ from precreg.fault.fault import Kind
 from precreg.fault.table import fault_named
 from precreg.inputs.digest import array_digest
 from precreg.inputs.draw import draw
+from precreg.inputs.last_bits import moved
 from precreg.inputs.spec import parse
 from precreg.measure.compare import compare
+from precreg.measure.share import share_of_tolerance
+from precreg.replicate import LongSum, Noise
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs
 from precreg.subject.registry import kind
@@ -44,15 +47,17 @@ class _Actual(NamedTuple):
     digests: dict[str, str]
     duration_s: float
     differences: list[RepeatDifference]
+    longest: LongSum | None = None
 
 
 class _Sample(NamedTuple):
-    """What one seed gave."""
+    """What one seed gave; `shares` is filled of replicates alone."""
 
     inputs: str
     actual: _Actual
     comparisons: list[Comparison]
     missing: list[str]
+    shares: dict[str, float]
 
 
 @np.errstate(all="ignore")
@@ -67,7 +72,8 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...]) -> Outcome:
     """
     try:
         _require(case, chain)
-        return _outcome(case, [_sample(case, seed, project, chain) for seed in range(case.seeds)])
+        first = 0 if case.replicate is None else case.replicate.first_seed
+        return _outcome(case, [_sample(case, seed, project, chain) for seed in range(first, first + case.seeds)])
     except CaseFailed as failed:
         return Outcome(case.id, case.definition, Execution(failure=failed.failure))
 
@@ -89,7 +95,17 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
         differences=differences,
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
-    return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
+    missing_outputs = _union(sample.missing for sample in samples)
+    noise = None if case.replicate is None else _noise(samples)
+    return Outcome(case.id, case.definition, execution, comparisons, missing_outputs, noise)
+
+
+def _noise(samples: list[_Sample]) -> Noise:
+    names = _union(sample.shares for sample in samples)
+    return Noise(
+        {name: tuple(sample.shares[name] for sample in samples if name in sample.shares) for name in names},
+        samples[0].actual.longest,
+    )
 
 
 def _over_seeds(samples: list[_Sample], output: str) -> tuple[str, ...]:
@@ -112,15 +128,18 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
         comparisons, missing_outputs = remembered(
             of_these_bits, case, seed, project, lambda: held_against(case, seed, actual.arrays, oracle, chain)
         )
+        shares = {} if case.replicate is None else _shares(case, actual.arrays, oracle, chain)
     recorded = oracle if case.oracle.kind == "files" else {}
-    return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs)
+    return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs, shares)
 
 
 def _drawn(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
-    return {
+    drawn = {
         name: draw(name, parse(name, mapping, case.source), seed, directory, project)
         for name, mapping in case.inputs.items()
     }
+    number = None if case.replicate is None else case.replicate.moved
+    return drawn if number is None else {name: moved(array, name, seed, number) for name, array in drawn.items()}
 
 
 def _oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
@@ -147,13 +166,14 @@ def _with_fault(case: Case, name: str, seed: int, call: Call) -> _Actual:
     without, met = remembered("actual", case, seed, call.project, lambda: _recorded(case, seed, call))
     if fault.place == "operations" and met.isdisjoint(fault.needs):
         return without
-    return _actual(case, seed, faulted(call, fault))
+    return _actual(case, seed, faulted(call, fault))._replace(longest=without.longest)
 
 
 def _recorded(case: Case, seed: int, call: Call) -> tuple[_Actual, set[Kind]]:
     """Run the subject without its fault, and return the kinds of operation that it met, too."""
     call, recorder = recording(call)
-    return _actual(case, seed, call), recorder.met
+    actual = _actual(case, seed, call)
+    return actual._replace(longest=recorder.longest), recorder.met
 
 
 def _actual(case: Case, seed: int, call: Call) -> _Actual:
@@ -191,6 +211,14 @@ def _compared(
         return measured
     with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():
         return analyzed(measured, actual, oracle, case.analyzers)
+
+
+def _shares(case: Case, actual: Arrays, oracle: Arrays, chain: tuple[str, ...]) -> dict[str, float]:
+    tolerances = {name: resolve(case.layers, name, dtype_name(array.dtype), chain) for name, array in actual.items()}
+    return {
+        name: share_of_tolerance(actual[name], oracle[name], tolerance.rtol.limit, tolerance.atol.limit)
+        for name, tolerance in tolerances.items()
+    }
 
 
 def _copies(inputs: Arrays) -> Arrays:

@@ -12,8 +12,10 @@ from precreg.arith.formats import format_of
 from precreg.fault.fault import Kind
 from precreg.fault.functions import SHORT_SERIES
 from precreg.fault.layer import Layer, is_narrower
+from precreg.fault.lengths import product_length, sum_length
 from precreg.fault.orders import is_epsilon
 from precreg.fault.results import FUNCTIONS
+from precreg.replicate import LongSum
 from precreg.simulate.arithmetic import Arithmetic
 from precreg.simulate.array import is_floating
 
@@ -29,16 +31,22 @@ _METHODS: dict[str, Kind] = {"reduce": "sum", "accumulate": "running sum"}
 
 
 class Recorder(Layer):
-    """Alters nothing, and notes in `met` the kinds of operation, and of numbers, that it meets."""
+    """Alters nothing, and notes in `met` the kinds of operation, and of numbers, that it meets.
+
+    `longest` is the sum of the largest product of terms and unit roundoff among those over axes, running sums and
+    products of matrices; None before one is met, and where none has a known length.
+    """
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner)
         self.met: set[Kind] = set()
+        self.longest: LongSum | None = None
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note and hand on."""
         if function is np.add and method in _METHODS:
             self.met.add(_METHODS[method])
+            self._note_sum(sum_length(self.inner, method, inputs, options))
         elif method == "__call__":
             self._note(function, inputs)
         return self._noted(super().ufunc(function, method, inputs, options), inputs)
@@ -46,6 +54,7 @@ class Recorder(Layer):
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note and hand on."""
         self.met.add("product")
+        self._note_sum(product_length(self.inner, function, inputs, options))
         return self._noted(super().contraction(function, inputs, options), inputs)
 
     def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -58,6 +67,8 @@ class Recorder(Layer):
     def _note(self, function: np.ufunc, inputs: tuple[Any, ...]) -> None:
         if function in _KINDS:
             self.met.add(_KINDS[function])
+        if function is np.matmul:
+            self._note_sum(product_length(self.inner, function, inputs, {}))
         if function in FUNCTIONS:
             self.met.add("function")
         if function is np.sqrt:
@@ -66,6 +77,11 @@ class Recorder(Layer):
             self.met.add("series")
         if function is np.add and any(map(is_epsilon, inputs)):
             self.met.add("epsilon")
+
+    def _note_sum(self, found: LongSum | None) -> None:
+        longest = self.longest
+        if found and (not longest or found.terms * 2.0**-found.precision > longest.terms * 2.0**-longest.precision):
+            self.longest = found
 
     def _noted(self, result: Any, inputs: tuple[Any, ...]) -> Any:
         """Note the kinds of number in an operation's result and in its operands."""

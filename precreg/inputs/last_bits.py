@@ -1,0 +1,34 @@
+"""Inputs moved in their last bits: what an operator makes of others that are as good as those it was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arith.formats import PARTS, format_of, numpy_dtype
+from precreg.inputs.bits import word_stream
+
+Array = NDArray[Any]
+
+
+def moved(array: Array, name: str, seed: int, number: int) -> Array:
+    """Return the array with each element moved to a neighbour in its dtype, up or down, or left, by equal chance.
+
+    The moves follow from the input's name, its seed and the number of the move, and are the same everywhere. Zeros,
+    NaN and infinities stay: their neighbours are of another kind. So does what would become one of them. The parts of
+    complex numbers move by themselves; integers and booleans do not move. Returns an array in C order.
+    """
+    if array.dtype.name in PARTS:
+        parts = np.ascontiguousarray(array).reshape(*array.shape, 1).view(numpy_dtype(PARTS[array.dtype.name]))
+        return moved(parts, name, seed, number).view(array.dtype).reshape(array.shape)
+    number_format = format_of(array.dtype.name)
+    if number_format is None:
+        return array
+    steps = (word_stream(name, seed, f"last bits {number}")(array.size) % np.uint64(3)).reshape(array.shape)
+    largest = np.finfo(array.dtype).max if array.dtype.char == "g" else array.dtype.type(number_format.largest)
+    up, down = np.nextafter(array, largest), np.nextafter(array, -largest)
+    neighbours = np.where(steps == 0, array, np.where(steps == 1, up, down))
+    stays = ~np.isfinite(array) | (array == 0) | (neighbours == 0)
+    return np.where(stays, array, neighbours).astype(array.dtype)
