@@ -1,4 +1,4 @@
-"""What is kept of one case when it is accepted: digests, metrics seed by seed, and a sketch of the errors."""
+"""What is kept of one case when it is accepted: digests, metrics seed by seed, group sums, a sketch of the errors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from math import isfinite
 
 import msgspec
 
+from precreg.measure import kept_groups
 from precreg.measure.histogram import merge
+from precreg.measure.kept_groups import WAYS
 from precreg.measure.metrics import kept
-from precreg.records import BaselineEntry, BaselineOutput
+from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.types import Comparison, Histogram, Outcome
 
-SKETCH_BYTES = 8 * 1024 - 32
-"""The longest sketch, so that its line, with indentation and key, has at most 8 KiB."""
+SKETCH_BYTES = 3 * 1024
+"""The longest sketch: with the group sums, indentation and keys, a case has at most 8 KiB that nobody reads."""
+
+GROUPS_BYTES = 5 * 1024 - 64
+"""The longest group sums."""
 
 _COARSEST = 2**14
 """Bins are numbered below this, so that wider ones change nothing."""
@@ -36,6 +41,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         duration_s=outcome.execution.duration_s,
         outputs={name: _output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
         sketch=sketch(outputs),
+        groups=groups(outputs),
         described=list(dict.fromkeys(metric for comparison in ordered for metric in comparison.described)),
     )
 
@@ -56,6 +62,19 @@ def sketch(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, Histogram]:
         width *= 2
         merged = {name: _coarser(histogram, width) for name, histogram in merged.items()}
     return merged
+
+
+def groups(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, list[AxisSums]]:
+    """Return each output's group sums, groups joined and axes left out until the line is short enough.
+
+    A case with so many outputs and seeds that this is not enough has none: seeds are its sample.
+    """
+    for joined, axes in WAYS:
+        found = {name: kept_groups.kept(seeds, joined, axes) for name, seeds in outputs.items()}
+        long = {name: axes for name, axes in found.items() if axes}
+        if len(msgspec.json.encode(long)) <= GROUPS_BYTES:
+            return long
+    return {}
 
 
 def _output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:

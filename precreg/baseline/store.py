@@ -12,6 +12,7 @@ import msgspec
 from precreg.baseline.text import parse
 from precreg.errors import UserError
 from precreg.garbage import without_search
+from precreg.measure import kept_groups
 from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry, is_handwritten
 
 FOLDER = "baselines"
@@ -117,6 +118,10 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
         yield f"outputs.{name}.digests", len(output.digests)
         for metric, values in output.metrics.items():
             yield f"outputs.{name}.metrics.{metric}", len(values)
+    for name, axes in entry.groups.items():
+        for number, axis in enumerate(axes):
+            for sums in kept_groups.SUMS:
+                yield f"groups.{name}[{number}].{sums}", len(getattr(axis, sums))
 
 
 def entries(project: Path) -> dict[Place, BaselineEntry]:

@@ -12,24 +12,27 @@ from precreg.records import AxisSums, KeptSums
 from precreg.types import AxisGroups, Comparison
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-"""The 64 digits that numbers are kept in, three for each."""
+"""The 64 digits that numbers are kept in, two for each."""
 
-ZERO = 2**17
+ZERO = 2**11
 """What stands for 0; numbers reach from 1 to 2 * ZERO - 1, for the largest of either sign."""
 
-JOINED = (1, 2, 4)
-"""How many neighbouring groups are one, at most: 16 groups, 8, or 4."""
+WAYS = ((1, None), (2, None), (4, None), (2, 1), (4, 1))
+"""Ever shorter ways to keep sums: how many neighbouring groups are one, and how many axes, the longest; None: all."""
 
 SUMS = ("absolute", "signed", "squared", "ulps", "logs")
 """The sums of AxisGroups that are kept, besides its counts."""
 
 
-def kept(seeds: Sequence[Comparison], joined: int) -> list[AxisSums]:
-    """Return the sums of one output, seed by seed, along each axis of two groups or more, some of them joined."""
+def kept(seeds: Sequence[Comparison], joined: int, axes: int | None) -> list[AxisSums]:
+    """Return the sums of one output, seed by seed, along its axes of two groups or more, in one of WAYS."""
+    shape = seeds[0].shape
+    long = [axis for axis, groups in enumerate(seeds[0].groups) if len(groups.n) > 1]
+    longest = sorted(long, key=lambda axis: -shape[axis])[:axes]
     return [
         AxisSums(axis, joined, *(_of_seeds(seeds, axis, name, joined) for name in SUMS))
-        for axis, groups in enumerate(seeds[0].groups)
-        if len(groups.n) > 1 and all(len(seed.groups) > axis for seed in seeds)
+        for axis in sorted(longest)
+        if all(len(seed.groups) > axis for seed in seeds)
     ]
 
 
@@ -52,7 +55,7 @@ def _kept_sums(sums: Sequence[float | None]) -> KeptSums | None:
     known = [number for number in sums if number is not None]
     if not known or len(known) < len(sums):
         return None
-    largest = max(map(abs, known))
+    largest = float(f"{max(map(abs, known)):.6g}")
     if largest - largest != 0:
         return None
     return KeptSums(largest, "".join(_digits(number / largest if largest else 0.0) for number in known))
@@ -60,13 +63,13 @@ def _kept_sums(sums: Sequence[float | None]) -> KeptSums | None:
 
 def _digits(share: float) -> str:
     number = ZERO + round(share * (ZERO - 1))
-    return DIGITS[number >> 12] + DIGITS[number >> 6 & 63] + DIGITS[number & 63]
+    return DIGITS[number >> 6] + DIGITS[number & 63]
 
 
 def read(sums: AxisSums, seed: int, name: str) -> list[float] | None:
     """Return the sums of one seed along an axis; None where they are not kept.
 
-    Each is within the largest of them, in size, divided by 2**18 of what it was.
+    Each is within the largest of them, in size, divided by 2**12 of what it was.
     """
     seeds: list[KeptSums | None] = getattr(sums, name)
     of_seed = seeds[seed] if seed < len(seeds) else None
@@ -74,8 +77,8 @@ def read(sums: AxisSums, seed: int, name: str) -> list[float] | None:
 
 
 def _numbers(sums: KeptSums) -> Iterator[float]:
-    for first, second, third in zip(*[iter(sums.shares)] * 3, strict=True):
-        number = DIGITS.index(first) << 12 | DIGITS.index(second) << 6 | DIGITS.index(third)
+    for first, second in zip(*[iter(sums.shares)] * 2, strict=True):
+        number = DIGITS.index(first) << 6 | DIGITS.index(second)
         yield (number - ZERO) / (ZERO - 1) * sums.largest
 
 
