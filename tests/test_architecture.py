@@ -22,7 +22,7 @@ LEVELS = (
     ("tolerance",),
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
-    ("drift",),
+    ("drift", "integrity"),
     ("pipeline", "comparing", "report", "handwritten", "api"),
     ("session", "scoring", "calibration"),
     ("cli", "pytest_plugin"),

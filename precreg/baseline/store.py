@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -128,6 +128,13 @@ def entries(project: Path) -> dict[Place, BaselineEntry]:
     """Return everything that was accepted, in every environment, sorted by place."""
     folders = sorted(path for path in (project / FOLDER).glob("*/") if not path.name.startswith("."))
     return dict(Baselines(project).entries(folder.name for folder in folders))
+
+
+class Lookup(Protocol):
+    """Where the baseline of a case is looked up: in a project as it stands, or as a commit had it."""
+
+    def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
+        """Return the entry of the first environment of the chain that has the case."""
 
 
 class Baselines:
