@@ -182,6 +182,16 @@ def in_ci(project):
     return project.run("baseline", "accept", "--all", "--reason", "first version")
 
 
+def with_another_kernel_than_proposed(project):
+    accept = ("baseline", "accept", "unit/mean/float16", "--reason", "a cheaper sum")
+    project.run("run", "--jobs", "0")
+    project.run(*accept)
+    project.change("x.mean(axis=0)", "x.mean(axis=0) * x.dtype.type(1.01)", "suites/unit/kernels.py")
+    project.run("run", "--jobs", "0")
+    project.change("1.01", "1.02", "suites/unit/kernels.py")
+    return project.run(*accept)
+
+
 def without_a_free_file(project):
     def no_file():
         raise OSError(EMFILE, strerror(EMFILE))
@@ -313,11 +323,14 @@ SCENARIOS = {
     "accept-in-ci": in_ci,
     "no-proposal": command("baseline", "accept", "unit/mean/float16", "--reason", "first version"),
     "missing-reason": command("baseline", "accept", "--all"),
+    "not-a-terminal": command("baseline", "review"),
+    "unconfirmed-loss": with_another_kernel_than_proposed,
     "no-workers": without_a_free_file,
     "locked": beside_another_run,
     "not-writable": written("reports", "in the way", "run", "--jobs", "0"),
     "operating-system": command("--project", "x" * 300, "list"),
     "missing-extra": without_matplotlib,
+    "bad-pair": command("run", "--pair", "HEAD", "--jobs", "0"),
     "bad-shard": command("run", "--shard", "4/3"),
     "mixed-records": from_two_environments,
     "missing-history": command("history", "list"),

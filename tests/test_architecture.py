@@ -23,8 +23,8 @@ LEVELS = (
     ("subject", "suite"),
     ("verdict", "baseline", "execute", "vcs", "history", "dependency"),
     ("drift", "integrity"),
-    ("pipeline", "comparing", "report", "handwritten", "api"),
-    ("session", "scoring", "calibration"),
+    ("pipeline", "comparing", "report", "handwritten", "api", "creeping"),
+    ("session", "scoring", "versions", "confirming", "calibration"),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
 )

@@ -19,6 +19,8 @@ class Asked(NamedTuple):
 class RunOptions(NamedTuple):
     """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run.
 
+    `pair` is the revision whose code runs side by side; then up to `max_seeds` are drawn, for up to `pair_seconds`.
+
     `changed` are the files that changed since `asked.changed_since`, relative to the project, where they are known.
     """
 
@@ -32,6 +34,9 @@ class RunOptions(NamedTuple):
     output: Path | None
     junit_dialect: Literal["gitlab", "strict"]
     verbose: bool
+    pair: str | None = None
+    max_seeds: int = 32
+    pair_seconds: float = 2.0
     changed: frozenset[str] | None = None
 
 

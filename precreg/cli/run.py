@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--pair", metavar="REVISION", help="Run that version, too, side by side, and judge by what it gives.")
+@click.option("--max-seeds", type=click.IntRange(1), default=32, help="In a pair: so many at most, until it is clear.")
+@click.option("--pair-seconds", type=click.FloatRange(0), default=2.0, help="In a pair: so long at most, for a case.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any) -> None:

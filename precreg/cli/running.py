@@ -10,10 +10,12 @@ from time import perf_counter
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from precreg.baseline.proposal import pending, propose
 from precreg.baseline.store import Baselines
 from precreg.cli.options import RunOptions
+from precreg.cli.paired import other_commit, other_version, require_pairable
 from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
 from precreg.errors import UserError
@@ -31,6 +33,7 @@ from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected, shard
 from precreg.types import Case
 from precreg.verdict.judge import Policy
+from precreg.versions import Effort, paired_results
 from precreg.writing import WORKING_FOLDER
 
 SEARCH_FOR_GARBAGE = 50_000
@@ -46,6 +49,8 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     """
     limit_blas_threads()
     began = perf_counter()
+    if options.pair is not None:
+        require_pairable(options)
     gc.set_threshold(SEARCH_FOR_GARBAGE)
     if options.jobs != IN_PROCESS:
         prepare()
@@ -55,9 +60,11 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     folder = options.output or reports_folder(project)
     make_folder(folder)
     begun = begin(project, _selection(options), environment=options.environment, ci=options.ci)
+    if options.pair is not None:
+        begun = replace(begun, pair=other_commit(project, options.pair))
     baselines = Baselines(project)
     plan = _plan(project, begun.environment, len(cases), options)
-    ran = _results(cases, plan, baselines, options)
+    ran = _results(cases, plan, baselines, options, begun.pair)
     noticed = [] if plan.journal else [NOTHING_KEPT]
     record = finish(begun, cases, ran, duration_s=perf_counter() - began, noticed=noticed)
     dropped: set[str] = set()
@@ -86,10 +93,16 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
     return cases if options.shard is None else shard(cases, *options.shard)
 
 
-def _results(cases: list[Case], plan: Plan, baselines: Baselines, options: RunOptions) -> list[CaseResult]:
+def _results(
+    cases: list[Case], plan: Plan, baselines: Baselines, options: RunOptions, commit: str
+) -> list[CaseResult]:
     policy = Policy(ci=options.ci, require=options.require)
     try:
-        return list(shown(results(cases, plan, policy, baselines), len(cases)))
+        if options.pair is None:
+            return list(shown(results(cases, plan, policy, baselines), len(cases)))
+        effort = Effort(options.max_seeds, options.pair_seconds)
+        with other_version(plan.project, options.pair, commit) as version:
+            return list(shown(paired_results(cases, plan, policy, baselines, version, effort), len(cases)))
     finally:
         if plan.journal is not None:
             plan.journal.close()
