@@ -35,15 +35,17 @@ class Pruned(NamedTuple):
     renamed: dict[Place, Place]
 
 
-def diff(project: Path, patterns: Sequence[str] = ()) -> list[Change]:
+def diff(project: Path, patterns: Sequence[str] = (), environment: str | None = None) -> list[Change]:
     """Return what accepting the proposals that match would change; without patterns, all of them.
+
+    `environment` overrides where the proposals would be stored.
 
     Raises:
         UserError: no-proposal, for a pattern that matches none.
     """
     proposals, baselines = pending(project), Baselines(project)
     chosen = select(proposals, patterns) if patterns else list(proposals)
-    return [change_of(baselines, id, proposals[id]) for id in chosen]
+    return [change_of(baselines, id, proposals[id], environment) for id in chosen]
 
 
 def unconfirmed(_changes: Sequence[Change]) -> dict[str, str]:
@@ -80,7 +82,7 @@ def accept(
     changes = _acceptable(project, patterns, known, environment)
     confirmed = confirm(changes)
     with locked(project):
-        _require_unchanged(changes, pending(project))
+        require_unchanged(changes, pending(project))
         baselines = Baselines(project)  # read anew: another process may have accepted something meanwhile
         accepted: dict[Place, BaselineEntry] = {}
         for place, proposal, *_ in changes:
@@ -106,8 +108,8 @@ def _acceptable(
     return [change_of(baselines, id, proposals[id], environment) for id in chosen]
 
 
-def _require_unchanged(changes: Sequence[Change], proposals: Mapping[str, Proposal]) -> None:
-    """Refuse what nobody looked at, or no rerun confirmed: a run has replaced it meanwhile."""
+def require_unchanged(changes: Sequence[Change], proposals: Mapping[str, Proposal]) -> None:
+    """Refuse what nobody looked at, or no rerun confirmed: a run has replaced it. Raises UserError (no-proposal)."""
     for change in changes:
         if proposals.get(change.place.id) != change.proposal:
             message = f"expected the proposal of {change.place.id} that was looked at, but it was replaced meanwhile"

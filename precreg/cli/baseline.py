@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import date
+import json
+import os
+import sys
 from pathlib import Path
 
 import click
 
-from precreg import vcs
 from precreg.baseline import review
-from precreg.baseline.change import Change, MetricChange
+from precreg.baseline.accepted import value_of
 from precreg.baseline.store import entries
+from precreg.cli.accepting import Terms, terms
+from precreg.cli.accepting import accept as accept_
+from precreg.cli.changes import accepted, past, summary, values
+from precreg.cli.reviewing import walk
 from precreg.cli.selecting import find_project
+from precreg.confirming import RERUNS
 from precreg.errors import UserError
-from precreg.report.numbers import figure
 from precreg.suite.expand import load_cases
 from precreg.types import Reason
+
+REVIEW_SCHEMA = "precreg-review/1"
 
 
 @click.group("baseline")
@@ -32,31 +38,95 @@ def diff(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> Non
     """Show what accepting the proposals that match would change."""
     changes = review.diff(find_project(given), patterns)
     for change in changes:
-        click.echo("\n".join(_described(change, verbose)))
+        click.echo("\n".join(summary(change, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
-def _described(change: Change, verbose: bool) -> Iterator[str]:
-    yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
-    for metric in change.metrics:
-        if verbose or metric.kind != "same":
-            yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_values(metric)}"
+_reruns = click.option(
+    "--confirm",
+    "reruns",
+    metavar="N",
+    type=click.IntRange(0),
+    default=RERUNS,
+    show_default=True,
+    help="Run what moved N times again first; what does not repeat is not accepted. 0 accepts it, and keeps that.",
+)
+_environment = click.option(
+    "--environment", metavar="LABEL", help="Store them under this label, more or less specific."
+)
+_reason = click.option("--reason", default="", help="Why the new figures are right; kept with them.")
 
 
-def _values(metric: MetricChange) -> str:
-    before, after = ("undefined" if value is None else figure(value) for value in (metric.old, metric.new))
-    if metric.kind == "new":
-        return after
-    ratio = "" if metric.ratio is None else f" ({figure(metric.ratio, 3)} times)"
-    return f"{before} -> {after}{ratio}"
+@command.command("review")
+@click.argument("patterns", nargs=-1)
+@click.option("--accept", "accepts", multiple=True, metavar="PATTERN", help="Accept these, and ask nothing.")
+@click.option("--reject", "rejects", multiple=True, metavar="PATTERN", help="Drop these, and ask nothing.")
+@_reason
+@_reruns
+@_environment
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print every proposal with its evidence as JSON, and ask nothing."
+)
+@click.pass_obj
+def review_(
+    given: Path | None,
+    /,
+    patterns: tuple[str, ...],
+    accepts: tuple[str, ...],
+    rejects: tuple[str, ...],
+    reason: str,
+    reruns: int,
+    environment: str | None,
+    as_json: bool,
+) -> None:
+    """Walk through the proposals that match: before, after, evidence, what was accepted before; accept or reject each.
+
+    Without a terminal --accept and --reject decide, of what both name --reject.
+    """
+    project = find_project(given)
+    if as_json:
+        _print_all(terms(project, environment, reruns), patterns)
+    elif accepts or rejects:
+        _decide(terms(project, environment, reruns), accepts, rejects, reason)
+    else:
+        _require_terminal()
+        review.refuse_in_ci(os.environ)
+        walk(terms(project, environment, reruns), review.diff(project, patterns, environment))
+
+
+def _print_all(terms: Terms, patterns: tuple[str, ...]) -> None:
+    changes = review.diff(terms.project, patterns, terms.environment)
+    document = {"schema": REVIEW_SCHEMA, "proposals": [values(terms, change) for change in changes]}
+    click.echo(json.dumps(document, indent=2))
+
+
+def _decide(terms: Terms, accepts: tuple[str, ...], rejects: tuple[str, ...], reason: str) -> None:
+    waiting = [change.place.id for change in review.diff(terms.project)]
+    dropped = review.select(waiting, rejects) if rejects else []
+    chosen = [id for id in review.select(waiting, accepts) if id not in dropped] if accepts else []
+    if chosen:
+        accept_(terms, chosen, reason)
+    for case_id in review.reject(terms.project, dropped) if dropped else ():
+        click.echo(f"rejected {case_id}")
+
+
+def _require_terminal() -> None:
+    streams = {"stdin": sys.stdin, "stdout": sys.stdout}
+    missing = [name for name, stream in streams.items() if not stream.isatty()]
+    if missing:
+        message = (
+            f"expected a terminal to ask in but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} none"
+        )
+        raise UserError("not-a-terminal", message)
 
 
 @command.command("accept")
 @click.argument("patterns", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Accept every proposal.")
 @click.option("--improved", is_flag=True, help="Accept every case that improved.")
-@click.option("--reason", default="", help="Why the new figures are right; kept with them.")
-@click.option("--environment", metavar="LABEL", help="Store them under this label, more or less specific.")
+@_reason
+@_reruns
+@_environment
 @click.pass_obj
 def accept(
     given: Path | None,
@@ -65,22 +135,16 @@ def accept(
     everything: bool,
     improved: bool,
     reason: str,
+    reruns: int,
     environment: str | None,
 ) -> None:
-    """Make the proposals that match the baselines. Refused in CI."""
+    """Make the proposals that match the baselines. Refused in CI.
+
+    What moved is run again first, and what does not repeat is not accepted: of several nothing is.
+    """
     project = find_project(given)
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accepted = review.accept(
-        project,
-        chosen,
-        known={case.id for case in load_cases(project)},
-        reason=reason,
-        author=vcs.author(project),
-        date=date.today().isoformat(),
-        environment=environment,
-    )
-    for place in accepted:
-        click.echo(f"accepted {place}")
+    accept_(terms(project, environment, reruns), chosen, reason)
 
 
 def _improved(project: Path) -> list[str]:
@@ -114,8 +178,12 @@ def prune(given: Path | None, /) -> None:
 
 
 @command.command("list")
+@click.option("--creep", is_flag=True, help="Show how far each has crept, and everything that was accepted of it.")
 @click.pass_obj
-def list_(given: Path | None, /) -> None:
+def list_(given: Path | None, /, creep: bool) -> None:
     """Show everything that was accepted: when, by whom, why."""
     for place, entry in entries(find_project(given)).items():
-        click.echo(f"{place}: {entry.date} {entry.author}: {entry.reason}")
+        if not creep:
+            click.echo(f"{place}: {accepted(value_of(entry))}")
+        elif entry.accepted:
+            click.echo("\n".join([f"{place}", *past(entry)]))
