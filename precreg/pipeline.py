@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from precreg.baseline.environments import explained, facts
-from precreg.baseline.store import Baselines
+from precreg.baseline.store import Lookup
 from precreg.execute.run import Plan, outcomes
 from precreg.records import Baseline, CaseResult, Environment
 from precreg.tolerance.pyramid import resolve
@@ -22,7 +22,7 @@ KEPT_POSITIONS = 5
 """Worst positions that the record keeps of a case that passed; one that did not keeps all."""
 
 
-def results(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Baselines) -> Iterator[CaseResult]:
+def results(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Lookup) -> Iterator[CaseResult]:
     """Run, measure and judge cases; yield each result as it comes, in no promised order.
 
     Baselines are looked up first: one that cannot be read stops a run that has not begun.

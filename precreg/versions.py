@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import explained, facts
-from precreg.baseline.store import Baselines
+from precreg.baseline.store import Lookup
 from precreg.execute.other_tree import Trees
 from precreg.execute.run import Plan
 from precreg.execute.side_by_side import Pair, SideBySide
@@ -42,7 +42,7 @@ class Effort(NamedTuple):
 
 
 def paired_results(
-    cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Baselines, version: OtherVersion, effort: Effort
+    cases: Sequence[Case], plan: Plan, policy: Policy, baselines: Lookup, version: OtherVersion, effort: Effort
 ) -> Iterator[CaseResult]:
     """Run both versions on all cases, and judge one by the other; yield results batch by batch.
 

@@ -22,6 +22,8 @@ class RunOptions(NamedTuple):
     `pair` is the revision whose code runs side by side; then up to `max_seeds` are drawn, for up to `pair_seconds`.
 
     `changed` are the files that changed since `asked.changed_since`, relative to the project, where they are known.
+
+    `base` is the commit by whose baselines, tolerances and definitions is judged; None stands for the project's own.
     """
 
     asked: Asked
@@ -38,6 +40,7 @@ class RunOptions(NamedTuple):
     max_seeds: int = 32
     pair_seconds: float = 2.0
     changed: frozenset[str] | None = None
+    base: str | None = None
 
 
 class DriftOptions(NamedTuple):

@@ -14,6 +14,7 @@ from precreg.ci import in_ci
 from precreg.cli.options import Asked, RunOptions
 from precreg.cli.selecting import find_project, parse_shard, selected, selection_options
 from precreg.dependency.remembered import nothing_touched
+from precreg.integrity.base import base_commit
 from precreg.vcs import changed_files
 
 if TYPE_CHECKING:
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option(
+    "--against",
+    metavar="REVISION",
+    default="auto",
+    help="Judge by the baselines and bounds of this commit, or of its merge base: REVISION...; or off. Default: auto,"
+    " the base of the merge request in its pipeline, and off elsewhere.",
+)
 @click.option("--pair", metavar="REVISION", help="Run that version, too, side by side, and judge by what it gives.")
 @click.option("--max-seeds", type=click.IntRange(1), default=32, help="In a pair: so many at most, until it is clear.")
 @click.option("--pair-seconds", type=click.FloatRange(0), default=2.0, help="In a pair: so long at most, for a case.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
-def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any) -> None:
+def command(given: Path | None, /, asked: Asked, ci: bool | None, against: str, **others: Any) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
@@ -43,9 +51,10 @@ def command(given: Path | None, /, asked: Asked, ci: bool | None, **others: Any)
     project = find_project(given)
     since = asked.changed_since
     changed = None if since is None else frozenset(changed_files(project, since))
-    options = RunOptions(asked, ci=in_ci(os.environ) if ci is None else ci, changed=changed, **others)
+    ci, base = in_ci(os.environ) if ci is None else ci, base_commit(project, against)
+    options = RunOptions(asked, ci=ci, changed=changed, base=base, **others)
     read = None
-    if changed is not None and options.shard is None:
+    if changed is not None and options.shard is None and base is None:  # a case may be gone, or ask for less
         if not changed:
             click.echo(f"nothing changed since {since}: no case to run")
             return

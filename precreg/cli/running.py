@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from precreg.baseline.proposal import pending, propose
-from precreg.baseline.store import Baselines
+from precreg.baseline.store import Baselines, Lookup
 from precreg.cli.options import RunOptions
 from precreg.cli.paired import other_commit, other_version, require_pairable
 from precreg.cli.progress import shown
@@ -23,6 +23,7 @@ from precreg.execute import journal
 from precreg.execute.environment import limit_blas_threads
 from precreg.execute.run import IN_PROCESS, Plan
 from precreg.execute.worker_process import prepare
+from precreg.integrity.against import bar
 from precreg.pipeline import results
 from precreg.processors import processors
 from precreg.records import CaseResult, Environment
@@ -55,16 +56,18 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     if options.jobs != IN_PROCESS:
         prepare()
     every = load_cases(project) if read is None else read
-    cases = _chosen(project, every, options)
+    baselines = Baselines(project)
+    judging = bar(project, options.base, every, baselines)
+    cases = _chosen(project, judging.cases, options)
     waiting = pending(project)  # read now, so that a damaged file stops a run that has not begun
     folder = options.output or reports_folder(project)
     make_folder(folder)
     begun = begin(project, _selection(options), environment=options.environment, ci=options.ci)
+    begun = replace(begun, findings=judging.findings, against=judging.commit)
     if options.pair is not None:
         begun = replace(begun, pair=other_commit(project, options.pair))
-    baselines = Baselines(project)
     plan = _plan(project, begun.environment, len(cases), options)
-    ran = _results(cases, plan, baselines, options, begun.pair)
+    ran = _results(cases, plan, judging.baselines, options, begun.pair)
     noticed = [] if plan.journal else [NOTHING_KEPT]
     record = finish(begun, cases, ran, duration_s=perf_counter() - began, noticed=noticed)
     dropped: set[str] = set()
@@ -94,7 +97,7 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
 
 
 def _results(
-    cases: list[Case], plan: Plan, baselines: Baselines, options: RunOptions, commit: str
+    cases: list[Case], plan: Plan, baselines: Lookup, options: RunOptions, commit: str
 ) -> list[CaseResult]:
     policy = Policy(ci=options.ci, require=options.require)
     try:
@@ -113,7 +116,7 @@ def _plan(project: Path, environment: Environment, cases: int, options: RunOptio
     jobs = min(cases, processors() if options.jobs is None else options.jobs)
     name = "journal.jsonl" if options.shard is None else "journal-{}-of-{}.jsonl".format(*options.shard)
     path = Path(os.path.relpath(project / WORKING_FOLDER / name))
-    header = journal.header(project, environment)
+    header = journal.header(project, environment, options.base or "")
     if options.resume:
         kept, done = journal.resume(path, header)
         return Plan(project, environment, jobs, kept, done)

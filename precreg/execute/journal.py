@@ -74,9 +74,9 @@ class Journal:
         self._file.close()
 
 
-def header(project: Path, environment: Environment) -> Header:
-    """Describe the run that is about to be made."""
-    name, code = encodable(project.name), sources_digest(project)
+def header(project: Path, environment: Environment, against: str = "") -> Header:
+    """Describe the run that is about to be made; a commit that it is judged against decides seeds and repeats, too."""
+    name, code = encodable(project.name), " against ".join(filter(None, (sources_digest(project), against)))
     return Header(JOURNAL_SCHEMA, __version__, name, environment.label, environment.fingerprint, code)
 
 

@@ -17,6 +17,19 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
 
 
+def git_bytes(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Give git something on standard input, and return what it prints. Raises UserError (no-git), in git's words."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        asked = subprocess.run(command, input=given, capture_output=True, check=False)
+    except FileNotFoundError as problem:
+        raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
+    if asked.returncode != 0:
+        said = asked.stderr.decode(errors="replace").strip()
+        raise UserError("no-git", f"expected git to read the repository at {folder}, but it says: {said}")
+    return asked.stdout
+
+
 def require_readable(folder: Path) -> str:
     """Return "true" of a shallow clone. Raises UserError (no-git) in git's words where it can read no repository."""
     asked = git(folder, "rev-parse", "--is-shallow-repository")

@@ -1,0 +1,92 @@
+"""Whether what was accepted is still what was accepted: baselines changed, removed, or put in the shade of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from precreg.baseline.store import Place
+from precreg.execute.environment import chain
+from precreg.integrity.side import Change, Pairs, Side, is_redefined
+from precreg.measure.metrics import described, mean_over_seeds, ratio
+from precreg.metric import learn
+from precreg.records import BaselineEntry, Kind, is_handwritten
+from precreg.types import Location
+
+_TOLD = ("reason", "author", "date", "commit", "confirmation", "accepted")
+"""Fields of an entry that judge nothing."""
+
+
+def rewritten(base: Side, head: Side, pairs: Pairs) -> Iterator[Change]:
+    """Yield every entry of the base that is another one now, is gone, or is looked up no more.
+
+    Looked at are the entries of cases that are still there and compute the same, and those of hand-written tests, which
+    no suite tells of. An entry of a case that is gone goes with it.
+    """
+    ids = {before.baseline_id: now.baseline_id for before, now in pairs.judged if not is_redefined(before, now)}
+    for place, entry in base.accepted.items():
+        id = place.id if is_handwritten(entry.definition) else ids.get(place.id)
+        if id is not None:
+            yield from _entry(place, entry, head.accepted.get(Place(place.environment, id)), id)
+    yield from _shading(base, head, ids)
+
+
+def _entry(place: Place, before: BaselineEntry, now: BaselineEntry | None, id: str) -> Iterator[Change]:
+    source = Location(place.file)
+    if now is None:
+        message = f"what was accepted on {before.date or 'an unknown day'} is gone from {place.file}"
+        yield Change(Kind.BASELINE_REMOVED, id, message, source=source)
+        return
+    parts = [name for name in before.__struct_fields__ if name not in _TOLD and _differ(before, now, name)]
+    if parts:
+        worst = _worst(before, now)
+        message = f"another baseline in {place.file}: {', '.join(parts)} changed"
+        if worst is not None:
+            message += f"; {worst[1]} is {worst[0]:.3g} times what was accepted"
+        yield Change(Kind.BASELINE_CHANGED, id, message, None if worst is None else worst[0], source)
+    if before.definition == now.definition and not _keeps_the_first(before, now):
+        message = f"what was accepted first is not kept in {place.file}: small losses would add up unseen"
+        yield Change(Kind.HISTORY_REMOVED, id, message, source=source)
+
+
+def _differ(before: BaselineEntry, now: BaselineEntry, name: str) -> bool:
+    return bool(getattr(before, name) != getattr(now, name))
+
+
+def _keeps_the_first(before: BaselineEntry, now: BaselineEntry) -> bool:
+    """Tell whether the value that creep is counted from is kept: the first of the former ones, or the entry itself."""
+    if now.outputs == before.outputs and now.accepted == before.accepted:
+        return True
+    first = before.accepted[0] if before.accepted else before
+    return bool(now.accepted) and all(
+        getattr(now.accepted[0], name) == getattr(first, name) for name in ("date", "commit", "definition")
+    )
+
+
+def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | None:
+    """Return the largest growth of an error's mean over the seeds, and whose it is; None where none grew or fell."""
+    for entry in (before, now):
+        learn(entry.described)
+    found = [
+        (grown, f"{metric} of {name}")
+        for name, output in before.outputs.items()
+        if name in now.outputs
+        for metric, old in output.metrics.items()
+        if described(metric).better == "lower"
+        and (grown := ratio(metric, mean_over_seeds(now.outputs[name].metrics.get(metric, [])), mean_over_seeds(old)))
+    ]
+    return max((item for item in found if item[0] != 1), default=None)
+
+
+def _shading(base: Side, head: Side, ids: Mapping[str, str]) -> Iterator[Change]:
+    """Yield entries that are new, and are found before one that judged: of a more specific environment."""
+    former = {now: before for before, now in ids.items()}
+    for place in head.accepted:
+        before = former.get(place.id, place.id)
+        if Place(place.environment, before) in base.accepted:
+            continue
+        if place.id in former or is_handwritten(head.accepted[place].definition):
+            for level in chain(place.environment)[1:]:
+                if Place(level, before) in base.accepted:
+                    message = f"{place.file} is new, and comes before the baseline of {level}, which judged"
+                    yield Change(Kind.BASELINE_CHANGED, place.id, message, source=Location(place.file))
+                    break

@@ -1,0 +1,103 @@
+"""The files of a project as a commit has them, without checking it out: no working tree and no index is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from precreg.errors import UserError
+from precreg.vcs.command import commit_of, git, git_bytes, require_readable
+
+_FILE, _LINK = "100", "120000"
+_AS_THE_MERGE_BASE = "..."
+
+
+class _Stored(NamedTuple):
+    """One file of a commit: its mode, the id of its content, and its path relative to the project."""
+
+    mode: str
+    content: str
+    path: str
+
+
+def named_commit(project: Path, revision: str) -> str:
+    """Return the commit that a revision names; `REVISION...` is the merge base of that and HEAD, as git writes it.
+
+    Raises:
+        UserError: no-git, unknown-revision, no-merge-base.
+    """
+    if revision.endswith(_AS_THE_MERGE_BASE):
+        return _merge_base(project, revision.removesuffix(_AS_THE_MERGE_BASE))
+    return commit_of(project, revision)
+
+
+def _merge_base(project: Path, revision: str) -> str:
+    commit = commit_of(project, revision)
+    asked = git(project, "merge-base", commit, "HEAD")
+    if asked.returncode == 0:
+        return asked.stdout.strip()
+    shallow = require_readable(project) == "true"
+    hint = "; this clone is shallow, and the base may be beyond its edge" if shallow else ""
+    message = f"expected HEAD and revision={revision} to have a commit in common, and they have none{hint}"
+    raise UserError("no-merge-base", message)
+
+
+@contextmanager
+def files_at(project: Path, commit: str, read: Callable[[str], bool], named: Callable[[str], bool]) -> Iterator[Path]:
+    """Give a temporary folder with files of the project as a commit has them; paths are relative to the project.
+
+    Files that are to be `read` have their content, byte by byte as git stores it, without filters: of a file in LFS
+    that is its pointer. Those that only have to be `named` are there and empty. Links are links; what submodules have
+    is not there. The folder is called like the project, and removed in the end.
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="precreg-") as temporary:
+        folder = Path(os.path.realpath(temporary), project.name or "root")
+        folder.mkdir()
+        _write(
+            project, folder, [file for file in _listed(project, commit) if read(file.path) or named(file.path)], read
+        )
+        yield folder
+
+
+def _listed(project: Path, commit: str) -> list[_Stored]:
+    """Return the files of a commit below the project; none that would leave it, whatever somebody made git store."""
+    text = git_bytes(project, "ls-tree", "-r", "-z", "--end-of-options", commit, ".").decode("utf-8", "surrogateescape")
+    lines = (line.partition("\t") for line in text.split("\0") if line)
+    found = [_Stored(about[:6], about.rpartition(" ")[2], path) for about, _, path in lines]
+    return [file for file in found if not {"..", ".git"} & set(PurePosixPath(file.path).parts)]
+
+
+def _write(project: Path, folder: Path, files: Sequence[_Stored], read: Callable[[str], bool]) -> None:
+    """Write files, and then the links: nothing is written through one."""
+    links = [file for file in files if file.mode == _LINK]
+    plain = [file for file in files if file.mode.startswith(_FILE)]
+    wanted = [file for file in plain if read(file.path)]
+    contents = dict(zip(wanted, _contents(project, [file.content for file in wanted]), strict=True))
+    for file in plain:
+        place = folder / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(contents.get(file, b""))
+    for file, target in zip(links, _contents(project, [file.content for file in links]), strict=True):
+        place = folder / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(os.fsdecode(target))
+
+
+def _contents(project: Path, ids: Sequence[str]) -> Iterator[bytes]:
+    """Yield the contents that ids stand for. Raises UserError (no-git) for one that the repository has lost."""
+    if not ids:
+        return
+    answer = git_bytes(project, "cat-file", "--batch", given="\n".join(ids).encode() + b"\n")
+    place = 0
+    for _ in ids:
+        begin = answer.index(b"\n", place) + 1
+        about = answer[place : begin - 1].decode()
+        if about.endswith("missing"):
+            raise UserError("no-git", f"expected the repository to have all that it lists but git says: {about}")
+        place = begin + int(about.split(" ")[2]) + 1
+        yield answer[begin : place - 1]
