@@ -20,12 +20,16 @@ MATERIAL = 1.02
 
 
 class MetricChange(NamedTuple):
-    """One metric's mean over the seeds that both have, before and after; None where it is undefined or absent."""
+    """One metric's mean over the seeds that both have, before and after; None where it is undefined or absent.
+
+    `paired` is what the other version of a paired run gave here: up to it the environment's change, from it the code's.
+    """
 
     output: str
     metric: str
     old: float | None
     new: float | None
+    paired: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -51,13 +55,17 @@ class MetricChange(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What accepting one proposal would do: the entry it was judged against, if any, and the one to be stored."""
+    """What accepting one proposal would do: the entry it was judged against, if any, and the one to be stored.
+
+    `surroundings` says what is different between the environments of the two; empty if they are of one fingerprint.
+    """
 
     place: Place
     proposal: Proposal
     old: BaselineEntry | None
     new: BaselineEntry
     metrics: tuple[MetricChange, ...]
+    surroundings: str = ""
 
     @property
     def verdict(self) -> Reason:
@@ -84,19 +92,20 @@ def change_of(baselines: Baselines, id: str, proposal: Proposal, environment: st
     old = None if found is None else found.entry
     for entry in filter(None, (old, proposal.entry)):
         learn(entry.described)
-    metrics = tuple(_metric_changes(old, proposal.entry))
+    metrics = tuple(_metric_changes(old, proposal.entry, proposal.paired))
     return Change(Place(target, id), proposal, old, succeed(proposal.entry, old), metrics)
 
 
-def _metric_changes(old: BaselineEntry | None, new: BaselineEntry) -> Iterator[MetricChange]:
+def _metric_changes(
+    old: BaselineEntry | None, new: BaselineEntry, paired: BaselineEntry | None
+) -> Iterator[MetricChange]:
     before: Mapping[str, BaselineOutput] = {} if old is None else old.outputs
     of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
     for name in {**before, **new.outputs}:
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
+        sides = before.get(name), new.outputs.get(name), None if paired is None else paired.outputs.get(name)
         for metric in (*METRICS, *of_analyzers):
-            change = MetricChange(
-                name, metric, _mean(before.get(name), metric, seeds), _mean(new.outputs.get(name), metric, seeds)
-            )
+            change = MetricChange(name, metric, *(_mean(side, metric, seeds) for side in sides))
             if (change.old, change.new) != (None, None):
                 yield change
 

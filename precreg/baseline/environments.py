@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from precreg.baseline.store import FOLDER, read_bytes
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, write_file
-from precreg.records import Baseline, Environment
+from precreg.records import Baseline, BaselineEntry, Environment
 from precreg.writing import WORKING_FOLDER
 
 SCHEMA = "precreg-environments/1"
@@ -71,16 +71,24 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 def explained(found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment) -> Baseline | None:
     """Say of a baseline what is different here from where it was accepted. `known` are facts by fingerprint."""
-    if found is None or found.entry.fingerprint == here.fingerprint:
-        return found
-    return replace(found, change=difference(found.entry.fingerprint, known, here))
+    if found is None:
+        return None
+    known = {**known, here.fingerprint: here.decisive}
+    return replace(found, change=_difference(found.entry.fingerprint, here.fingerprint, known))
 
 
-def difference(fingerprint: str, known: Mapping[str, Mapping[str, str]], here: Environment) -> str:
-    """Say what is different here from the environment of a fingerprint."""
-    if fingerprint not in known:
-        return f"nothing is kept of its environment {fingerprint}"
-    return changes(known[fingerprint], here.decisive) or f"its environment {fingerprint} was described otherwise"
+def between(before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]) -> str:
+    """Say what is different where an entry was made from where the one before was; empty on the same fingerprint."""
+    return "" if before is None else _difference(before.fingerprint, now.fingerprint, known)
+
+
+def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -> str:
+    if before == now:
+        return ""
+    unknown = [fingerprint for fingerprint in (before, now) if fingerprint not in known]
+    if unknown:
+        return f"nothing is kept of the environment {unknown[0]}"
+    return changes(known[before], known[now]) or f"environments {before} and {now} are described alike"
 
 
 def _change(name: str, before: str | None, now: str | None) -> str:

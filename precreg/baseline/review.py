@@ -45,7 +45,9 @@ def diff(project: Path, patterns: Sequence[str] = (), environment: str | None = 
     """
     proposals, baselines = pending(project), Baselines(project)
     chosen = select(proposals, patterns) if patterns else list(proposals)
-    return [change_of(baselines, id, proposals[id], environment) for id in chosen]
+    known = environments.facts(project, environments.PROPOSED) | environments.facts(project)
+    changes = (change_of(baselines, id, proposals[id], environment) for id in chosen)
+    return [change._replace(surroundings=environments.between(change.old, change.new, known)) for change in changes]
 
 
 def unconfirmed(_changes: Sequence[Change]) -> dict[str, str]:
@@ -94,6 +96,7 @@ def accept(
                 confirmation=confirmed.get(place.id, ""),
             )
             accepted[place] = succeed(signed, change_of(baselines, place.id, proposal, environment).old)
+        environments.accept(project, {entry.fingerprint for entry in accepted.values()})
         put(project, accepted)
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
     return accepted
