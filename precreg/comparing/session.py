@@ -86,7 +86,8 @@ def _selected(pairs: list[Pair], patterns: Sequence[str]) -> list[Pair]:
 
 def _nothing(actual: Side, reference: Side) -> Finding:
     sides = f"{_contents(actual)}, {_contents(reference)}"
-    return Finding(Reason.MISSING_OUTPUT, f"nothing was compared: no name is on both sides ({sides})")
+    message = f"nothing was compared: no name is on both sides ({sides})"
+    return Finding(Reason.MISSING_OUTPUT, message, rule="hard")
 
 
 def _contents(side: Side) -> str:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from precreg.measure.metrics import described
 from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
+from precreg.report.evidence import interval, noise, of_ratios
 from precreg.report.findings import sentence
-from precreg.report.numbers import apart, figure
+from precreg.report.numbers import SHARE_DIGITS, apart, figure
 from precreg.report.selection import said
 from precreg.types import Finding, Reason, Status, Verdict
 
@@ -27,9 +28,6 @@ LABELS: dict[Status, str] = {
 _RANK = {status: rank for rank, status in enumerate(LABELS)}
 _FACTORS = frozenset({Reason.REGRESSED, Reason.OVER_BUDGET})
 _UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
-
-SHARE_DIGITS = 7
-"""Of match ratios and the like, where what is lost stands in the last digits."""
 
 TAIL_LINES = 20
 TAIL_CHARACTERS = 1500
@@ -86,7 +84,10 @@ def selection(record: RunRecord) -> str:
 
 
 class FindingRow(NamedTuple):
-    """One finding on one metric, as text; empty where there is nothing to say."""
+    """One finding on one metric, as text; empty where there is nothing to say.
+
+    `interval` are the confidence bounds of the ratio, `noise` is the ratio that noise explains, `rule` is what binds.
+    """
 
     output: str
     seed: str
@@ -94,7 +95,10 @@ class FindingRow(NamedTuple):
     current: str
     baseline: str
     ratio: str
+    interval: str
+    noise: str
     allowed: str
+    rule: str
 
 
 def rows(verdict: Verdict) -> list[FindingRow]:
@@ -104,7 +108,7 @@ def rows(verdict: Verdict) -> list[FindingRow]:
 
 def _row(finding: Finding) -> FindingRow:
     seed = "" if finding.seed is None else str(finding.seed)
-    if finding.reason in _FACTORS and not _higher_is_better(finding.metric):
+    if of_ratios(finding) or (finding.reason in _FACTORS and not _higher_is_better(finding.metric)):
         current, baseline = apart([finding.current, finding.baseline])
         ratio, allowed = apart([finding.ratio, finding.limit], digits=3)
     else:
@@ -113,7 +117,8 @@ def _row(finding: Finding) -> FindingRow:
         ratio = "" if finding.ratio is None else figure(finding.ratio, max(digits, 3))
         sign = ">=" if _higher_is_better(finding.metric) else "<="
         allowed = limit and f"{sign} {limit}"
-    return FindingRow(finding.output, seed, finding.metric, current or "undefined", baseline, ratio, allowed)
+    measured = (current or "undefined", baseline, ratio, interval(finding), noise(finding), allowed)
+    return FindingRow(finding.output, seed, finding.metric, *measured, finding.rule)
 
 
 def _higher_is_better(metric: str) -> bool:
@@ -153,6 +158,8 @@ def provenance(result: CaseResult) -> list[str]:
     suite = f"{'test ' if is_handwritten(result.definition) else 'suite'}     {result.source}"
     if result.baseline is None:
         return [suite]
+    if result.baseline is not result.stored:
+        return [f"baseline  what {result.baseline.file} gave in this run", suite]
     entry = result.baseline.entry
     commit = f" at {entry.commit[:8]}" if entry.commit else ""
     return [f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}", suite]

@@ -11,11 +11,12 @@ from typing import Any
 
 from precreg.measure.histogram import merge
 from precreg.measure.metrics import METRICS, described, ratio
-from precreg.records import Baseline, CaseResult
+from precreg.records import CaseResult
 from precreg.report import describe
+from precreg.report.evidence import binding
 from precreg.report.numbers import apart, duration, figure
-from precreg.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance
-from precreg.verdict.regression import allowed_ratio, means
+from precreg.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance, Verdict
+from precreg.verdict.growth import allowed_ratio, means
 
 MOST_POSITIONS = 20
 """Worst positions shown per output, over all seeds."""
@@ -26,15 +27,22 @@ def detail(result: CaseResult) -> dict[str, Any]:
     verdict, failure = result.verdict, result.outcome.execution.failure
     return {
         "message": verdict.message,
-        "notes": describe.notes(verdict),
-        "findings": [list(row) for row in describe.rows(verdict)],
+        "notes": [*describe.notes(verdict), *(f"rule: {rule}" for rule in binding(verdict))],
+        "findings": list(_findings(verdict)),
         "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
         "failure": failure.detail if failure else "",
         "facts": list(_facts(result)),
-        "baseline": list(_baseline_facts(result.baseline)) if result.baseline else [],
+        "baseline": list(_baseline_facts(result)),
         "digests": list(_digests(result)),
     }
+
+
+def _findings(verdict: Verdict) -> Iterator[list[str]]:
+    """Yield the figures of each finding on a metric, the rule that binds, and the place that set a bound."""
+    numbered = (finding for finding in verdict.findings if finding.metric)
+    for finding, row in zip(numbered, describe.rows(verdict), strict=True):
+        yield [*row, str(finding.source or "")]
 
 
 def repeat_row(difference: RepeatDifference) -> list[str]:
@@ -178,13 +186,21 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
     yield ["subject's time", duration(result.outcome.execution.duration_s)]
 
 
-def _baseline_facts(baseline: Baseline) -> Iterator[list[str]]:
+def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
+    baseline = result.baseline
+    if baseline is None:
+        return
     entry = baseline.entry
-    yield ["file", baseline.file]
-    yield ["environment", baseline.environment]
-    yield ["accepted", f"{entry.date} by {entry.author} at {entry.commit[:8]}"]
-    yield ["reason", entry.reason]
+    if baseline is result.stored:
+        yield ["file", baseline.file]
+        yield ["environment", baseline.environment]
+        yield ["accepted", f"{entry.date} by {entry.author} at {entry.commit[:8]}"]
+        yield ["reason", entry.reason]
+    else:
+        yield ["run", f"{baseline.file} at {entry.commit[:8]}, side by side with this version"]
     yield ["fingerprint", entry.fingerprint]
+    if baseline.change:
+        yield ["different here", baseline.change]
     yield ["subject's time", duration(entry.duration_s)]
 
 

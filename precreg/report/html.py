@@ -22,7 +22,7 @@ from precreg.report.detail import detail, times
 from precreg.report.numbers import apart, duration, figure
 from precreg.report.studies.html import shown
 from precreg.types import TIERS, Reason, Status
-from precreg.verdict.regression import means
+from precreg.verdict.growth import means
 
 MOST_DETAIL_BYTES = 12_000_000
 """Details are kept worst first up to this size; a case beyond it is a row in the table alone."""

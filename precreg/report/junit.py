@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from precreg.records import CaseResult, RunFinding, RunRecord
 from precreg.report import describe, findings
+from precreg.report.evidence import binding
 from precreg.report.place import in_repository
 from precreg.types import TIERS, Status
 
@@ -123,7 +124,8 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: Dialect) -
 
 def _body(case: CaseResult) -> str:
     verdict = case.verdict
-    sentences = [f"{case.id}: {verdict.status}, {verdict.reason}", verdict.message, *describe.notes(verdict)]
+    first = f"{case.id}: {verdict.status}, {verdict.reason}"
+    sentences = [first, verdict.message, *describe.notes(verdict), *(f"rule      {rule}" for rule in binding(verdict))]
     parts = [sentences, describe.table(describe.rows(verdict)), describe.tail(case), describe.provenance(case)]
     return describe.plain("\n\n".join("\n".join(lines) for lines in parts if lines))
 

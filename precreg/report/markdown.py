@@ -15,7 +15,7 @@ from precreg.types import Reason, Status, Verdict
 MOST_ROWS = 50
 MOST_IDS = 10
 
-_FIGURES = tuple(name for name in FindingRow._fields if name != "seed")
+_FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
 _HEADINGS = ("status", "case", "reason", *_FIGURES)
 
 
@@ -24,7 +24,8 @@ def render(record: RunRecord) -> str:
     listed = [r for r in describe.worst_first(record.results) if r.verdict.status is not Status.PASSED]
     git = f"commit {code(describe.commit(record.git))}" if record.git else "no commit"
     against = f", against {code(record.against[:8])}" if record.against else ""
-    place = f"Environment {escaped(record.environment.label)}, {git}{against}, {duration(record.duration_s)}."
+    pair = f", paired with {code(record.pair[:8])}" if record.pair else ""
+    place = f"Environment {escaped(record.environment.label)}, {git}{against}{pair}, {duration(record.duration_s)}."
     parts = [f"# precreg: {describe.counts(record)}", place]
     if asked := describe.selection(record):
         parts.append(f"Not the whole project, but {escaped(asked)}.")
@@ -86,14 +87,22 @@ def _study(study: Told) -> str:
 
 def _case(result: CaseResult) -> str:
     rows = describe.rows(result.verdict)
-    figures = [escaped(getattr(rows[0], name)) if rows else "" for name in _FIGURES]
+    figures = [escaped(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
     return _line([result.verdict.status, code(result.id), _reason(result.verdict), *figures])
 
 
+def _figures(row: FindingRow) -> list[str]:
+    """Return the cells of the headings; the interval of a ratio, and what noise explains, stand beside it."""
+    known = ", ".join(filter(None, (row.interval, row.noise and f"noise {row.noise}")))
+    ratio = f"{row.ratio} ({known})" if known else row.ratio
+    return [row.output, row.metric, row.current, row.baseline, ratio, row.allowed]
+
+
 def _reason(verdict: Verdict) -> str:
-    """Give the reason, and where no metric has figures for it, but the place is known, the place."""
-    nondeterministic = verdict.reason is Reason.NONDETERMINISTIC
-    return f"{verdict.reason}: {escaped(verdict.message)}" if nondeterministic else verdict.reason
+    """Give the reason with the rule that binds, and where no metric has figures for it, but the place, the place."""
+    rule = verdict.findings[0].rule if verdict.findings else ""
+    reason = f"{verdict.reason} ({rule})" if rule else verdict.reason
+    return f"{reason}: {escaped(verdict.message)}" if verdict.reason is Reason.NONDETERMINISTIC else reason
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 MOST_DIGITS = 17
 """Significant digits that tell any two float64 apart."""
 
+SHARE_DIGITS = 7
+"""Of match ratios and the like, where what is lost stands in the last digits."""
+
 
 def figure(value: float, digits: int = 4) -> str:
     """Write a number with so many significant digits, and more where the part before the point has more."""

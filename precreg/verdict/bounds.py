@@ -59,6 +59,7 @@ def _finding(comparison: Comparison, bound: Bound, message: str) -> Finding:
         limit=bound.limit,
         ratio=_severity(bound, current),
         source=bound.source,
+        rule="bound",
     )
 
 

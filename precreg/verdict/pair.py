@@ -20,7 +20,7 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
 
 def unmeasured(reason: Reason, message: str) -> Verdict:
     """Return the verdict on what could not be measured: a side is missing, or cannot be read."""
-    return verdict_of([Finding(reason, message)], Policy())
+    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy())
 
 
 def _sound(comparison: Comparison) -> Iterator[Finding]:

@@ -116,6 +116,29 @@ def regressed(name="float16-8x256", **changes):
     return _result(name, Verdict(Status.FAILED, Reason.REGRESSED, message, findings), comparisons, baseline, changes)
 
 
+STATISTIC = Finding(
+    Reason.REGRESSED,
+    "mean_abs_error is 4.9 times the baseline's",
+    "out",
+    "mean_abs_error",
+    None,
+    0.1175,
+    0.024,
+    0.1175 / 0.024,
+    1.02,
+    rule="statistic",
+    lower=4.7312,
+    upper=5.0649,
+    floor=1.00131,
+)
+"""What a statistic tells with all its numbers."""
+
+
+def judged_by(finding, name="float16-8x256"):
+    """Return a case that one finding decides."""
+    return regressed(name, verdict=Verdict(Status.FAILED, finding.reason, f"out: {finding.message}", (finding,)))
+
+
 def proposed(name="float16-16x64", **changes):
     """Return a case without a baseline."""
     new = verdict(Reason.NEW, Status.PROPOSED, "no baseline in cpu-x86_64, cpu, generic")

@@ -18,9 +18,11 @@ from tests.report.made import (
     CHANGED,
     LOOSENED,
     REMOVED,
+    STATISTIC,
     UNUSED,
     crashed,
     improved,
+    judged_by,
     large,
     nondeterministic,
     passed,
@@ -192,3 +194,8 @@ def test_any_text_of_a_finding_gives_xml_that_a_parser_reads(text):
     xml = run_of(findings=tuple(found))
     assert valid(render(xml, "strict")), JENKINS.error_log
     assert [status for _, status, *_ in as_gitlab_reads(render(xml, "gitlab"))] == ["success", "failed"]
+
+
+def test_what_binds_stands_in_the_text_of_a_failure():
+    ((_, _, text, _),) = as_gitlab_reads(render(run_of(judged_by(STATISTIC)), "gitlab"))
+    assert "rule      statistic on mean_abs_error of out: 4.9 times, 4.73 to 5.06, noise explains 1.001" in text

@@ -10,9 +10,11 @@ from tests.report.made import (
     CHANGED,
     LOOSENED,
     REMOVED,
+    STATISTIC,
     UNUSED,
     crashed,
     improved,
+    judged_by,
     nondeterministic,
     passed,
     regressed,
@@ -110,3 +112,16 @@ def test_very_many_findings_are_counted():
     text = render(run_of(findings=many))
     assert text.count("| binding |") == 50
     assert "\n\nAnd 10 binding more in the report.\n" in text
+
+
+def test_the_rule_stands_with_the_reason_and_the_interval_with_the_ratio():
+    (_, row) = cells(render(run_of(judged_by(STATISTIC))))
+    assert row[2:] == [
+        "regressed (statistic)",
+        "out",
+        "mean_abs_error",
+        "0.1175",
+        "0.024",
+        "4.9 (4.73 to 5.06, noise 1.001)",
+        "1.02",
+    ]

@@ -12,9 +12,11 @@ from tests.report.made import (
     CHANGED,
     LOOSENED,
     REMOVED,
+    STATISTIC,
     UNUSED,
     crashed,
     improved,
+    judged_by,
     nondeterministic,
     passed,
     proposed,
@@ -178,3 +180,12 @@ def test_the_commit_that_judged_is_named():
 def test_text_of_a_finding_cannot_steer_the_terminal():
     steering = replace(LOOSENED, about="\x1b[2Ja", message="\x1b]0;title\x07", allowed="\x1b[1m")
     assert "\x1b" not in render(run_of(findings=(steering,)), colour=False)
+
+
+def test_what_binds_is_said_in_a_line_above_the_figures():
+    assert explanation(judged_by(STATISTIC))[1:4] == [
+        "rule      statistic on mean_abs_error of out: "
+        "4.9 times, 4.73 to 5.06, noise explains 1.001, at most 1.02 allowed",
+        "output  metric          current  baseline  ratio  interval      noise  allowed  rule",
+        "out     mean_abs_error  0.1175   0.024     4.9    4.73 to 5.06  1.001  1.02     statistic",
+    ]

@@ -72,3 +72,7 @@ def test_which_side_of_a_limit_is_good(metric, limit, good, bad):
     assert holds(bound, good)
     assert not holds(bound, bad)
     assert not holds(bound, float("nan"))
+
+
+def test_a_finding_names_its_rule():
+    assert {finding.rule for finding in broken({"mean_ulp": 70.5}, *EITHER, max_abs_error=1e-9)} == {"bound"}

@@ -18,7 +18,7 @@ from precreg.report.charts.picture import TEMPLATES, shape, style
 from precreg.report.comparison.pair import shown
 from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.html import json_for_script
-from precreg.report.numbers import duration, figure
+from precreg.report.numbers import SHARE_DIGITS, duration, figure
 
 MOST_DRAWN = 100
 """Pairs that are drawn and described in full, the worst first; the table has every pair."""
@@ -78,4 +78,4 @@ def _row(number: int, pair: ComparedPair) -> list[Any]:
 def _figures(pair: ComparedPair) -> Iterator[str]:
     metrics = pair.comparison.metrics if pair.comparison else {}
     for name in COLUMNS:
-        yield figure(metrics[name], describe.SHARE_DIGITS if name == "match_ratio" else 4) if name in metrics else ""
+        yield figure(metrics[name], SHARE_DIGITS if name == "match_ratio" else 4) if name in metrics else ""

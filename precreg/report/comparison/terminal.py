@@ -15,7 +15,7 @@ from precreg.report.charts.picture import about
 from precreg.report.comparison.advice import advice
 from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.detail import position_rows
-from precreg.report.numbers import duration, figure
+from precreg.report.numbers import SHARE_DIGITS, duration, figure
 from precreg.types import Comparison, Positions, Status, Tolerance
 
 MOST_FAILURES = 20
@@ -117,12 +117,12 @@ def _unit(name: str) -> str:
 
 def _figure(name: str, metrics: dict[str, float]) -> str:
     is_share = described(name).better == "higher" and not _unit(name)
-    digits = describe.SHARE_DIGITS if is_share else 4
+    digits = SHARE_DIGITS if is_share else 4
     return figure(metrics[name], digits) if name in metrics else "undefined"
 
 
 def _limit(metric: str, limit: float) -> str:
-    return f"{'>=' if described(metric).better == 'higher' else '<='} {figure(limit, describe.SHARE_DIGITS)}"
+    return f"{'>=' if described(metric).better == 'higher' else '<='} {figure(limit, SHARE_DIGITS)}"
 
 
 def _positions(title: str, comparison: Comparison, positions: Positions | None) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from precreg.records import RunRecord
-from precreg.report.describe import SHARE_DIGITS
-from precreg.report.numbers import duration, figure
+from precreg.report.numbers import SHARE_DIGITS, duration, figure
 from precreg.report.studies import growth, trade_off
 from precreg.report.studies.growth import Series
 from precreg.report.studies.trade_off import Row
