@@ -1,0 +1,213 @@
+"""What a change truly costs: ratios of its errors to the original's over many seeds, with intervals, and labels.
+
+The seeds are others than those at which rules are tried. A change is
+
+- `harmful` if it brings NaN or infinities where the original has none, or errors where the original has none at all
+  (hard effects), or if for mean |d|, RMS or mean log2(ULP + 1/4) the ratio's lower bound is above 1.05,
+- `not_worse` if the upper bounds of all three are below 1.02, and the mean ULP is not shown to be worse by 1.05,
+- `grey` otherwise: too small to matter and too large to be nothing, or not told apart within MOST seeds. Grey changes
+  are counted, listed and not scored.
+
+Mean ULP alone never makes a change harmful: where results come near zero it is the mean of a few enormous numbers, of
+elements whose error is nothing against the output's scale. The mean of the logarithm, in which each element has one
+voice, speaks for small results; mean |d| and RMS speak for large ones. Where they disagree, the worse one counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import exp, inf, isfinite, log, sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from detecting.measured import run, truth
+from detecting.operator import Array, Operator
+from precreg.types import Comparison
+
+FILE = Path(__file__).parent / "labels.json"
+FIRST_SEED = 1_000_000
+"""Seeds for labels begin here; rules are tried below it."""
+
+FEWEST, MOST = 256, 2048
+"""Seeds: doubled until a label is clear."""
+
+QUANTILE = 3.2905
+"""Of the normal distribution: intervals hold at 99.9 %."""
+
+WORSE, NOTHING = 1.05, 1.02
+AVERAGES = ("mean_abs_error", "rms_error", "mean_log2_ulp")
+MEASURES = (*AVERAGES, "mean_ulp")
+
+
+class Ratio(NamedTuple):
+    """How many times larger the change's error is, and between which bounds."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class Label(NamedTuple):
+    """What was measured of one change; shares are of seeds."""
+
+    label: str
+    severity: float
+    seeds: int
+    same_bits: float
+    non_finite: float
+    ratios: dict[str, Ratio]
+
+    @property
+    def hard(self) -> bool:
+        """Tell whether the effect is one that averages need not be asked about."""
+        return self.label == "harmful" and not isfinite(self.severity)
+
+
+class Column(NamedTuple):
+    """What is kept of an implementation, seed by seed: the measures, wrong NaN and infinities, and bits."""
+
+    measures: list[list[float]]
+    strange: list[bool]
+    bits: list[bytes]
+
+
+def label_all(operator: Operator) -> dict[str, Label]:
+    """Measure every change of an operator: more seeds for those that are not clear."""
+    kept = {name: Column([], [], []) for name in ("", *operator.changes())}
+    labels: dict[str, Label] = {}
+    count, upto = 0, FEWEST
+    open_ = set(operator.changes())
+    while open_ and upto <= MOST:
+        for seed in range(FIRST_SEED + count, FIRST_SEED + upto):
+            extend(operator, kept, open_, seed)
+        labels |= {name: label(kept[name], kept[""]) for name in open_}
+        open_ = {name for name in open_ if not clear(labels[name])}
+        count, upto = upto, 2 * upto
+    return {name: labels[name] for name in operator.changes()}
+
+
+def extend(operator: Operator, kept: dict[str, Column], names: set[str], seed: int) -> None:
+    """Run the original and some changes at one more seed."""
+    known = truth(operator, seed)
+    changes = operator.changes()
+    for name in ("", *names):
+        output, comparison = run(changes[name] if name else operator.original, known, seed)
+        kept[name].measures.append([comparison.metrics.get(measure, 0.0) for measure in MEASURES])
+        kept[name].strange.append(strange(comparison))
+        kept[name].bits.append(output.tobytes() if len(output.tobytes()) <= 16 else digest(output))
+
+
+def digest(output: Array) -> bytes:
+    """Give 16 bytes that stand for the bits of an output."""
+    import hashlib
+
+    return hashlib.blake2b(output.tobytes(), digest_size=16).digest()
+
+
+def strange(comparison: Comparison) -> bool:
+    """Tell whether NaN or infinities are where they should not be."""
+    return bool(comparison.counts.get("nan_mismatched", 0) + comparison.counts.get("inf_mismatched", 0))
+
+
+def label(changed: Column, original: Column) -> Label:
+    """Hold a change against the original at its own seeds, which are the first ones of the original's."""
+    seeds = len(changed.strange)
+    now, then = np.array(changed.measures), np.array(original.measures[:seeds])
+    ratios = {name: ratio(name, now[:, at], then[:, at]) for at, name in enumerate(MEASURES)}
+    new = [one and not other for one, other in zip(changed.strange, original.strange, strict=False)]
+    same = [one == other for one, other in zip(changed.bits, original.bits, strict=False)]
+    name, severity = judged(ratios, any(new))
+    return Label(name, severity, seeds, sum(same) / seeds, sum(new) / seeds, ratios)
+
+
+def ratio(measure: str, now: Array, then: Array) -> Ratio:
+    """Give the ratio of means over seeds, by the delta method on paired seeds; of logarithms the power of two."""
+    n = len(now)
+    if measure == "mean_log2_ulp":
+        growth = (now - then) * log(2)
+        return interval(float(growth.mean()), float(growth.std(ddof=1)) / sqrt(n))
+    if not then.sum():
+        return Ratio(inf, inf, inf) if now.sum() else Ratio(1.0, 1.0, 1.0)
+    if not now.sum():
+        return Ratio(0.0, 0.0, 0.0)
+    value = float(now.sum() / then.sum())
+    error = float((now - value * then).std(ddof=1)) * sqrt(n) / float(now.sum())
+    return interval(log(value), error)
+
+
+def interval(logarithm: float, error: float) -> Ratio:
+    """Give a ratio with its bounds from its logarithm and the standard error of that."""
+    return Ratio(*(exp(logarithm + times * error) for times in (0, -QUANTILE, QUANTILE)))
+
+
+def judged(ratios: dict[str, Ratio], non_finite: bool) -> tuple[str, float]:
+    """Give the label, and by how much the worst average is worse: infinity for hard effects."""
+    averages = [ratios[name] for name in AVERAGES]
+    severity = max(found.value for found in averages)
+    if non_finite or severity == inf:
+        return "harmful", inf
+    worse = [found.value for found in averages if found.lower > WORSE]
+    if worse:
+        return "harmful", max(worse)
+    small = all(found.upper < NOTHING for found in averages)
+    return ("not_worse" if small and ratios["mean_ulp"].lower <= WORSE else "grey"), severity
+
+
+def clear(found: Label) -> bool:
+    """Tell whether more seeds would not change a label."""
+    if found.label != "grey":
+        return True
+    worst = max((found.ratios[name] for name in AVERAGES), key=lambda one: one.value)
+    return worst.lower > NOTHING and max(found.ratios[name].upper for name in AVERAGES) < WORSE
+
+
+def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
+    """Write labels, a change a line."""
+    operators = []
+    for operator, changes in sorted(labels.items()):
+        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(as_json(found))}" for name, found in changes.items())
+        operators.append(f"  {json.dumps(operator)}: {{\n{lines}\n  }}")
+    path.write_text("{\n" + ",\n".join(operators) + "\n}\n", encoding="utf-8")
+
+
+def as_json(found: Label) -> dict[str, object]:
+    """Give a label as it is written: five digits of each number, infinity as null."""
+    ratios = {name: [rounded(number) for number in found.ratios[name]] for name in MEASURES}
+    head = {"label": found.label, "severity": rounded(found.severity), "seeds": found.seeds}
+    return {**head, "same_bits": rounded(found.same_bits), "non_finite": rounded(found.non_finite), **ratios}
+
+
+def rounded(number: float) -> float | None:
+    """Give five digits of a number."""
+    return float(f"{number:.5g}") if isfinite(number) else None
+
+
+def read(path: Path = FILE) -> dict[str, dict[str, Label]]:
+    """Read what `write` wrote."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {operator: {name: from_json(line) for name, line in changes.items()} for operator, changes in stored.items()}
+
+
+def from_json(line: dict) -> Label:
+    """Understand one line."""
+    ratios = {name: Ratio(*(inf if number is None else number for number in line[name])) for name in MEASURES}
+    severity = inf if line["severity"] is None else line["severity"]
+    return Label(line["label"], severity, line["seeds"], line["same_bits"], line["non_finite"], ratios)
+
+
+def contradictions(operator: Operator, stored: dict[str, Label], seeds: int) -> Iterator[str]:
+    """Measure anew at seeds that were not used before, and yield what cannot be the same as what is stored."""
+    kept = {name: Column([], [], []) for name in ("", *stored)}
+    for seed in range(FIRST_SEED + MOST, FIRST_SEED + MOST + seeds):
+        extend(operator, kept, set(stored), seed)
+    for name, before in stored.items():
+        again = label(kept[name], kept[""])
+        if again.hard != before.hard:
+            yield f"{operator.name}: {name}: a hard effect {'is' if again.hard else 'was'} there"
+        for measure in AVERAGES if not before.hard else ():
+            one, other = before.ratios[measure], again.ratios[measure]
+            if one.lower > other.upper or other.lower > one.upper:
+                yield f"{operator.name}: {name}: {measure} was {one.value:.4g} times and is {other.value:.4g} times"

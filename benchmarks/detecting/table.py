@@ -1,0 +1,115 @@
+"""The table: detection by severity and false alarms, on the operators that thresholds are chosen on and on the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+
+from detecting.labels import AVERAGES, Label
+from detecting.operators import OPERATORS, held_out
+from detecting.rules import RULES, Told
+
+BANDS = (("<1.1", 1.1), ("1.1-1.5", 1.5), ("1.5-3", 3.0), ("3-10", 10.0), (">10", inf))
+COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "alarms", "alarms, other bits")
+Labels = Mapping[str, Mapping[str, Label]]
+
+
+def band_of(found: Label) -> str:
+    """Name the column of a harmful change."""
+    return "hard" if found.hard else next(name for name, most in BANDS if found.severity <= most)
+
+
+def column(name: str, labels: Labels) -> Callable[[Told], bool]:
+    """Tell which rows count in a column."""
+
+    def counts(one: Told) -> bool:
+        found = labels[one.operator][one.change]
+        if name.startswith("alarms"):
+            return found.label == "not_worse" and not (name != "alarms" and one.same_bits)
+        if found.label != "harmful":
+            return False
+        band = band_of(found)
+        return name == "all" or band == name or (name == "<1.5" and band in ("<1.1", "1.1-1.5"))
+
+    return counts
+
+
+def table(title: str, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield one table: how many changes and trials there are, and in what share of them each rule told."""
+    yield f"\n{title}"
+    yield f"{'':20}" + "".join(f"{name:>{width(name)}}" for name in COLUMNS)
+    chosen = {name: [one for one in rows if column(name, labels)(one)] for name in COLUMNS}
+    changes = {name: len({(one.operator, one.change) for one in found}) for name, found in chosen.items()}
+    yield f"{'changes':20}" + "".join(f"{changes[name]:>{width(name)}}" for name in COLUMNS)
+    for rule in RULES:
+        cells = (share([one.flags[rule] for one in chosen[name]]) for name in COLUMNS)
+        yield f"{rule:20}" + "".join(f"{cell:>{width(name)}}" for name, cell in zip(COLUMNS, cells, strict=True))
+
+
+def width(name: str) -> int:
+    """Give a column room."""
+    return max(len(name), 7) + 2
+
+
+def share(flags: Sequence[bool]) -> str:
+    """Show a share; nothing where there is nothing to share."""
+    return f"{100 * sum(flags) / len(flags):.1f} %" if flags else "-"
+
+
+def tables(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield the tables of both halves and of all operators."""
+    apart = held_out()
+    yield from table("chosen on", [one for one in rows if one.operator not in apart], labels)
+    yield from table("held out", [one for one in rows if one.operator in apart], labels)
+    yield from table("all operators", rows, labels)
+
+
+def summary(labels: Labels) -> Iterator[str]:
+    """Yield how many changes have which label, and which are not scored."""
+    every = [(operator, change, found) for operator, of in labels.items() for change, found in of.items()]
+    count = {name: sum(found.label == name for _, _, found in every) for name in ("harmful", "not_worse", "grey")}
+    yield (
+        f"{len(labels)} operators, {len(every)} changes: {count['harmful']} harmful, {count['not_worse']} not worse, "
+        f"{count['grey']} grey"
+    )
+    unexpected = [
+        f"  {operator}: {change}: {found.label}, {shown(found)}"
+        for operator, change, found in every
+        if expected(operator, change) != found.label
+    ]
+    yield f"{len(unexpected)} changes are measured to be other than their authors expected, grey ones among them:"
+    yield from unexpected
+
+
+def expected(operator: str, change: str) -> str:
+    """Tell what the author of a change expected."""
+    return "harmful" if change in OPERATORS[operator].harmful else "not_worse"
+
+
+def shown(found: Label) -> str:
+    """Show ratios and their bounds."""
+    if found.hard:
+        return "hard effect"
+    ratios = (found.ratios[name] for name in AVERAGES)
+    shortened = ("abs", "rms", "log2")
+    return ", ".join(
+        f"{name} {one.value:.4g} ({one.lower:.4g} to {one.upper:.4g})"
+        for name, one in zip(shortened, ratios, strict=True)
+    )
+
+
+def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it."""
+    apart = held_out()
+    for title, label, wrong in (("missed", "harmful", False), ("false alarms", "not_worse", True)):
+        found: dict[tuple[str, str], list[Told]] = {}
+        for one in rows:
+            if labels[one.operator][one.change].label == label:
+                found.setdefault((one.operator, one.change), []).append(one)
+        yield f"\n{title} by precreg"
+        for (operator, change), trials in found.items():
+            bad = [one for one in trials if one.flags["precreg"] is wrong]
+            if bad:
+                half = "held out" if operator in apart else "chosen on"
+                yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({half}); {shown(labels[operator][change])}"
+                yield f"        {bad[0].evidence}"

@@ -1,0 +1,131 @@
+"""How many harmful changes are noticed, and how many harmless ones are reported, by precreg and by rules in use.
+
+Prints, for operators that thresholds may be chosen on and for those held out, the share of trials in which each rule
+reports a change, by how much the change truly costs; then every change that precreg missed or reported wrongly.
+docs/detection.md tells how labels are measured and how to read the tables.
+
+python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1]
+python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
+python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
+python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from detecting import labels, table
+from detecting.measured import Sample, samples, trials
+from detecting.operators import OPERATORS, held_out
+from detecting.rules import Told, told
+
+SEEDS = 3
+"""How many seeds a case has."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what is asked for."""
+    asked = options(arguments)
+    unknown = sorted(set(asked.operators) - set(OPERATORS))
+    if unknown:
+        print(f"no operator {', '.join(unknown)}; there are {', '.join(OPERATORS)}", file=sys.stderr)
+        return 2
+    names = asked.operators or list(OPERATORS)
+    if asked.label:
+        return measure_labels(names, asked.jobs)
+    if asked.check:
+        return check_labels(names, asked.jobs)
+    if asked.dump:
+        return dump(names, asked.trials, asked.jobs, asked.dump)
+    return score(names, asked.trials, asked.jobs)
+
+
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="detection.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR")
+    parser.add_argument("--trials", type=int, default=20, help="trials of three seeds each")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--label", action="store_true", help="measure labels and store them")
+    what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
+    what.add_argument("--dump", type=Path, metavar="FILE", help="store measurements instead of judging them")
+    return parser.parse_args(arguments)
+
+
+def each(task: Callable[[str], Any], names: Sequence[str], jobs: int) -> Iterator[tuple[str, Any]]:
+    """Do a task for every operator, in processes if there are to be several; results are in order."""
+    if jobs <= 1:
+        yield from ((name, task(name)) for name in names)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from zip(names, pool.map(task, names), strict=True)
+
+
+def measure_labels(names: Sequence[str], jobs: int) -> int:
+    """Measure the labels of some operators, and store them with the others'."""
+    known = labels.read() if labels.FILE.exists() else {}
+    for name, found in each(label_operator, names, jobs):
+        known[name] = found
+        labels.write({name: of for name, of in known.items() if name in OPERATORS})
+        print(f"{name}: {len(found)} changes, {max(one.seeds for one in found.values())} seeds at most", flush=True)
+    print("\n".join(table.summary(labels.read())))
+    return 0
+
+
+def label_operator(name: str) -> dict[str, labels.Label]:
+    """Measure the labels of one operator."""
+    return labels.label_all(OPERATORS[name])
+
+
+def check_labels(names: Sequence[str], jobs: int) -> int:
+    """Say which stored labels do not hold at other seeds."""
+    found = [line for _, lines in each(check_operator, names, jobs) for line in lines]
+    print("\n".join(found) or "labels hold at other seeds")
+    return int(bool(found))
+
+
+def check_operator(name: str, seeds: int = 64) -> list[str]:
+    """Say which labels of one operator do not hold."""
+    return list(labels.contradictions(OPERATORS[name], labels.read()[name], seeds))
+
+
+def score_operator(name: str, count: int) -> list[Told]:
+    """Ask every rule about every change of one operator in every trial."""
+    found = samples(OPERATORS[name], range(SEEDS * count))
+    return [told(name, *trial) for trial in trials(found, SEEDS)]
+
+
+def score(names: Sequence[str], count: int, jobs: int) -> int:
+    """Print the tables."""
+    known = {name: labels.read()[name] for name in names}
+    rows = [row for _, found in each(partial(score_operator, count=count), names, jobs) for row in found]
+    print("\n".join(table.summary(known)))
+    print(f"\nshare of {count} trials of {SEEDS} seeds in which each rule reports a change")
+    print("\n".join((*table.tables(rows, known), *table.mistakes(rows, known))))
+    return 0
+
+
+def sample_operator(name: str, count: int) -> dict[str, list[Sample]]:
+    """Run one operator and its changes at the seeds of every trial."""
+    return samples(OPERATORS[name], range(SEEDS * count))
+
+
+def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
+    """Store samples by operator, change (the original among them) and seed, with labels and halves."""
+    known = labels.read()
+    found = dict(each(partial(sample_operator, count=count), names, jobs))
+    stored = {"samples": found, "labels": {name: known[name] for name in names}, "held_out": sorted(held_out())}
+    path.write_bytes(pickle.dumps(stored))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
