@@ -115,7 +115,7 @@ class _Run(NamedTuple):
         other = self._baseline(case, pair)
         policy = shared(self.policy, len(looks))
         by_other = judged(case, other, pair.own, environment, policy)
-        clear = is_clear(by_other.verdict, pair.own, other.entry, policy)
+        clear = is_clear(by_other.verdict, pair.own, other.entry, by_other.tolerances)
         paired = Paired(case.seeds, clear)
         result = replace(by_other, acceptable=result.acceptable, accepted=stored, paired=paired)
         return _Seen(case, result, pair, self.side.seconds(case), looks[1:])
@@ -129,7 +129,7 @@ class _Run(NamedTuple):
         tolerances = {name: without_bounds(tolerance) for name, tolerance in seen.result.tolerances.items()}
         other, policy = self._baseline(case, pair), shared(self.policy, looks)
         verdict = judge(case, pair.own, tolerances, other, self.plan.environment, policy)
-        paired = Paired(seen.looks[0], is_clear(verdict, pair.own, other.entry, policy))
+        paired = Paired(seen.looks[0], is_clear(verdict, pair.own, other.entry, tolerances))
         result = replace(seen.result, verdict=verdict, paired=paired)
         seconds = self.side.seconds(case)
         return _Seen(case, result, pair, seconds, seen.looks[1:], seen.spent + seconds)

@@ -7,22 +7,22 @@ between looks, and wherever they end, the chance that any is wrong is at most th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from math import ceil, log2
 
 from msgspec.structs import replace
 
 from precreg.records import BaselineEntry
-from precreg.types import Comparison, Outcome, Reason, Status, Tolerance, Verdict
+from precreg.types import STATISTIC, Comparison, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.judge import Policy
-from precreg.verdict.paired import Change, changes
+from precreg.verdict.paired import changes
+from precreg.verdict.regression import BIAS_MATERIAL, FEWEST
 
 MOST_SEEDS = 32
 """So many are drawn at most, unless a case has more."""
 
 MOST_SECONDS = 2.0
 """So long both versions of one case may take together, after the first look."""
-
-_OF_SEEDS = (Reason.IDENTICAL, Reason.OVER_BUDGET)
 
 
 def planned(seeds: int, most: int) -> tuple[int, ...]:
@@ -34,29 +34,38 @@ def planned(seeds: int, most: int) -> tuple[int, ...]:
 
 
 def shared(policy: Policy, looks: int) -> Policy:
-    """Return the policy at each of so many looks."""
-    return policy
+    """Return the policy at each of so many looks: as if there were so many times the baselines.
+
+    Their number is rounded up to a power of two first, because the error level is.
+    """
+    return replace(policy, baselines=max(policy.baselines, FEWEST) * 2 ** ceil(log2(looks)))
 
 
-def is_clear(verdict: Verdict, outcome: Outcome, other: BaselineEntry, policy: Policy) -> bool:
+def is_clear(verdict: Verdict, outcome: Outcome, other: BaselineEntry, tolerances: Mapping[str, Tolerance]) -> bool:
     """Tell whether more seeds could not change a verdict: bits are the same, it failed, or it is surely not worse.
 
-    Surely not worse is an output of which every average of errors has its upper bound at most at the material ratio.
-    A time over the budget is measured once more.
+    Surely not worse is an output of which every average of errors has an upper bound that is not material. A time over
+    the budget is measured once more.
     """
-    if verdict.reason in _OF_SEEDS:
+    if verdict.reason in (Reason.IDENTICAL, Reason.OVER_BUDGET):
         return verdict.reason is Reason.IDENTICAL
     if verdict.status is not Status.PASSED:
         return True
-    return all(found and all(change.upper <= 1.02 for change in found) for found in _changes(outcome, other))
-
-
-def _changes(outcome: Outcome, other: BaselineEntry) -> Iterator[tuple[Change, ...]]:
     by_output: dict[str, list[Comparison]] = {}
     for comparison in outcome.comparisons:
-        by_output.setdefault(comparison.output, []).append(comparison)
-    for name, seeds in by_output.items():
-        yield changes(seeds, other.outputs[name], other.groups.get(name, []))
+        if outcome.execution.outputs[comparison.output] != tuple(other.outputs[comparison.output].digests):
+            by_output.setdefault(comparison.output, []).append(comparison)
+    return all(_surely_not_worse(seeds, other, tolerances[name]) for name, seeds in by_output.items())
+
+
+def _surely_not_worse(seeds: list[Comparison], other: BaselineEntry, tolerance: Tolerance) -> bool:
+    """Tell so of one output; where no statistic judges it, more seeds are of no use."""
+    if STATISTIC not in tolerance.regression:
+        return True
+    found = changes(seeds, other.outputs[seeds[0].output], other.groups.get(seeds[0].output, ()))
+    material = tolerance.regression[STATISTIC]
+    limits = {change: max(BIAS_MATERIAL, material) if change.metric == "bias" else material for change in found}
+    return bool(found) and all(change.upper <= 1 + limit for change, limit in limits.items())
 
 
 def without_bounds(tolerance: Tolerance) -> Tolerance:
