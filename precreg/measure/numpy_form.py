@@ -205,12 +205,11 @@ class _Measuring(NamedTuple):
         running, pairs, counts = self.running, block.pairs, self.running.counts
         n = pairs.error.size
         running.sum_up("magnitude", pairs.magnitude, block.largest_magnitude, block.magnitude_unit)
-        if block.largest_error <= self.rules.atol:
-            counts["matching"] += n
-        else:
+        allowed: Array | float = self.rules.atol
+        if self.rules.rtol and block.largest_error > self.rules.atol:  # without rtol not even infinity allows anything
             allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
             allowed += self.rules.atol
-            counts["matching"] += count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
+        counts["matching"] += count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
         exact = running.counting["absolute"].add(
             pairs.error, block.smallest_error, block.largest_error, running.integers
         )

@@ -198,6 +198,13 @@ def test_logarithms_are_infinite_in_the_groups_of_bins_without_an_end_alone(form
     assert groups[0].logs == [math.inf] * 16
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_without_rtol_the_size_of_a_reference_allows_nothing_even_beyond_float64(form):
+    reference = np.array([1.3e308 + 1.3e308j] * 2)
+    actual = np.array([reference[0], 0])
+    assert FORMS[form](actual, reference, 0, (2,), RULES[0]).counts.matching == 1
+
+
 TINY = 2.0**-1022
 HARD = {
     "runs of tiny errors, each larger than those before": (np.repeat(TINY * 2.0 ** np.arange(4), 128), np.zeros(512)),

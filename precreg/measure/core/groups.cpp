@@ -7,12 +7,6 @@ namespace precreg {
 
 constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 2048;
 
-void Product::times(double by, int64_t power) {
-    int above;
-    mantissa = 2.0 * std::frexp(mantissa * by, &above);
-    exponent += power + above - 1;
-}
-
 Axis::Axis(int64_t length, int64_t stride)
     : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), product((size_t)groups), n((size_t)groups) {
     for (auto& of : sum) of.assign((size_t)groups, 0.0);

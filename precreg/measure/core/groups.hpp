@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace precreg {
@@ -14,12 +15,22 @@ constexpr int KEY_SHIFT = 45; // sizes are counted, and bins end, at numbers of 
 
 enum GroupSum { GROUP_ABSOLUTE, GROUP_SIGNED, GROUP_SQUARED, GROUP_ULPS, ADDED, GROUP_LOGS = ADDED, GROUP_SUMS };
 
+constexpr int64_t ONE = (int64_t)1023 << 52, MANTISSA = ((int64_t)1 << 52) - 1; // of the bits of a double
+
 // A sum of logarithms, kept as the product of what they are taken of: mantissa * 2**exponent, the mantissa in [1, 2).
 struct Product {
     double mantissa = 1.0;
     int64_t exponent = 0;
 
-    void times(double by, int64_t power); // by * 2**power; `by` is at least 1, and below 2**1000
+    // Multiply by by * 2**power; `by` is at least 1, and below 2**1000.
+    void times(double by, int64_t power) {
+        int64_t bits;
+        mantissa *= by;
+        memcpy(&bits, &mantissa, sizeof bits);
+        exponent += power + ((bits - ONE) >> 52);
+        bits = (bits & MANTISSA) | ONE;
+        memcpy(&mantissa, &bits, sizeof bits);
+    }
 };
 
 struct Axis {

@@ -15,8 +15,7 @@ struct Factor {
     Doubles mantissa;
     Longs exponent;
 };
-constexpr int64_t BELOW_KEY = ((int64_t)1 << KEY_SHIFT) - 1, QUARTER = (int64_t)1021 << 52, MANTISSA = ((int64_t)1 << 52) - 1,
-                  ONE = (int64_t)1023 << 52;
+constexpr int64_t BELOW_KEY = ((int64_t)1 << KEY_SHIFT) - 1, QUARTER = (int64_t)1021 << 52;
 constexpr double LARGEST_END = 0x1.FEp1023; // of a bin that ends at a finite number
 
 INLINE Factor factor_of(Doubles ulps) {
