@@ -95,8 +95,8 @@ class Judge:
 
     def __init__(self, project: Path, *, environment: str | None, ci: bool) -> None:
         """Detect the environment as `detect` does. Raises UserError (bad-value)."""
-        self.project, self.policy = project, Policy(ci=ci)
-        self.environment, self.baselines = detect(environment), Baselines(project)
+        self.project, self.environment, self.baselines = project, detect(environment), Baselines(project)
+        self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
 
     def run(self, case: Case) -> CaseResult:
         """Run a case unprotected, measure it and judge it. A timeout is not enforced."""

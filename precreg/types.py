@@ -69,12 +69,22 @@ class Bound(Struct, frozen=True):
     source: Location
 
 
+STATISTIC = "statistic"
+"""What `regression` calls the growth of an average that is not yet material: 0.02 is 2 %."""
+
+CREEP = "creep"
+"""What `regression` calls the growth that small accepted losses may add up to."""
+
+RULES = (STATISTIC, CREEP)
+"""What `regression` may name besides metrics."""
+
+
 class Tolerance(Struct, frozen=True):
     """The resolved pyramid for one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
 
     All of `bounds` must hold, and all bounds of at least one of the `alternatives`, where there are any. `regions`
-    takes the place of constants of measure/regions.py while the output is measured. `regression` maps a metric to its
-    allowed growth against the baseline; metrics that are not named are not judged.
+    takes the place of constants of measure/regions.py while the output is measured. `regression` maps a metric, or one
+    of RULES, to its allowed growth against the baseline; what is not named is not judged.
     """
 
     rtol: Bound

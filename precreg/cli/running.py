@@ -99,7 +99,8 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
 def _results(
     cases: list[Case], plan: Plan, baselines: Lookup, options: RunOptions, commit: str
 ) -> list[CaseResult]:
-    policy = Policy(ci=options.ci, require=options.require)
+    number = baselines.number(plan.environment.chain)
+    policy = Policy(ci=options.ci, require=options.require, baselines=number)
     try:
         if options.pair is None:
             return list(shown(results(cases, plan, policy, baselines), len(cases)))

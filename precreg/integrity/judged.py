@@ -96,6 +96,10 @@ class AcceptedThen:
                 return Baseline(self._base[place], environment, place.file)
         return self._now.lookup(baseline_id, chain)
 
+    def number(self, chain: tuple[str, ...]) -> int:
+        """Return how many entries the environments of the chain have together at HEAD."""
+        return self._now.number(chain)
+
 
 def at_head(pairs: Pairs, found: Iterable[Change], allowances: Sequence[Allowance]) -> frozenset[str]:
     """Return the ids of baselines that HEAD may have changed: the case computes something else, or it is allowed."""

@@ -34,7 +34,8 @@ def scores(
         else:
             plantable.append(case)
     variants = [variant for case in plantable for variant in _variants(case, faults)]
-    ran = results([variant.case for variant in variants], plan, Policy(), baselines)
+    policy = Policy(baselines=baselines.number(plan.environment.chain))
+    ran = results([variant.case for variant in variants], plan, policy, baselines)
     yield from _scored(ran, {variant.case.id: variant for variant in variants})
 
 

@@ -18,6 +18,7 @@ from precreg.measure.metrics import KEPT, METRICS
 from precreg.study import RELATIVE_ERRORS, Growth
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
 from precreg.tolerance.standards import STANDARDS
+from precreg.types import RULES
 
 Schema = dict[str, Any]
 
@@ -161,7 +162,7 @@ def _tolerance() -> Schema:
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
     growths = {
         "type": "object",
-        "properties": dict.fromkeys(KEPT, growth),
+        "properties": dict.fromkeys((*RULES, *KEPT), growth),
         "patternProperties": {_OF_ANALYZER: growth},
         "additionalProperties": False,
     }

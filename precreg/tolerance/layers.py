@@ -14,7 +14,7 @@ from precreg.measure.metrics import KEPT, METRICS
 from precreg.tolerance.pyramid import GROWTH, no_limit
 from precreg.tolerance.standard import spelled
 from precreg.tolerance.standards import find_standard
-from precreg.types import Layer
+from precreg.types import RULES, Layer
 from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
 
 TOLERANCES = "suites/tolerances.yaml"
@@ -114,18 +114,19 @@ def _of_analyzer(source: Source, path: KeyPath, metric: str) -> tuple[str, ...]:
 
 
 def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
-    """Read the allowed growth per metric; `off` is None, and `regression: off` is None for each that is kept."""
+    """Read the allowed growths; `off` is None, and `regression: off` is None for each rule and metric there is."""
     path = (*path, "regression")
     if value == "off":
-        return dict.fromkeys(KEPT)
+        return dict.fromkeys((*RULES, *KEPT))
     expect_mapping(source, value, *path)
     return {metric: _growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
 
 
 def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
-    known = (*METRICS, *_of_analyzer(source, path, metric))
+    known = (*RULES, *METRICS, *_of_analyzer(source, path, metric))
     if metric not in known:
-        message = f"expected the name of a metric but got {metric}={shown(growth)}{nearest(metric, known)}"
+        expected = f"the name of a metric, {' or '.join(RULES)}"
+        message = f"expected {expected} but got {metric}={shown(growth)}{nearest(metric, known)}"
         raise source.error("unknown-metric", message, *path)
     if metric in METRICS and metric not in KEPT:
         kept = ", ".join(get_close_matches(metric, KEPT, n=len(KEPT), cutoff=0))

@@ -16,16 +16,21 @@ from precreg.measure.metrics import described
 from precreg.records import Baseline, BaselineEntry, Environment
 from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
-from precreg.verdict.regression import enough, growth_findings, improved
+from precreg.verdict.regression import Held, error_level, held, improvement, judged, worse
 from precreg.verdict.repeats import differs
 from precreg.verdict.structure import structural_findings
 
 
 class Policy(Struct, frozen=True):
-    """What a place asks for: in CI a case without a baseline fails; with `require` an unavailable one is an error."""
+    """What a place asks for: in CI a case without a baseline fails; with `require` an unavailable one is an error.
+
+    `baselines` is the number of cases that were accepted in the environments of the chain, from which the error level
+    of each follows: all of them, not those that were selected.
+    """
 
     ci: bool = False
     require: bool = False
+    baselines: int = 1
 
 
 STATUS: dict[Reason, Status] = {
@@ -68,7 +73,7 @@ def judge(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment), policy)
+    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
     return plain if case.expect_failure is None else inverted(plain, case.expect_failure)
 
 
@@ -98,6 +103,7 @@ def _findings(
     tolerances: Mapping[str, Tolerance],
     baseline: Baseline | None,
     environment: Environment,
+    policy: Policy,
 ) -> list[Finding]:
     failure = outcome.execution.failure
     if failure is not None:
@@ -111,8 +117,15 @@ def _findings(
     unknown = [*_without_baseline(case, outcome, baseline, environment)]
     if unknown or entry is None:
         return inaccurate or unknown
-    worse = [*_worse(case, outcome, tolerances, entry, environment)]
-    return inaccurate + worse or [*_not_worse(outcome, tolerances, entry)]
+    alike = entry.fingerprint == environment.fingerprint
+    level = error_level(policy.baselines)
+    outputs = [
+        held(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
+        for name, comparisons in _by_output(outcome).items()
+        if not _same_bits(outcome, entry)
+    ]
+    lost = [*_worse(case, outcome, outputs, entry, environment)]
+    return inaccurate + lost or [*_not_worse(outcome, outputs, entry)]
 
 
 def _nondeterminism(outcome: Outcome) -> Iterator[Finding]:
@@ -152,16 +165,12 @@ def _without_baseline(
 
 
 def _worse(
-    case: Case,
-    outcome: Outcome,
-    tolerances: Mapping[str, Tolerance],
-    entry: BaselineEntry,
-    environment: Environment,
+    case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry, environment: Environment
 ) -> Iterator[Finding]:
     if case.exact and not _same_bits(outcome, entry):
-        yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's")
-    for name, comparisons in _by_output(outcome).items():
-        yield from growth_findings(comparisons, entry.outputs[name], tolerances[name], case.role)
+        yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's", rule="hard")
+    for output in outputs:
+        yield from worse(output)
     yield from _over_budget(case, outcome, entry, environment)
 
 
@@ -175,24 +184,13 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
         yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, current, baseline, current / baseline, limit)
 
 
-def _not_worse(outcome: Outcome, tolerances: Mapping[str, Tolerance], entry: BaselineEntry) -> Iterator[Finding]:
+def _not_worse(outcome: Outcome, outputs: list[Held], entry: BaselineEntry) -> Iterator[Finding]:
     if _same_bits(outcome, entry):
         seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
         yield Finding(Reason.IDENTICAL, f"every output has the baseline's bits{seeds}")
         return
-    better = [
-        improved(comparisons, entry.outputs[name], tolerances[name])
-        for name, comparisons in _by_output(outcome).items()
-    ]
-    found = [finding for finding in better if finding is not None]
-    yield from found or [Finding(Reason.WITHIN_TOLERANCE, f"bits changed, and {_judged(outcome)}")]
-
-
-def _judged(outcome: Outcome) -> str:
-    """Say whether no growth was found, or none was looked for in outputs with too few elements."""
-    few = [name for name, comparisons in _by_output(outcome).items() if not enough(comparisons)]
-    bounds_alone = f"{', '.join(few)}: too few elements to judge growth, so bounds alone decide"
-    return bounds_alone if few else "no judged metric is worse"
+    better = [found for found in map(improvement, outputs) if found is not None]
+    yield from better or [Finding(Reason.WITHIN_TOLERANCE, f"bits changed, and {judged(outputs)}")]
 
 
 def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:

@@ -1,150 +1,206 @@
-"""Did it get worse? The first rule for regressions: growth of seed means beyond a threshold and beyond rounding.
+"""Did it get worse? What of one output is worse than its baseline, by a hard rule, by statistics, beyond a threshold.
 
-A metric has regressed when its mean over the seeds exceeds the baseline's by more than its threshold (0.1 is 10 %)
-and by more than the rounding floor of the output dtype. A case that is held against a golden regresses with any loss
-of match ratio, too, and by growth of means but not of maxima. Where fewer than MIN_ELEMENTS elements were measured a
-mean says nothing, and bounds alone decide.
+Hard rules need no measure: exactness or a match with the golden is lost. Statistics judge averages by the noise that
+the output itself has: a loss must be one that noise explains with a chance below the case's error level, and its lower
+confidence bound must be a material ratio. Guards on maxima and thresholds of the pyramid are what verdict/growth.py
+knows. docs/verdicts.md has the derivation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log2
-from statistics import fmean
+from math import ceil, exp, inf, log2
 
-from precreg.measure.metrics import described, mean_over_seeds, ratio
-from precreg.records import BaselineOutput
-from precreg.types import Comparison, Finding, Reason, Role, Tolerance
+from msgspec import Struct
+from msgspec.structs import replace
 
-MIN_ELEMENTS = 16
-"""Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
+from precreg.measure.metrics import described
+from precreg.records import BaselineEntry
+from precreg.types import STATISTIC, Comparison, Finding, Reason, Role, Tolerance
+from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
+from precreg.verdict.paired import DOUBT, LEAST, MEASURES, Change, changes
+from precreg.verdict.student import quantile
 
-FLOOR_ULP = 0.05
-"""Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone."""
+RUN_LEVEL = 0.05
+"""The chance that a change of every case, none of them worse, has any of them called worse or better by noise."""
 
-FLOOR_MAX_ULP = 1.0
-"""The same for maxima, which are extreme values."""
+FEWEST = 32
+"""Baselines that are counted at least, so that a young project's first cases do not move its error level."""
 
-_MAXIMA = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
-
-_NOT_OF_GOLDENS = _MAXIMA | {"match_ratio"}
-"""A golden that was met exactly makes every maximum grow from 0; its match ratio is judged more strictly."""
+BIAS_MATERIAL = 0.05
+"""Growth of the bias, in units of the mean |d|, that is not yet material."""
 
 
-def growth_findings(
-    comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance, role: Role
-) -> Iterator[Finding]:
-    """Yield every metric of one output that became worse; comparisons are of that output, in order of seeds.
+def error_level(baselines: int) -> float:
+    """Return a case's error level: that of the run, over the number of baselines rounded up to a power of two.
 
-    Only as many seeds are judged as both sides have.
+    So another case moves no verdict, but for one that doubles their number.
     """
-    seeds = min(len(comparisons), len(accepted.digests))
-    pairs = comparisons[:seeds]
-    if role == "golden":
-        yield from _match_ratio_lost(pairs, accepted)
-    if not enough(pairs):
-        return
-    for metric, threshold in tolerance.regression.items():
-        if role == "golden" and metric in _NOT_OF_GOLDENS:
-            continue
-        current, baseline = means(pairs, accepted, metric)
-        if current is None or baseline is None:
-            continue
-        growth = worsening(metric, current, baseline)
-        if growth > _allowed(metric, baseline, threshold) and growth > floor(pairs, metric):
-            yield _regressed(pairs[0].output, metric, current, baseline, threshold)
+    return RUN_LEVEL / 2.0 ** ceil(log2(max(baselines, FEWEST)))
 
 
-def worsening(metric: str, current: float, baseline: float) -> float:
-    """Return by how much a metric became worse, in its own unit; negative where it became better.
+class Held(Struct, frozen=True):
+    """One output held against its baseline: comparisons of the seeds that both have, and what changed in them.
 
-    A bias is as bad as it is large, whatever its sign.
+    `alike` tells that baseline and run have the same fingerprint, so that other bits come of other code alone. `level`
+    is the chance at which one change of this output is called no noise.
     """
-    if metric == "bias":
-        return abs(current) - abs(baseline)
-    return baseline - current if described(metric).better == "higher" else current - baseline
+
+    comparisons: tuple[Comparison, ...]
+    entry: BaselineEntry
+    tolerance: Tolerance
+    role: Role
+    alike: bool
+    level: float
+    changes: tuple[Change, ...]
+
+    @property
+    def output(self) -> str:
+        """The name of the output."""
+        return self.comparisons[0].output
 
 
-def _allowed(metric: str, baseline: float, threshold: float) -> float:
-    """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
-    return log2(1 + threshold) if described(metric).unit == "log2 ULP" else threshold * abs(baseline)
+def held(
+    comparisons: Sequence[Comparison],
+    entry: BaselineEntry,
+    tolerance: Tolerance,
+    role: Role,
+    *,
+    alike: bool,
+    level: float,
+) -> Held:
+    """Hold the comparisons of one output, in order of seeds, against its baseline; `level` is the case's."""
+    accepted = entry.outputs[comparisons[0].output]
+    pairs = tuple(comparisons[: len(accepted.digests)])
+    found: tuple[Change, ...] = ()
+    if STATISTIC in tolerance.regression:
+        found = changes(pairs, accepted, entry.groups.get(pairs[0].output, ()))
+    share = level / (len(MEASURES) * len(entry.outputs))
+    return Held(pairs, entry, tolerance, role, alike, share, found)
 
 
-def improved(comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance) -> Finding | None:
-    """Return the finding that the mean absolute error fell by more than its threshold and the rounding floor."""
-    pairs = comparisons[: len(accepted.digests)]
-    metric = "mean_abs_error"
-    current, baseline = means(pairs, accepted, metric)
-    threshold = tolerance.regression.get(metric)
-    if current is None or baseline is None or threshold is None or not enough(pairs):
-        return None
-    if baseline > current * (1 + threshold) and baseline - current > floor(pairs, metric):
-        message = f"mean_abs_error fell from {baseline:.4g} to {current:.4g}"
-        factor = ratio(metric, current, baseline)
-        return Finding(Reason.IMPROVED, message, pairs[0].output, metric, None, current, baseline, factor)
+def worse(output: Held) -> Iterator[Finding]:
+    """Yield what makes an output worse than its baseline."""
+    lost = [*_exactness_lost(output), *_match_ratio_lost(output)]
+    yield from lost
+    yield from (_finding(output, change, Reason.REGRESSED) for change in output.changes if _is_worse(output, change))
+    grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
+    better = improvement(output) is not None
+    yield from (found for found in grown if not (lost or (better and found.metric in MAXIMA)))
+
+
+def improvement(output: Held) -> Finding | None:
+    """Return the finding that the mean |d| fell materially, beyond noise; a maximum that rose meanwhile is told."""
+    for change in output.changes:
+        if change.metric == "mean_abs_error" and _is_better(output, change):
+            found = _finding(output, change, Reason.IMPROVED)
+            return replace(found, message=found.message + _larger_maximum(output))
     return None
 
 
-def means(
-    comparisons: Sequence[Comparison], accepted: BaselineOutput, metric: str
-) -> tuple[float | None, float | None]:
-    """Return the metric's mean over the seeds now and in the baseline; None where a seed leaves it undefined."""
-    now = [comparison.metrics.get(metric) for comparison in comparisons]
-    then = accepted.metrics.get(metric, [])[: len(comparisons)]
-    return mean_over_seeds(now), mean_over_seeds(then)
+def _is_worse(output: Held, change: Change) -> bool:
+    material = change.lower > 1 + _material(output, change.metric)
+    return material and change.ratio > 1 and change.chance < output.level and not _within_floor(output, change.metric)
 
 
-def floor(comparisons: Sequence[Comparison], metric: str) -> float:
-    """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    ulps = FLOOR_MAX_ULP if metric in _MAXIMA else FLOOR_ULP
-    scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
-    magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-    unit = described(metric).unit
-    sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
-    if unit in sizes:
-        return ulps * sizes[unit]
-    of_a_ratio = "rel_error" in metric or metric in ("mere", "mare")
-    return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
+def _is_better(output: Held, change: Change) -> bool:
+    material = change.upper * (1 + _material(output, change.metric)) < 1
+    return material and change.chance < output.level and not _within_floor(output, change.metric)
 
 
-def enough(comparisons: Sequence[Comparison]) -> bool:
-    """Tell whether the seeds together measured enough elements for a mean to mean something."""
-    return sum(comparison.counts.get("finite", 0) for comparison in comparisons) >= MIN_ELEMENTS
+def _material(output: Held, metric: str) -> float:
+    """Return the growth of an average that is not yet material."""
+    of_averages = output.tolerance.regression[STATISTIC]
+    return max(BIAS_MATERIAL, of_averages) if metric == "bias" else of_averages
 
 
-def _match_ratio_lost(pairs: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
-    current, baseline = means(pairs, accepted, "match_ratio")
-    if current is not None and baseline is not None and current < baseline:
-        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; any loss counts"
-        yield _finding(pairs[0].output, "match_ratio", message, current, baseline, 0.0)
+def _within_floor(output: Held, metric: str) -> bool:
+    """Tell whether another environment alone explains a change; within one environment other code is to blame."""
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], metric)
+    if output.alike or current is None or baseline is None:
+        return False
+    return abs(worsening(metric, current, baseline)) <= floor(output.comparisons, metric)
 
 
-def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
-    factor = ratio(metric, current, baseline)
-    if factor is None:
-        message = f"{metric} was {baseline:.4g} and is {current:.4g}"
-    else:
-        allowed = allowed_ratio(metric, threshold)
-        message = (
-            f"{metric} is {factor:.3g} times the baseline's "
-            f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
-        )
-    return _finding(output, metric, message, current, baseline, threshold)
+def noise(output: Held, change: Change) -> float:
+    """Return the smallest ratio that would be called worse, given the spread of this change."""
+    freedom = change.units - 1
+    significant = quantile(output.level, freedom) * change.error
+    doubt = quantile(DOUBT / len(MEASURES), freedom) * change.error
+    return max(_exp(significant), (1 + _material(output, change.metric)) * _exp(doubt))
 
 
-def _finding(output: str, metric: str, message: str, current: float, baseline: float, threshold: float) -> Finding:
+def _exp(value: float) -> float:
+    return exp(value) if value < 700 else inf
+
+
+def _finding(output: Held, change: Change, reason: Reason) -> Finding:
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], change.metric)
+    explained = noise(output, change)
     return Finding(
-        Reason.REGRESSED,
-        message,
-        output,
-        metric,
+        reason,
+        _sentence(change, current, baseline, explained),
+        output.output,
+        change.metric,
         current=current,
         baseline=baseline,
-        ratio=ratio(metric, current, baseline),
-        limit=allowed_ratio(metric, threshold),
+        ratio=change.ratio,
+        limit=1 + _material(output, change.metric),
+        rule="statistic",
+        lower=change.lower,
+        upper=change.upper,
+        floor=explained,
     )
 
 
-def allowed_ratio(metric: str, threshold: float) -> float:
-    """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
-    return 1 - threshold if described(metric).better == "higher" else 1 + threshold
+def _sentence(change: Change, current: float | None, baseline: float | None, explained: float) -> str:
+    figures = "" if current is None or baseline is None else f"{current:.4g} against {baseline:.4g}; "
+    interval = f"between {change.lower:.3g} and {change.upper:.3g}"
+    noise_is = f"noise {'explains' if explained < inf else 'may be'} {explained:.3g} times"
+    if change.metric == "bias":
+        grew = f"grew by {change.ratio - 1:.3g} of the mean |d|"
+        return f"bias {grew} ({figures}{change.lower - 1:.3g} to {change.upper - 1:.3g})"
+    scale = " in the scale of each element" if described(change.metric).unit != "value" else ""
+    return f"{change.metric} is {change.ratio:.4g} times the baseline's{scale} ({figures}{interval}; {noise_is})"
+
+
+def _exactness_lost(output: Held) -> Iterator[Finding]:
+    """Find that an output was exact at every seed and is not; elsewhere, that it is off by more than rounding."""
+    metric = "mean_abs_error"
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], metric)
+    if baseline == 0 and current is not None and current > 0 and not _within_floor(output, metric):
+        message = f"the output was exact at every seed, and is not: mean_abs_error was 0 and is {current:.4g}"
+        yield _lost(output, metric, message, current, baseline)
+
+
+def _match_ratio_lost(output: Held) -> Iterator[Finding]:
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], "match_ratio")
+    if output.role == "golden" and current is not None and baseline is not None and current < baseline:
+        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; any loss counts"
+        yield _lost(output, "match_ratio", message, current, baseline)
+
+
+def _lost(output: Held, metric: str, message: str, current: float, baseline: float) -> Finding:
+    times = current / baseline if baseline else None
+    return Finding(
+        Reason.REGRESSED, message, output.output, metric, None, current, baseline, times, 1.0, None, rule="hard"
+    )
+
+
+def _larger_maximum(output: Held) -> str:
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], "max_abs_error")
+    if current is None or baseline is None or current <= baseline:
+        return ""
+    times = f", {current / baseline:.3g} times" if baseline else ""
+    return f"; its maximum rose from {baseline:.4g} to {current:.4g}{times}"
+
+
+def judged(outputs: Sequence[Held]) -> str:
+    """Say of outputs in which nothing is worse what that rests on: the largest change, or bounds where too few."""
+    few = [output.output for output in outputs if not output.changes]
+    if few:
+        return f"{', '.join(few)}: fewer than {LEAST} samples, so bounds and guards alone decide"
+    every = [(change, output) for output in outputs for change in output.changes if change.metric != "bias"]
+    change, output = max(every, key=lambda pair: pair[0].ratio)
+    times = f"{change.ratio:.4g} times the baseline's, between {change.lower:.3g} and {change.upper:.3g}"
+    return f"no judged metric is worse: {output.output}: {change.metric} is {times}"

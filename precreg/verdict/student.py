@@ -15,7 +15,7 @@ _TERMS = 10_000
 def quantile(chance: float, freedom: float) -> float:
     """Return the t that a value with `freedom` degrees of freedom exceeds with `chance`, 0 < chance <= 1/2.
 
-    Found by bisection of the tail; the relative error is below 1e-10. Infinite freedom gives the normal quantile.
+    Found by bisection of the tail; the relative error is below 1e-9. Infinite freedom gives the normal quantile.
     """
     if isinf(freedom):
         return -NormalDist().inv_cdf(chance)

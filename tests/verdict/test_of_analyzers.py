@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from precreg.metric import Metric
 from precreg.types import Reason
 from precreg.verdict.bounds import holds
+from precreg.verdict.growth import allowed_ratio, worsening
 from precreg.verdict.judge import Policy, acceptable, judge
-from precreg.verdict.regression import allowed_ratio, worsening
 from tests.verdict.made import ENVIRONMENT, baseline, bound, case, comparison, entry, outcome, tolerance
 
 MORE_IS_BETTER = Metric("judged.gain", "dB", "gain", "higher", "ours")

@@ -1,0 +1,122 @@
+"""The plain rule: a metric's mean over the seeds grew beyond a threshold that someone set, and beyond rounding.
+
+A metric has grown when its mean over the seeds exceeds the baseline's by more than its threshold (0.1 is 10 %) and by
+more than the rounding floor of the output dtype. A guard on a maximum is such a rule with a wide threshold; any average
+can have one in the tolerance pyramid. Where fewer than MIN_ELEMENTS elements were measured, bounds alone decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log2
+from statistics import fmean
+
+from precreg.measure.metrics import described, mean_over_seeds, ratio
+from precreg.records import BaselineOutput
+from precreg.types import RULES, Comparison, Finding, Reason, Role, Rule, Tolerance
+
+MIN_ELEMENTS = 16
+"""Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
+
+FLOOR_ULP = 0.05
+"""Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone."""
+
+FLOOR_MAX_ULP = 1.0
+"""The same for maxima, which are extreme values."""
+
+MAXIMA = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
+
+_NOT_OF_GOLDENS = MAXIMA | {"match_ratio"}
+"""A golden that was met exactly makes every maximum grow from 0; its match ratio is judged more strictly."""
+
+
+def growth_findings(
+    comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance, role: Role
+) -> Iterator[Finding]:
+    """Yield every metric of one output that grew beyond its threshold; comparisons are of that output, by seed.
+
+    There are as many comparisons as both sides have seeds. Of a golden that was met exactly every maximum grows from
+    0, and its match ratio is judged more strictly elsewhere.
+    """
+    if not enough(comparisons):
+        return
+    for metric, threshold in tolerance.regression.items():
+        if metric in RULES or (role == "golden" and metric in _NOT_OF_GOLDENS):
+            continue
+        current, baseline = means(comparisons, accepted, metric)
+        if current is None or baseline is None:
+            continue
+        growth = worsening(metric, current, baseline)
+        if growth > _allowed(metric, baseline, threshold) and growth > floor(comparisons, metric):
+            yield _regressed(comparisons[0].output, metric, current, baseline, threshold)
+
+
+def worsening(metric: str, current: float, baseline: float) -> float:
+    """Return by how much a metric became worse, in its own unit; negative where it became better.
+
+    A bias is as bad as it is large, whatever its sign.
+    """
+    if metric == "bias":
+        return abs(current) - abs(baseline)
+    return baseline - current if described(metric).better == "higher" else current - baseline
+
+
+def _allowed(metric: str, baseline: float, threshold: float) -> float:
+    """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
+    return log2(1 + threshold) if described(metric).unit == "log2 ULP" else threshold * abs(baseline)
+
+
+def means(
+    comparisons: Sequence[Comparison], accepted: BaselineOutput, metric: str
+) -> tuple[float | None, float | None]:
+    """Return the metric's mean over the seeds now and in the baseline; None where a seed leaves it undefined."""
+    now = [comparison.metrics.get(metric) for comparison in comparisons]
+    then = accepted.metrics.get(metric, [])[: len(comparisons)]
+    return mean_over_seeds(now), mean_over_seeds(then)
+
+
+def floor(comparisons: Sequence[Comparison], metric: str) -> float:
+    """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
+    ulps = FLOOR_MAX_ULP if metric in MAXIMA else FLOOR_ULP
+    scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
+    magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
+    unit = described(metric).unit
+    sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
+    if unit in sizes:
+        return ulps * sizes[unit]
+    of_a_ratio = "rel_error" in metric or metric in ("mere", "mare")
+    return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
+
+
+def enough(comparisons: Sequence[Comparison]) -> bool:
+    """Tell whether the seeds together measured enough elements for a mean to mean something."""
+    return sum(comparison.counts.get("finite", 0) for comparison in comparisons) >= MIN_ELEMENTS
+
+
+def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
+    factor = ratio(metric, current, baseline)
+    if factor is None:
+        message = f"{metric} was {baseline:.4g} and is {current:.4g}"
+    else:
+        allowed = allowed_ratio(metric, threshold)
+        message = (
+            f"{metric} is {factor:.3g} times the baseline's "
+            f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
+        )
+    rule: Rule = "guard" if metric in MAXIMA else "bound"
+    return Finding(
+        Reason.REGRESSED,
+        message,
+        output,
+        metric,
+        current=current,
+        baseline=baseline,
+        ratio=factor,
+        limit=allowed_ratio(metric, threshold),
+        rule=rule,
+    )
+
+
+def allowed_ratio(metric: str, threshold: float) -> float:
+    """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
+    return 1 - threshold if described(metric).better == "higher" else 1 + threshold

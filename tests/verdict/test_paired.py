@@ -1,0 +1,138 @@
+"""The change of an average: held against slow forms, and its error rates against errors that are drawn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from precreg.verdict.paired import LEAST, MEASURES, changes
+from precreg.verdict.student import quantile
+from tests.verdict.drawn import accepted, errors, outcome
+
+
+def found(now, then, seeds=3):
+    entry = accepted(outcome(then, seeds)).entry
+    compared = outcome(now, seeds).comparisons
+    return {change.metric: change for change in changes(compared, entry.outputs["out"], entry.groups.get("out", ()))}
+
+
+def leaving_one_out(now, then, power, axis):
+    """Return the logarithm of a ratio of sums and its standard error, group by group along an axis, in numpy."""
+    groups = np.arange(now.shape[1 + axis]) * 0
+    edges = np.arange(16) * now.shape[1 + axis] // 16
+    groups = np.searchsorted(edges, np.arange(now.shape[1 + axis]), side="right") - 1
+    current, baseline = (
+        np.array([[seed.take(np.flatnonzero(groups == g), axis).sum() for g in range(16)] for seed in side]).ravel()
+        for side in (now, then)
+    )
+    without = np.log((current.sum() - current) / (baseline.sum() - baseline))
+    error = np.sqrt((current.size - 1) * np.mean((without - without.mean()) ** 2))
+    return np.log(current.sum() / baseline.sum()) * power, error * power
+
+
+@pytest.mark.parametrize(("metric", "power"), [("mean_abs_error", 1), ("rms_error", 2)])
+def test_ratio_and_error_are_those_of_a_slow_jackknife(metric, power):
+    def now(seed):
+        return errors(seed, scale=1.3, shared=0.3)
+
+    def then(seed):
+        return errors(seed, shared=0.3, draw=1)
+
+    sides = [np.array([np.abs(of(seed)) ** power for seed in range(3)]) for of in (now, then)]
+    slow = [leaving_one_out(*sides, 1 / power, axis) for axis in (0, 1)]
+    value, error = max(slow, key=lambda each: each[1])
+    change = found(now, then)[metric]
+    assert np.log(change.ratio) == pytest.approx(value, abs=2e-3)  # the baseline keeps four digits of each sum
+    assert change.error == pytest.approx(error, rel=0.02)
+    assert (change.units, change.axis) == (48, int(slow[1][1] > slow[0][1]))
+    reach = quantile(0.01 / len(MEASURES), 47) * change.error
+    assert (np.log(change.lower), np.log(change.upper)) == pytest.approx((value - reach, value + reach), abs=2e-3)
+
+
+def test_the_logarithm_of_ulps_is_a_difference_of_means():
+    change = found(lambda seed: errors(seed, scale=2), errors)["mean_log2_ulp"]
+    assert change.ratio == pytest.approx(2, rel=0.02)
+
+
+def test_the_growth_of_a_bias_is_told_in_units_of_the_mean_error():
+    change = found(lambda seed: errors(seed) + 2e-5, errors)["bias"]
+    mean = np.mean([np.abs(errors(seed)).mean() for seed in range(3)])
+    before, after = (abs(np.mean([errors(seed).mean() + more for seed in range(3)])) for more in (0, 2e-5))
+    assert change.ratio - 1 == pytest.approx((after - before) / mean, abs=2e-3)
+
+
+@given(st.integers(-20, 20))
+@settings(max_examples=15, deadline=None)
+def test_what_both_sides_are_scaled_by_does_not_matter(exponent):
+    scaled = found(
+        lambda seed: errors(seed, scale=1.2 * 2.0**exponent, draw=1), lambda seed: errors(seed, scale=2.0**exponent)
+    )
+    plain = found(lambda seed: errors(seed, scale=1.2, draw=1), errors)
+    for metric in ("mean_abs_error", "rms_error", "bias"):
+        assert scaled[metric].ratio == pytest.approx(plain[metric].ratio, rel=2e-3)
+        assert scaled[metric].error == pytest.approx(plain[metric].error, rel=0.05)
+
+
+def test_the_same_growth_everywhere_is_certain():
+    change = found(lambda seed: 1.5 * errors(seed), errors)["mean_abs_error"]
+    assert change.ratio == pytest.approx(1.5, rel=1e-3)
+    assert change.lower > 1.49
+    assert change.upper < 1.51
+    assert change.chance < 1e-30
+
+
+def test_one_group_that_has_all_errors_tells_nothing():
+    def only_first_row(seed):
+        alone = np.zeros((32, 48))
+        alone[0, 0] = 1e-4
+        return alone if seed == 0 else np.zeros((32, 48))
+
+    change = found(lambda seed: 3 * only_first_row(seed), only_first_row)["mean_abs_error"]
+    assert (change.lower, change.upper, change.error, change.chance) == (0.0, np.inf, np.inf, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "seeds", "claimed"), [((), 3, False), ((), 5, True), ((1,), 4, False), ((2,), 3, True)]
+)
+def test_fewer_than_five_samples_claim_nothing(shape, seeds, claimed):
+    assert (
+        bool(found(lambda seed: errors(seed, scale=2, shape=shape), lambda seed: errors(seed, shape=shape), seeds))
+        is claimed
+    )
+    assert LEAST == 5
+
+
+def test_scalars_are_sampled_by_seeds():
+    def scalar(seed, **others):
+        return errors(seed, shape=(), **others)
+
+    change = found(lambda seed: scalar(seed, scale=3), scalar, seeds=8)["rms_error"]
+    assert (change.units, change.axis) == (8, None)
+    assert change.ratio == pytest.approx(3, rel=1e-6)
+
+
+def test_sums_beyond_float64_are_not_judged():
+    given = outcome(errors)
+    entry = accepted(given).entry
+    lost = tuple(
+        replace(each, groups=tuple(replace(axis, squared=[None] * 16) for axis in each.groups))
+        for each in given.comparisons
+    )
+    metrics = {change.metric for change in changes(lost, entry.outputs["out"], entry.groups["out"])}
+    assert metrics == {"mean_abs_error", "mean_ulp", "mean_log2_ulp", "bias"}
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5])
+def test_bounds_hold_as_often_as_they_say_and_noise_is_called_by_its_chance(shared):
+    """150 redraws of all errors: of no change at all few bounds, and few small chances, may be wrong."""
+    wrong, small = 0, 0
+    for draw in range(150):
+        change = found(
+            lambda seed, draw=draw: errors(seed, shared=shared, draw=draw, shape=(16, 24)),
+            lambda seed, draw=draw: errors(seed, shared=shared, draw=1000 + draw, shape=(16, 24)),
+        )["mean_abs_error"]
+        wrong += change.lower > 1
+        small += change.chance < 0.05
+    assert wrong <= 3  # each with 0.2 %: above 3 with a chance below 1e-4
+    assert small <= 32  # both sides, with 5 % each: above 32 with a chance below 1e-4
