@@ -26,7 +26,7 @@ _HEADER, _MEMBERS = {"schema": SCHEMA}, "environments"
 
 Facts = dict[str, str]
 
-_FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "threads")
+_FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
 
 
 def facts(project: Path, file: str = ACCEPTED) -> dict[str, Facts]:

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -21,6 +22,16 @@ THREAD_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+KERNEL_VARIABLES = (
+    "OPENBLAS_CORETYPE",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "BLIS_ARCH_TYPE",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+)
+"""By which libraries are told to compute as on another processor."""
+
 _MACHINES = {"amd64": "x86_64", "aarch64": "arm64"}
 
 
@@ -76,6 +87,8 @@ def _facts() -> dict[str, str]:
         "threads": _threads(),
         "os": f"{platform.system()} {platform.release()}",
     }
+    if kernels := _set(KERNEL_VARIABLES):
+        facts["kernels"] = kernels
     if find_spec("torch") is not None:
         from importlib.metadata import version
 
@@ -116,5 +129,8 @@ def _libc() -> str:
 
 
 def _threads() -> str:
-    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
-    return " ".join(given) or f"all of {os.cpu_count()} cores"
+    return _set(THREAD_VARIABLES) or f"all of {os.cpu_count()} cores"
+
+
+def _set(variables: Iterable[str]) -> str:
+    return " ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)

@@ -76,6 +76,14 @@ def test_features_that_numpy_may_not_use_change_the_fingerprint():
     assert other != fingerprint
 
 
+def test_kernels_of_another_processor_change_the_fingerprint():
+    _, fingerprint, facts = detected()
+    _, other, chosen = detected(OPENBLAS_CORETYPE="Prescott")
+    assert "kernels" not in facts
+    assert chosen["kernels"] == "OPENBLAS_CORETYPE=Prescott"
+    assert other != fingerprint
+
+
 def test_blas_uses_one_thread_unless_the_user_decides():
     alone = detected()
     assert "OPENBLAS_NUM_THREADS=1" in alone[2]["threads"]
