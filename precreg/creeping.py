@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
-from precreg.baseline.store import Baselines, Place
+from msgspec.structs import replace
+
+from precreg.baseline.store import FOLDER, Baselines, Place, read_suite
 from precreg.records import BaselineEntry, RunFinding
 from precreg.tolerance.pyramid import resolve
-from precreg.types import Case, Layer, Location
-from precreg.verdict.creep import BUDGET, CREEP, creep
+from precreg.types import CREEP, Case, Layer, Location
+from precreg.verdict.creep import BUDGET, creep
 
 Layers = Mapping[str, tuple[Layer, ...]]
 """Layers of the tolerance pyramid by the id that a case's baseline is looked up by."""
 
+A_PAST = b'\n      "accepted": ['
+"""What an entry has that was accepted before, and nothing else in a file, as baseline/text.py writes it."""
 
-def crept(every: Iterable[Case], baselines: Baselines, chain: tuple[str, ...]) -> tuple[RunFinding, ...]:
+
+def crept(project: Path, every: Iterable[Case], chain: tuple[str, ...]) -> tuple[RunFinding, ...]:
     """Return what is found of each baseline that a run in this environment would look up, whatever it selects.
 
-    Baselines of hand-written tests, which no suite tells of, are allowed as much as where nothing is said.
+    Looked at are the project's own baselines: what a commit accepts creeps when it is accepted. Those of hand-written
+    tests, which no suite tells of, are allowed as much as where nothing is said. Raises UserError for baselines, and
+    for allowances if they are needed, that cannot be read.
     """
-    layers = layers_of(every)
-    found: dict[str, RunFinding | None] = {}
-    for place, entry in baselines.entries(chain):
-        if place.id not in found:
-            found[place.id] = crept_at(place, entry, layers, chain)
-    return tuple(finding for _, finding in sorted(found.items()) if finding is not None)
+    layers, baselines = layers_of(every), Baselines(project)
+    found = []
+    for id in sorted(set(_with_a_past(project, chain))):
+        baseline = baselines.lookup(id, chain)
+        if baseline is not None:
+            found.append(crept_at(Place(baseline.environment, id), baseline.entry, layers, chain))
+    return _allowed(project, [finding for finding in found if finding is not None])
 
 
 def crept_at(place: Place, entry: BaselineEntry, layers: Layers, chain: tuple[str, ...]) -> RunFinding | None:
@@ -35,7 +44,7 @@ def crept_at(place: Place, entry: BaselineEntry, layers: Layers, chain: tuple[st
 
 
 def budgets(entry: BaselineEntry, layers: tuple[Layer, ...] | None, chain: tuple[str, ...]) -> dict[str, float]:
-    """Return how many times its smallest accepted value each output of an entry may be; some may be what they are."""
+    """Return how many times what was accepted before each output of an entry may be; some may be what they are."""
     if layers is None:
         return dict.fromkeys(entry.outputs, BUDGET)
     growths = {
@@ -48,3 +57,23 @@ def layers_of(every: Iterable[Case]) -> dict[str, tuple[Layer, ...]]:
     """Return the layers of cases by the id that their baseline is looked up by; of several the case it belongs to."""
     cases = list(every)
     return {case.baseline_id: case.layers for case in cases} | {case.id: case.layers for case in cases}
+
+
+def _with_a_past(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
+    """Yield the ids of the entries that are not the first of their case; of most files it is seen without reading."""
+    for environment in chain:
+        for path in (project / FOLDER / environment).glob("*/[!.]*.json"):
+            if A_PAST in path.read_bytes():
+                suite = f"{path.parent.name}/{path.stem}"
+                entries = read_suite(project, environment, suite)
+                yield from (f"{suite}/{name}" for name, entry in entries.items() if entry.accepted)
+
+
+def _allowed(project: Path, found: list[RunFinding]) -> tuple[RunFinding, ...]:
+    """Give each finding the reason why it is allowed, if it is."""
+    if not found:
+        return ()
+    from precreg.integrity.allowances import allowed, read_allowances
+
+    allowances = read_allowances(project)
+    return tuple(replace(one, allowed=allowed(one.kind, one.about, allowances)) for one in found)

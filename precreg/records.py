@@ -59,7 +59,7 @@ class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
     metrics: dict[str, list[float | None]]
 
 
-class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True):
+class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What was accepted of a case before: the means that tell of creep, seed by seed, by output and metric.
 
     `definition` is that of the case at the time; values of another definition are no part of one creep.
@@ -71,6 +71,11 @@ class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     definition: str
     means: dict[str, dict[str, list[float | None]]]
+    reach: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By output and metric, how sure the ratio to the value before is: it and its bounds differ by this, in logarithms.
+
+    Of the first value of a definition, and where there are too few samples, nothing is said.
+    """
     confirmation: str = ""
 
 
@@ -91,6 +96,8 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """By output, what statistics judge by: along each axis; none where the line would be too long."""
     described: list[Metric] = field(default_factory=list)
     """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
+    reach: dict[str, dict[str, float]] = field(default_factory=dict)
+    """How sure the ratio to the last of `accepted` is, as there; left out if empty."""
     confirmation: str = ""
     """How often the case was run again before it was accepted, and what that gave; left out where it was not."""
     accepted: list[AcceptedValue] = field(default_factory=list)

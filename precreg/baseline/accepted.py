@@ -7,11 +7,13 @@ metric the smallest. So nothing that creep is told by is ever thinned out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import hypot
 
 from msgspec.structs import replace
 
 from precreg.measure.metrics import MEANS, mean_over_seeds
 from precreg.records import AcceptedValue, BaselineEntry
+from precreg.verdict.steps import Reach, reaches
 
 LAST = 30
 """How many values are kept for being the last ones."""
@@ -24,8 +26,10 @@ def succeed(entry: BaselineEntry, former: BaselineEntry | None) -> BaselineEntry
     """
     if former is None:
         return entry
-    past = former.accepted if _same_value(entry, former) else [*former.accepted, value_of(former)]
-    return replace(entry, accepted=thinned(past, entry.definition))
+    if _same_value(entry, former):
+        return replace(entry, accepted=former.accepted, reach=former.reach)
+    reach = reaches(former, entry) if former.definition == entry.definition else {}
+    return replace(entry, accepted=thinned([*former.accepted, value_of(former)], entry.definition), reach=reach)
 
 
 def value_of(entry: BaselineEntry) -> AcceptedValue:
@@ -35,7 +39,14 @@ def value_of(entry: BaselineEntry) -> AcceptedValue:
         for name, output in entry.outputs.items()
     }
     return AcceptedValue(
-        entry.date, entry.author, entry.commit, entry.reason, entry.definition, means, entry.confirmation
+        date=entry.date,
+        author=entry.author,
+        commit=entry.commit,
+        reason=entry.reason,
+        definition=entry.definition,
+        means=means,
+        reach=entry.reach,
+        confirmation=entry.confirmation,
     )
 
 
@@ -45,11 +56,34 @@ def history(entry: BaselineEntry) -> tuple[AcceptedValue, ...]:
 
 
 def thinned(values: Sequence[AcceptedValue], definition: str) -> list[AcceptedValue]:
-    """Keep the last values; of those of the definition the first, too, and the smallest of each output and metric."""
+    """Keep the last values; of those of the definition the first, too, and the smallest of each output and metric.
+
+    What is kept is as sure of its ratio to the value before it as all steps together are that led there.
+    """
     last = range(max(0, len(values) - LAST), len(values))
     alike = [index for index, value in enumerate(values) if value.definition == definition]
-    kept = {*last, *alike[:1], *_smallest(values, alike)}
-    return [values[index] for index in sorted(kept)]
+    kept = sorted({*last, *alike[:1], *_smallest(values, alike)})
+    before = [-1, *kept]
+    return [
+        replace(values[index], reach=together([value.reach for value in values[former + 1 : index + 1]]))
+        for former, index in zip(before, kept, strict=False)
+    ]
+
+
+def together(reaches: Sequence[Reach]) -> Reach:
+    """Return how sure the product of several steps is, where that is known of each: independent errors add in squares.
+
+    Of one step it is what it was.
+    """
+    if len(reaches) == 1:
+        return reaches[0]
+    found: Reach = {}
+    for output, metrics in reaches[0].items():
+        for metric in metrics:
+            known = [reach[output][metric] for reach in reaches if metric in reach.get(output, {})]
+            if len(known) == len(reaches):
+                found.setdefault(output, {})[metric] = hypot(*known)
+    return found
 
 
 def _smallest(values: Sequence[AcceptedValue], alike: Sequence[int]) -> Iterator[int]:
@@ -65,4 +99,5 @@ def _smallest(values: Sequence[AcceptedValue], alike: Sequence[int]) -> Iterator
 
 
 def _same_value(entry: BaselineEntry, former: BaselineEntry) -> bool:
-    return replace(entry, accepted=[], date="") == replace(former, accepted=[], date="")
+    without = {"accepted": [], "reach": {}, "date": "", "confirmation": ""}
+    return replace(entry, **without) == replace(former, **without)

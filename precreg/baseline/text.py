@@ -20,7 +20,7 @@ from precreg.types import Histogram
 
 T = TypeVar("T")
 
-_RARE = {"described", "groups", "confirmation", "accepted", "findings"}
+_RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
 """Fields that are left out where they are empty, as files from before them have it."""
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
@@ -65,9 +65,13 @@ def _text(value: Any, newline: str) -> str:
 
 
 def _is_compact(value: dict[str, Any]) -> bool:
-    """Tell what nobody reads: sketches and group sums, one line a case."""
+    """Tell what nobody reads: sketches, group sums, and figures by output and metric; one line a case."""
     firsts = [member[0] if isinstance(member, list) and member else member for member in value.values()]
-    return all(isinstance(first, Histogram | AxisSums) for first in firsts)
+    return all(isinstance(first, Histogram | AxisSums) or _has_figures(first) for first in firsts)
+
+
+def _has_figures(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(isinstance(member, float) for member in value.values())
 
 
 def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:

@@ -15,16 +15,24 @@ from precreg.report.numbers import figure
 from precreg.types import Finding
 from precreg.verdict.creep import Creep, creeps
 
+INSEPARABLE = "code and environment cannot be told apart: precreg run --pair REVISION runs both versions here"
+
 SHOWN_FINDINGS, SHOWN_VALUES = 4, 3
 """Findings, and accepted values, that a person is shown unless all are asked for."""
 
 
 def summary(change: Change, verbose: bool) -> Iterator[str]:
-    """Yield the case with its verdict, and each metric that moved; with `verbose` every metric."""
+    """Yield the case with its verdict, how its environment changed, and each metric that moved, or every metric."""
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
+    if change.surroundings:
+        yield f"  environment: {change.surroundings}"
+        if change.proposal.paired is None:
+            yield f"  {INSEPARABLE}"
     for metric in change.metrics:
         if verbose or metric.kind != "same":
             yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_before_and_after(metric)}"
+            if change.surroundings and metric.paired is not None and metric.old is not None:
+                yield f"  {'':7} {_separated(metric)}"
 
 
 def evidence(terms: Terms, change: Change, verbose: bool) -> Iterator[str]:
@@ -74,11 +82,13 @@ def values(terms: Terms, change: Change) -> dict[str, Any]:
         "message": change.proposal.message,
         "commit": change.new.commit,
         "to_confirm": change.to_confirm,
+        "environment_change": change.surroundings,
         "metrics": [
             {
                 "output": metric.output,
                 "metric": metric.metric,
                 "before": metric.old,
+                "paired": metric.paired,
                 "after": metric.new,
                 "ratio": metric.ratio,
                 "kind": metric.kind,
@@ -99,6 +109,13 @@ def _before_and_after(metric: MetricChange) -> str:
     return f"{before} -> {after}{ratio}"
 
 
+def _separated(metric: MetricChange) -> str:
+    """Tell the environment's part, accepted to paired, from the code's, paired to proposed."""
+    of_environment = _before_and_after(metric._replace(new=metric.paired))
+    of_code = _before_and_after(metric._replace(old=metric.paired))
+    return f"of it the environment's {of_environment}, the code's {of_code}"
+
+
 def _finding(finding: Finding) -> str:
     return f"{finding.output}: {finding.message}" if finding.output else finding.message
 
@@ -106,4 +123,4 @@ def _finding(finding: Finding) -> str:
 def accepted(value: AcceptedValue) -> str:
     """Say when, by whom and why a value was accepted, and how it was confirmed."""
     confirmed = f" ({value.confirmation})" if value.confirmation else ""
-    return f"{value.date} {value.author}: {value.reason}{confirmed}"
+    return f"{' '.join(filter(None, (value.date, value.author)))}: {value.reason}{confirmed}"

@@ -18,6 +18,7 @@ from precreg.cli.options import RunOptions
 from precreg.cli.paired import other_commit, other_version, require_pairable
 from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
+from precreg.creeping import crept
 from precreg.errors import UserError
 from precreg.execute import journal
 from precreg.execute.environment import limit_blas_threads
@@ -63,7 +64,8 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     folder = options.output or reports_folder(project)
     make_folder(folder)
     begun = begin(project, _selection(options), environment=options.environment, ci=options.ci)
-    begun = replace(begun, findings=judging.findings, against=judging.commit)
+    found = (*judging.findings, *crept(project, every, begun.environment.chain))
+    begun = replace(begun, findings=found, against=judging.commit)
     if options.pair is not None:
         begun = replace(begun, pair=other_commit(project, options.pair))
     plan = _plan(project, begun.environment, len(cases), options)

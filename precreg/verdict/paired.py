@@ -9,7 +9,7 @@ it see too little of their spread. docs/verdicts.md derives it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import exp, inf, isfinite, log, sqrt
 from typing import NamedTuple
 
@@ -93,17 +93,18 @@ def changes(current: Sequence[Comparison], accepted: BaselineOutput, groups: Seq
 def _change(
     measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput, groups: Sequence[AxisSums]
 ) -> Change | None:
+    return of_samples(current[0].output, measure, samples(measure, current, accepted, groups))
+
+
+def of_samples(output: str, measure: Measure, samples: Iterable[Sample]) -> Change | None:
+    """Return the change that samples along several axes tell of, by the one that knows least; None below LEAST."""
     statistic = _STATISTICS.get(measure.metric, _log_ratio)
-    known = [
-        (jackknife(sample, statistic, measure.power), sample)
-        for sample in samples(measure, current, accepted, groups)
-        if len(sample.n) >= LEAST
-    ]
+    known = [(jackknife(sample, statistic, measure.power), sample) for sample in samples if len(sample.n) >= LEAST]
     estimates = [(*estimate, sample) for estimate, sample in known if estimate is not None]
     if not known or len(estimates) < len(known):
         return None
     value, error, sample = max(estimates, key=lambda estimate: estimate[1])
-    return change(current[0].output, measure.metric, value, error, len(sample.n), sample.axis)
+    return change(output, measure.metric, value, error, len(sample.n), sample.axis)
 
 
 def change(output: str, metric: str, value: float, error: float, units: int, axis: int | None) -> Change:
