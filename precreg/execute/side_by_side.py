@@ -32,7 +32,7 @@ class SideBySide:
     def __init__(self, plan: Plan, project: Path, trees: Trees) -> None:
         """Plan for at most `plan.jobs` workers of either version; `project` is the project's folder in the checkout."""
         chain = plan.environment.chain
-        self.batch = CASES_PER_WORKER * plan.jobs
+        self.batch = CASES_PER_WORKER * max(1, plan.jobs)
         self._own, self._other = Pool(plan.project, chain, plan.jobs), Pool(project, chain, plan.jobs, trees)
 
     def run(self, cases: Sequence[Case]) -> Iterator[Pair]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.execute.environment import LABEL_VARIABLE, THREAD_VARIABLES, detect
+from precreg.execute.environment import KERNEL_VARIABLES, LABEL_VARIABLE, THREAD_VARIABLES, detect
 
 
 @pytest.fixture(autouse=True)
@@ -77,11 +77,16 @@ def test_features_that_numpy_may_not_use_change_the_fingerprint():
 
 
 def test_kernels_of_another_processor_change_the_fingerprint():
-    _, fingerprint, facts = detected()
+    _, fingerprint, facts = detected(OPENBLAS_CORETYPE="Haswell")
     _, other, chosen = detected(OPENBLAS_CORETYPE="Prescott")
-    assert "kernels" not in facts
-    assert chosen["kernels"] == "OPENBLAS_CORETYPE=Prescott"
+    assert (facts["kernels"], chosen["kernels"]) == ("OPENBLAS_CORETYPE=Haswell", "OPENBLAS_CORETYPE=Prescott")
     assert other != fingerprint
+
+
+def test_kernels_that_nobody_chose_are_no_fact(monkeypatch):
+    for name in KERNEL_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert "kernels" not in detected()[2]
 
 
 def test_blas_uses_one_thread_unless_the_user_decides():
