@@ -310,7 +310,8 @@ def test_every_key_is_in_its_table_with_its_default(kind, columns):
     for field in fields(kind):
         assert (rows[field.name] == "required") is field.required
         if isinstance(field.default, bool | int | float):
-            assert rows[field.name] == ("false" if field.default is False else f"{field.default:g}")
+            shown = {"False": "false", "True": "true"}.get(str(field.default), f"{field.default:g}")
+            assert rows[field.name] == shown
 
 
 def test_every_distribution_is_in_the_table_with_its_options():

@@ -59,6 +59,8 @@ def _definition(case: Case) -> Iterator[str]:
     if case.params:
         yield f"params      {_shown(case.params)}"
     yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
+    if not case.deterministic:
+        yield "determinism declared nondeterministic: bits may differ, statistics of all runs decide"
     if case.analyzers:
         yield f"analyzers   {', '.join(case.analyzers)}"
     if case.requires:

@@ -87,6 +87,7 @@ def _case(
         repeats=file.repeats,
         timeout_s=file.timeout,
         exact=file.exact,
+        deterministic=file.deterministic,
         category=file.category,
         requires=file.requires,
         tags=file.tags,
@@ -155,6 +156,7 @@ def _overridden(case: Case, entry: CaseEntry) -> Case:
         tags=(*case.tags, *(tag for tag in entry.tags if tag not in case.tags)),
         seeds=entry.seeds or case.seeds,
         timeout_s=entry.timeout or case.timeout_s,
+        deterministic=case.deterministic if entry.deterministic is None else entry.deterministic,
         expect_failure=None if entry.expect == "pass" else entry.reason or case.expect_failure,
     )
 

@@ -43,6 +43,9 @@ class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     tags: Annotated[tuple[Name, ...], Meta(description="Tags besides the suite's")] = ()
     seeds: Annotated[Count | None, Meta(description="Seeds in place of the suite's")] = None
     timeout: Annotated[Positive | None, Meta(description="Seconds in place of the suite's")] = None
+    deterministic: Annotated[
+        bool | None, Meta(description="Whether repeats must give the same bits, in place of the suite's")
+    ] = None
     expect: Annotated[
         Literal["fail", "pass"] | None, Meta(description="fail: known to be bad; pass: not, unlike the suite")
     ] = None
@@ -103,6 +106,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     )
     seeds: Annotated[Count, Meta(description="How often inputs are drawn")] = 1
     repeats: Annotated[Count, Meta(description="Runs per seed; any differing bit is nondeterministic")] = 1
+    deterministic: Annotated[
+        bool, Meta(description="false: repeats may give other bits; all of them together are judged by statistics")
+    ] = True
     timeout: Annotated[Positive, Meta(description="Seconds per case")] = 300.0
     exact: Annotated[bool, Meta(description="Any bit that differs from the baseline is a regression")] = False
     analyzers: Annotated[

@@ -145,6 +145,15 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
     _check_expectation(source, file.expect, file.reason)
     for index, entry in enumerate(file.cases):
         _check_expectation(source, entry.expect, entry.reason, "cases", index)
+    _check_determinism(source, file)
+
+
+def _check_determinism(source: Source, file: SuiteFile) -> None:
+    """Refuse that a case may give other bits from run to run, and may not from one run to the next."""
+    loose: list[tuple[str | int, ...]] = [("deterministic",)] if not file.deterministic else []
+    loose += [("cases", at, "deterministic") for at, entry in enumerate(file.cases) if entry.deterministic is False]
+    if file.exact and loose:
+        raise source.error("bad-value", "expected exact: true or deterministic: false but got both", *loose[0])
 
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:

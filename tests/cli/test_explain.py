@@ -82,3 +82,10 @@ def test_a_known_bad_case_and_a_borrowed_baseline_are_told():
     shown = precreg(ROOT, "explain", "unit/apply_adam/float32-768x768-swapped").stdout
     assert "(of unit/apply_adam/float32-768x768-standard)" in shown
     assert "expected to fail: known bad" in shown
+
+
+def test_a_declaration_that_bits_may_differ_is_shown(project):
+    assert "nondeterministic" not in precreg(project, "explain", "unit/s/float32").stdout
+    with_suite(project, SUITE + "deterministic: false\n")
+    shown = precreg(project, "explain", "unit/s/float32").stdout
+    assert "determinism declared nondeterministic: bits may differ, statistics of all runs decide" in shown

@@ -85,6 +85,14 @@ def test_overrides_by_pattern_on_the_name(cases):
     assert (rtol.limit, rtol.layer, str(rtol.source)) == (5e-3, "case", "suites/unit/softmax.yaml:21")
 
 
+def test_a_suite_and_its_cases_may_be_declared_nondeterministic(write):
+    text = "deterministic: false\nmatrix: {n: [1, 2]}\nparams: {n: $n}\ncases:\n- {match: n=2, deterministic: true}\n"
+    others = 'matrix: {n: [1, 2]}\nparams: {n: $n}\ncases:\n- {match: "n=1", deterministic: false}\n'
+    cases = load_cases(write(s=SUITE + text, t=SUITE.replace("softmax", "t") + others))
+    assert [case.deterministic for case in cases] == [False, True, False, True]
+    assert cases[0].definition == cases[2].definition
+
+
 def test_what_a_suite_expects_to_fail_may_be_expected_to_pass_in_some_cases(write):
     text = """\
 expect: fail
