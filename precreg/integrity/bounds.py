@@ -51,7 +51,7 @@ def written(layers: Sequence[Layer]) -> Layers:
 def loosened(base: Layers, head: Layers, about: str) -> tuple[Change, ...]:
     """Return every bound and every allowed growth that admits more under `head` than under `base`."""
     before, now = written(base), written(head)
-    if before == now:
+    if list(map(_settings, before)) == list(map(_settings, now)):
         return ()
     found: dict[_Looser, list[_Scope]] = {}
     scopes = _scopes((*before, *now))
@@ -60,6 +60,11 @@ def loosened(base: Layers, head: Layers, about: str) -> tuple[Change, ...]:
         for looser in _looser(old, new):
             found.setdefault(looser, []).append(scope)
     return tuple(_change(looser, where, scopes, about) for looser, where in found.items())
+
+
+def _settings(layer: Layer) -> tuple[object, ...]:
+    """Return what a layer says and for what, wherever it stands."""
+    return layer.bounds, layer.regression, layer.dtype, layer.output, layer.environment
 
 
 def _scopes(layers: Layers) -> list[_Scope]:
