@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from precreg.baseline.proposal import Proposal, replace_proposals
 from precreg.baseline.write import locked
-from precreg.records import Baseline, BaselineEntry, BaselineOutput, CaseResult, Environment, GitState
+from precreg.records import AcceptedValue, Baseline, BaselineEntry, BaselineOutput, CaseResult, Environment, GitState
 from precreg.types import Comparison, Execution, Histogram, Location, Outcome, Reason, Status, Verdict
 
 ROAD = Path(__file__).parents[1] / "golden" / "road"
@@ -98,6 +98,9 @@ def entries(draw: st.DrawFn) -> BaselineEntry:
     digests = st.lists(texts, min_size=seeds, max_size=seeds)
     shape = st.lists(st.integers(0, 9), max_size=3).map(tuple)
     output = st.builds(BaselineOutput, texts, shape, digests, st.dictionaries(texts, per_seed, max_size=3))
+    reach = st.dictionaries(texts, st.dictionaries(texts, finite, max_size=2), max_size=2)
+    means = st.dictionaries(texts, st.dictionaries(texts, per_seed, max_size=2), max_size=2)
+    value = st.builds(AcceptedValue, texts, texts, texts, texts, texts, means, reach, texts)
     return draw(
         st.builds(
             BaselineEntry,
@@ -111,5 +114,8 @@ def entries(draw: st.DrawFn) -> BaselineEntry:
             duration_s=finite,
             outputs=st.dictionaries(texts, output, max_size=2),
             sketch=st.dictionaries(texts, histograms(), max_size=2),
+            reach=reach,
+            confirmation=texts,
+            accepted=st.lists(value, max_size=3),
         )
     )
