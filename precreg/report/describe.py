@@ -14,6 +14,7 @@ from precreg.report.evidence import interval, noise, of_ratios
 from precreg.report.findings import sentence
 from precreg.report.numbers import SHARE_DIGITS, apart, figure
 from precreg.report.selection import said
+from precreg.report.side_by_side import judge_of
 from precreg.types import Finding, Reason, Status, Verdict
 
 LABELS: dict[Status, str] = {
@@ -159,10 +160,11 @@ def provenance(result: CaseResult) -> list[str]:
     if result.baseline is None:
         return [suite]
     if result.baseline is not result.stored:
-        return [f"baseline  what {result.baseline.file} gave in this run", suite]
+        return [f"baseline  {judge_of(result)}", suite]
     entry = result.baseline.entry
     commit = f" at {entry.commit[:8]}" if entry.commit else ""
-    return [f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}", suite]
+    accepted = f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}"
+    return [accepted, *([f"judged by {judge_of(result)}"] if result.paired else []), suite]
 
 
 def tail(result: CaseResult) -> list[str]:
@@ -183,7 +185,7 @@ def exit_sentence(record: RunRecord) -> str:
 def _failed(record: RunRecord) -> str:
     failed = _with_status(record, Status.FAILED)
     if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
-        return f"{cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than what was accepted"
+        return f"{cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than {_judge_of_all(record)}"
     return f"{cases(len(failed))} failed: {_reasons(failed)}" if failed else ""
 
 
@@ -198,7 +200,11 @@ def _harmless(record: RunRecord) -> str:
     if skipped == len(record.results):
         return f"nothing was judged: {cases(skipped)} skipped" if skipped else "there was no case to judge"
     also = f"; {cases(skipped)} skipped" if skipped else ""
-    return f"nothing is worse than what was accepted{also}"
+    return f"nothing is worse than {_judge_of_all(record)}{also}"
+
+
+def _judge_of_all(record: RunRecord) -> str:
+    return f"what {record.pair[:8]} gives here" if record.pair else "what was accepted"
 
 
 def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:

@@ -15,6 +15,7 @@ from precreg.records import CaseResult
 from precreg.report import describe
 from precreg.report.evidence import binding
 from precreg.report.numbers import apart, duration, figure
+from precreg.report.side_by_side import judge_of
 from precreg.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance, Verdict
 from precreg.verdict.growth import allowed_ratio, means
 
@@ -196,8 +197,8 @@ def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
         yield ["environment", baseline.environment]
         yield ["accepted", f"{entry.date} by {entry.author} at {entry.commit[:8]}"]
         yield ["reason", entry.reason]
-    else:
-        yield ["run", f"{baseline.file} at {entry.commit[:8]}, side by side with this version"]
+    if result.paired is not None:
+        yield ["judged by", judge_of(result)]
     yield ["fingerprint", entry.fingerprint]
     if baseline.change:
         yield ["different here", baseline.change]

@@ -9,7 +9,7 @@ from click import style
 
 from precreg.baseline.proposal import is_proposed
 from precreg.records import CaseResult, RunFinding, RunRecord, is_handwritten
-from precreg.report import describe, findings
+from precreg.report import describe, findings, side_by_side
 from precreg.report.evidence import binding
 from precreg.report.findings import Standing
 from precreg.report.numbers import duration
@@ -24,6 +24,7 @@ MOST_FINDINGS = 20
 
 MOST_IDS = 5
 MOST_WARNINGS = 5
+MOST_OF_PAIR = 8
 MOST_OF_STUDY = 12
 INDENT = " " * 9
 
@@ -124,6 +125,10 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(f"selected  {asked}")
     if better := describe.improved(record):
         lines.append(f"improved  {describe.some(better, MOST_IDS)}")
+    paired = list(side_by_side.summary(record))
+    lines += [f"pair      {text}" for text in paired[:MOST_OF_PAIR]]
+    if len(paired) > MOST_OF_PAIR:
+        lines.append(f"pair      ... and {len(paired) - MOST_OF_PAIR} more in the report")
     if record.findings:
         lines.append(f"findings  {findings.counts(record.findings)}")
     if record.orphans:
