@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from precreg.baseline.store import FOLDER, Baselines, Place, read_suite
+from precreg.integrity.allowances import with_reasons
 from precreg.records import BaselineEntry, RunFinding
 from precreg.tolerance.pyramid import resolve
 from precreg.types import CREEP, Case, Layer, Location
@@ -33,7 +32,7 @@ def crept(project: Path, every: Iterable[Case], chain: tuple[str, ...]) -> tuple
         baseline = baselines.lookup(id, chain)
         if baseline is not None:
             found.append(crept_at(Place(baseline.environment, id), baseline.entry, layers, chain))
-    return _allowed(project, [finding for finding in found if finding is not None])
+    return with_reasons(project, [finding for finding in found if finding is not None])
 
 
 def crept_at(place: Place, entry: BaselineEntry, layers: Layers, chain: tuple[str, ...]) -> RunFinding | None:
@@ -67,13 +66,3 @@ def _with_a_past(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
                 suite = f"{path.parent.name}/{path.stem}"
                 entries = read_suite(project, environment, suite)
                 yield from (f"{suite}/{name}" for name, entry in entries.items() if entry.accepted)
-
-
-def _allowed(project: Path, found: list[RunFinding]) -> tuple[RunFinding, ...]:
-    """Give each finding the reason why it is allowed, if it is."""
-    if not found:
-        return ()
-    from precreg.integrity.allowances import allowed, read_allowances
-
-    allowances = read_allowances(project)
-    return tuple(replace(one, allowed=allowed(one.kind, one.about, allowances)) for one in found)

@@ -19,9 +19,11 @@ from precreg.ci import project_name
 from precreg.errors import UserError
 from precreg.execute.environment import detect
 from precreg.execute.failure import encodable
+from precreg.integrity.allowances import with_reasons
 from precreg.pipeline import judged, warnings
 from precreg.records import RECORD_SCHEMA, Baseline, CaseResult, GitState, RunRecord, is_handwritten
 from precreg.types import Case, Outcome, Reason
+from precreg.verdict.combined import combined_losses
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import Policy
 
@@ -53,19 +55,26 @@ def finish(
     cases: Iterable[Case],
     results: Iterable[CaseResult],
     *,
+    project: Path,
     duration_s: float,
     noticed: Iterable[str] = (),
 ) -> RunRecord:
-    """Complete a record with what came of its cases. `noticed` are warnings of the one who ran them."""
+    """Complete a record with what came of its cases. `noticed` are warnings of the one who ran them.
+
+    Raises UserError (bad-allowance) where suites became worse as a whole, and what allows it cannot be read.
+    """
     ordered = tuple(sorted(results, key=lambda result: result.id))
     ran = tuple(cases)
     studies = {case.study.suite: case.study for case in ran if case.study is not None}
+    combined = with_reasons(project, [*combined_losses(ordered, begun.environment.fingerprint)])
+    findings = (*begun.findings, *combined)
     return replace(
         begun,
         results=ordered,
+        findings=findings,
         duration_s=round(duration_s, 3),
         warnings=(*begun.warnings, *noticed, *warnings(ran, ordered)),
-        exit_code=exit_code((result.verdict for result in ordered), findings=begun.findings, empty=NOTHING_TO_JUDGE),
+        exit_code=exit_code((result.verdict for result in ordered), findings=findings, empty=NOTHING_TO_JUDGE),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )
 

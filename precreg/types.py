@@ -69,14 +69,8 @@ class Bound(Struct, frozen=True):
     source: Location
 
 
-STATISTIC = "statistic"
-"""What `regression` calls the growth of an average that is not yet material: 0.02 is 2 %."""
-
-CREEP = "creep"
-"""What `regression` calls the growth that small accepted losses may add up to."""
-
-RULES = (STATISTIC, CREEP)
-"""What `regression` may name besides metrics."""
+STATISTIC, CREEP = RULES = ("statistic", "creep")
+"""What `regression` may name besides metrics: growth of averages not yet material, and what losses may add up to."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -217,6 +211,8 @@ class RepeatDifference(Struct, frozen=True):
 class Execution(Struct, frozen=True):
     """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
 
+    A digest is that of the last of a seed's runs; where runs differ as the case declares, it is one of all their
+    digests, in their order, and no run's own.
     `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names the
     outputs whose repeats differ in any bit, in the order in which the subject gives them, and `differences` has one
     entry for each of them. `failure` is set where there are no outputs.

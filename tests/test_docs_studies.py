@@ -27,7 +27,7 @@ def found(suite):
     cases = [case for case in load_cases(ROOT) if case.suite == suite]
     judge = Judge(ROOT, environment=None, ci=False)
     begun = begin(ROOT, {}, environment=None, ci=False)
-    return told(finish(begun, cases, [judge.run(case) for case in cases], duration_s=0))[0]
+    return told(finish(begun, cases, [judge.run(case) for case in cases], project=ROOT, duration_s=0))[0]
 
 
 def test_the_suite_of_the_page_prints_what_it_shows(folder):

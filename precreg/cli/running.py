@@ -71,7 +71,7 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     plan = _plan(project, begun.environment, len(cases), options)
     ran = _results(cases, plan, judging.baselines, options, begun.pair)
     noticed = [] if plan.journal else [NOTHING_KEPT]
-    record = finish(begun, cases, ran, duration_s=perf_counter() - began, noticed=noticed)
+    record = finish(begun, cases, ran, project=project, duration_s=perf_counter() - began, noticed=noticed)
     dropped: set[str] = set()
     if len(cases) == len(every):
         record, dropped = with_orphans(record, every, baselines), gone(waiting, every)

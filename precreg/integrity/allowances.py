@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,15 @@ def allowed(kind: Kind, about: str, allowances: Iterable[Allowance]) -> str | No
     """Return the reason why something is allowed: that of the first entry of its kind that names it."""
     matching = (entry for entry in allowances if not entry.spent and entry.kind is kind)
     return next((entry.reason for entry in matching if entry.names(about)), None)
+
+
+def with_reasons(project: Path, found: Sequence[RunFinding]) -> tuple[RunFinding, ...]:
+    """Give each finding of a run the reason why the project allows it, if it does.
+
+    Raises UserError (bad-allowance) where there is a finding, and the file cannot be read.
+    """
+    allowances = read_allowances(project) if found else ()
+    return tuple(replace(one, allowed=allowed(one.kind, one.about, allowances)) for one in found)
 
 
 def unused(allowances: Iterable[Allowance], changes: Iterable[Change]) -> list[RunFinding]:

@@ -98,7 +98,7 @@ class Recorder:
         results |= {result.id: result for result in self._of_the_dead(project, cases)}
         whole = all_files and all(case.id in results for case in cases)
         begun = replace(self._begun[str(project)], selection={}) if whole else self._begun[str(project)]
-        record = finish(begun, cases, results.values(), duration_s=perf_counter() - self._began)
+        record = finish(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
         dropped: set[str] = set()
         if whole:
             record = with_orphans(record, cases, self._projects.judge(project).baselines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, RunRecord
+from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, Kind, RunFinding, RunRecord
 from precreg.report.findings import ordered
 from precreg.report.selection import key, said, united, without_shard
 from precreg.report.stored import read_stored, write_stored
 from precreg.study import Study
+from precreg.verdict.combined import combined_losses
 from precreg.verdict.exit_code import exit_code
 
 _SEPARATOR = " | "
@@ -108,7 +109,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
     for name, of in _IDENTITY.items():
         _same(name, map(of, records))
     results = _merged_results(result for record in records for result in record.results)
-    findings = ordered(finding for record in records for finding in record.findings)
+    findings = ordered(_merged_findings(records, results))
     verdicts = [result.verdict for result in results]
     return replace(
         records[0],
@@ -124,6 +125,19 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         findings=findings,
         exit_code=exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
     )
+
+
+def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> Iterator[RunFinding]:
+    """Yield what was found on any of the runs; of whole suites what all parts of them tell, if machines are alike."""
+    every = [finding for record in records for finding in record.findings]
+    fingerprints = {record.environment.fingerprint for record in records}
+    if len(fingerprints) > 1:
+        yield from every
+        return
+    reasons = {finding.about: finding.allowed for finding in every if finding.kind is Kind.COMBINED_LOSS}
+    yield from (finding for finding in every if finding.kind is not Kind.COMBINED_LOSS)
+    for finding in combined_losses(results, fingerprints.pop()):
+        yield replace(finding, allowed=reasons.get(finding.about))
 
 
 _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {

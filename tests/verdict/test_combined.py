@@ -1,0 +1,79 @@
+"""Small losses of many cases: what none shows alone, the suite shows together."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from precreg.records import CaseResult, Kind
+from precreg.types import Location, Reason, Status
+from precreg.verdict.combined import combined_losses
+from precreg.verdict.judge import Policy, judge
+from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
+from tests.verdict.made import ENVIRONMENT, case
+
+
+def result(number, factor, *, suite="s", limits=None, same_bits=False):
+    """Return a case of 300 elements whose errors are all drawn anew, and larger by a factor."""
+
+    def drawn(seed, draw, scale=1.0):
+        return errors(seed, scale=scale, shape=(12, 25), draw=draw)
+
+    found = accepted(outcome(lambda seed: drawn(seed, 2 * number)))
+    on = outcome(lambda seed: drawn(seed, 2 * number + 1, factor), name="a" if same_bits else "b")
+    held = {"out": limits or tolerance()}
+    verdict = judge(case(), on, held, found, ENVIRONMENT, Policy(baselines=600))
+    name = f"{number}"
+    ids = (f"unit/{suite}/{name}", "unit", suite, name, Location("s.yaml"), "reference", "1:d", {}, (), on, verdict)
+    return CaseResult(*ids, tolerances=held, baseline=found)
+
+
+def losses(results, fingerprint=FINGERPRINT):
+    return list(combined_losses(results, fingerprint))
+
+
+LITTLE = [result(number, 1.06) for number in range(24)]
+
+
+def test_twenty_four_small_losses_are_one_finding_and_no_case_fails_alone():
+    assert {each.verdict.status for each in LITTLE} == {Status.PASSED}
+    (found,) = losses(LITTLE)
+    assert (found.kind, found.about, found.binding) == (Kind.COMBINED_LOSS, "unit/s", True)
+    ratios = [
+        np.mean([np.abs(errors(seed, shape=(12, 25), draw=2 * n + 1)).mean() for seed in range(3)])
+        / np.mean([np.abs(errors(seed, shape=(12, 25), draw=2 * n)).mean() for seed in range(3)])
+        for n in range(24)
+    ]
+    assert found.factor == pytest.approx(1.06 * np.exp(np.mean(np.log(ratios))), rel=2e-3)
+    assert "24 cases together" in found.message
+
+
+def test_the_order_of_results_does_not_matter():
+    assert losses(LITTLE[::-1]) == losses(LITTLE)
+
+
+def test_other_errors_of_the_same_size_are_no_finding():
+    assert losses([result(100 + number, 1.0) for number in range(24)]) == []
+
+
+def test_a_suite_is_not_blamed_for_another():
+    fine = [result(200 + number, 1.0, suite="fine") for number in range(8)]
+    assert [found.about for found in losses([*LITTLE, *fine])] == ["unit/s"]
+
+
+def test_four_cases_are_no_sample():
+    assert losses([result(number, 2.0) for number in range(4)]) == []
+
+
+def test_cases_that_statistics_do_not_judge_are_no_evidence():
+    off = replace(tolerance(), regression={})
+    assert losses([result(number, 2.0, limits=off) for number in range(6)]) == []
+    assert losses([result(number, 2.0, same_bits=True) for number in range(6)]) == []
+    assert losses(LITTLE, fingerprint="another") == []
+    assert losses([replace(each, baseline=None) for each in LITTLE]) == []
+
+
+def test_a_clear_loss_is_told_of_the_suite_too():
+    found = [result(number, 2.0) for number in range(6)]
+    assert {each.verdict.reason for each in found} == {Reason.REGRESSED}
+    (finding,) = losses(found)
+    assert finding.factor > 1.8
