@@ -7,13 +7,26 @@ from collections.abc import Iterator, Mapping
 from precreg.baseline.store import Place
 from precreg.execute.environment import chain
 from precreg.integrity.side import Change, Pairs, Side, is_redefined
-from precreg.measure.metrics import described, mean_over_seeds, ratio
-from precreg.metric import learn
-from precreg.records import BaselineEntry, Kind, is_handwritten
+from precreg.measure.metrics import mean_over_seeds, ratio
+from precreg.records import BaselineEntry, BaselineOutput, Kind, is_handwritten
 from precreg.types import Location
 
-_TOLD = ("reason", "author", "date", "commit", "confirmation", "accepted")
-"""Fields of an entry that judge nothing."""
+_PARTS = {
+    "definition": "definition",
+    "inputs": "inputs",
+    "fingerprint": "fingerprint",
+    "duration_s": "time",
+    "outputs": "figures",
+    "sketch": "figures",
+    "groups": "figures",
+    "described": "metrics of analyzers",
+    "reach": "past",
+    "accepted": "past",
+}
+"""What judges of an entry, in words; its reason, author, date and commit do not."""
+
+_AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp")
+"""What tells best by how much an output became worse; maxima move by themselves."""
 
 
 def rewritten(base: Side, head: Side, pairs: Pairs) -> Iterator[Change]:
@@ -36,7 +49,7 @@ def _entry(place: Place, before: BaselineEntry, now: BaselineEntry | None, id: s
         message = f"what was accepted on {before.date or 'an unknown day'} is gone from {place.file}"
         yield Change(Kind.BASELINE_REMOVED, id, message, source=source)
         return
-    parts = [name for name in before.__struct_fields__ if name not in _TOLD and _differ(before, now, name)]
+    parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
     if parts:
         worst = _worst(before, now)
         message = f"another baseline in {place.file}: {', '.join(parts)} changed"
@@ -46,10 +59,6 @@ def _entry(place: Place, before: BaselineEntry, now: BaselineEntry | None, id: s
     if before.definition == now.definition and not _keeps_the_first(before, now):
         message = f"what was accepted first is not kept in {place.file}: small losses would add up unseen"
         yield Change(Kind.HISTORY_REMOVED, id, message, source=source)
-
-
-def _differ(before: BaselineEntry, now: BaselineEntry, name: str) -> bool:
-    return bool(getattr(before, name) != getattr(now, name))
 
 
 def _keeps_the_first(before: BaselineEntry, now: BaselineEntry) -> bool:
@@ -63,18 +72,19 @@ def _keeps_the_first(before: BaselineEntry, now: BaselineEntry) -> bool:
 
 
 def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | None:
-    """Return the largest growth of an error's mean over the seeds, and whose it is; None where none grew or fell."""
-    for entry in (before, now):
-        learn(entry.described)
+    """Return the largest growth of an average, and whose it is; None where none grew or fell."""
     found = [
         (grown, f"{metric} of {name}")
         for name, output in before.outputs.items()
         if name in now.outputs
-        for metric, old in output.metrics.items()
-        if described(metric).better == "lower"
-        and (grown := ratio(metric, mean_over_seeds(now.outputs[name].metrics.get(metric, [])), mean_over_seeds(old)))
+        for metric in _AVERAGES
+        if (grown := ratio(metric, _mean(now.outputs[name], metric), _mean(output, metric)))
     ]
     return max((item for item in found if item[0] != 1), default=None)
+
+
+def _mean(output: BaselineOutput, metric: str) -> float | None:
+    return mean_over_seeds(output.metrics.get(metric, []))
 
 
 def _shading(base: Side, head: Side, ids: Mapping[str, str]) -> Iterator[Change]:

@@ -24,6 +24,7 @@ MOST_SCOPES = 3
 
 _ANY_OUTPUT = ""
 _GENERIC = "generic"
+_OTHERS = {_ANY_OUTPUT: "other outputs", _GENERIC: "other environments"}
 
 
 class _Scope(NamedTuple):
@@ -158,7 +159,7 @@ def _named(where: list[_Scope], scopes: list[_Scope]) -> str:
         every = {getattr(scope, field) for scope in scopes}
         some = sorted({getattr(scope, field) for scope in where})
         if len(some) < len(every):
-            names = [name or "other outputs" for name in some]
+            names = [_OTHERS.get(name, name) for name in some]
             shown = ", ".join(names[:MOST_SCOPES])
             parts.append(shown + (f" and {len(names) - MOST_SCOPES} more" if len(names) > MOST_SCOPES else ""))
     return f" ({'; '.join(parts)})" if parts else ""

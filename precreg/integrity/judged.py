@@ -86,19 +86,19 @@ class AcceptedThen:
     """
 
     def __init__(self, base: Side, now: Baselines, at_head: Collection[str]) -> None:
-        self._base, self._now, self._at_head = base.accepted, now, at_head
+        self._base, self._now, self._at_head = base, now, at_head
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
         """Return the entry of the first environment of the chain that had the case; HEAD's where none had."""
         for environment in chain if baseline_id not in self._at_head else ():
             place = Place(environment, baseline_id)
-            if place in self._base:
-                return Baseline(self._base[place], environment, place.file)
+            if place in self._base.accepted:
+                return Baseline(self._base.accepted[place], environment, place.file)
         return self._now.lookup(baseline_id, chain)
 
     def number(self, chain: tuple[str, ...]) -> int:
-        """Return how many entries the environments of the chain have together at HEAD."""
-        return self._now.number(chain)
+        """Return how many entries the environments of the chain had together: no more make a rule any milder."""
+        return sum(self._base.numbers.get(environment, 0) for environment in chain)
 
 
 def at_head(pairs: Pairs, found: Iterable[Change], allowances: Sequence[Allowance]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from precreg import vcs
-from precreg.baseline.store import FOLDER, Place, read_bytes, read_suite
+from precreg.baseline.store import FOLDER, Baselines, Place, read_bytes, read_suite
 from precreg.dependency.files import paths_in
 from precreg.errors import UserError
 from precreg.integrity.allowances import Allowance, read_allowances, with_spent
@@ -52,11 +52,11 @@ def read_sides(project: Path, commit: str, every: Iterable[Case], environ: Mappi
         now = {case.id: case for case in every}
         pairs = paired(before, now)
         references = _references(pairs, then, project, vcs.differing(project, commit))
-        base = Side(before, accepted, _looser(then), tuple(map(_told, (*unread, *damaged, *refused))))
+        base = Side(before, accepted, _numbers(then), _looser(then), tuple(map(_told, (*unread, *damaged, *refused))))
     entries, problems = _accepted(project, suites)
     if problems:
         raise problems[0]
-    head = Side(now, entries, _looser(project))
+    head = Side(now, entries, looser_thresholds=_looser(project))
     return Sides(base, head, pairs, references, with_spent(read_allowances(project), former))
 
 
@@ -95,6 +95,11 @@ def _looser(folder: Path) -> bool:
         return load.read_foundation(folder, {}).looser_thresholds
     except UserError:
         return False
+
+
+def _numbers(folder: Path) -> dict[str, int]:
+    environments = (path.name for path in (folder / FOLDER).glob("[!.]*/"))
+    return {environment: Baselines(folder).number((environment,)) for environment in environments}
 
 
 def _differing(then: Path, now: Path) -> set[str]:

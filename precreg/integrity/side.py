@@ -19,12 +19,13 @@ class Unreadable(Struct, frozen=True):
 class Side(Struct, frozen=True):
     """The cases of a project by id, and what was accepted, in every environment, of the suites whose baselines differ.
 
-    `looser_thresholds` tells whether PRECISION_THRESHOLDS may replace bounds. `unreadable` is what cannot be read as it
-    stands; only of a base, for the working tree must be sound.
+    `numbers` tells how many entries each environment has in all, `looser_thresholds` whether PRECISION_THRESHOLDS may
+    replace bounds. `unreadable` is what cannot be read as it stands; only of a base, the working tree must be sound.
     """
 
     cases: dict[str, Case]
     accepted: dict[Place, BaselineEntry] = {}
+    numbers: dict[str, int] = {}
     looser_thresholds: bool = False
     unreadable: tuple[Unreadable, ...] = ()
 

@@ -169,7 +169,7 @@ class Demo:
 
 
 def ran(judge, cases):
-    """Run cases, and forget the modules that they imported: the next project has others of these names."""
+    """Run cases, and leave sys.path as it was; a folder's modules are loaded once, whatever is written there later."""
     try:
         return [judge.run(case) for case in cases]
     finally:
