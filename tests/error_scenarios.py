@@ -149,6 +149,28 @@ def in_repository(project):
     return project.run("list", "--changed-since", "mian")
 
 
+def committed(project):
+    ada = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main")
+    for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "one")):
+        subprocess.run(["git", *ada, "-C", project.root, *arguments], check=True)
+    return ada
+
+
+def with_a_misspelt_allowance(project):
+    committed(project)
+    entry = "allow:\n  - case: unit/mean\n    change: bound_lossened\n    reason: the device is coarser\n"
+    project.write("baselines/allow.yaml", entry)
+    return project.run("run", "--against", "HEAD", "--jobs", "0")
+
+
+def beside_an_unrelated_branch(project):
+    ada = committed(project)
+    for arguments in (("checkout", "-q", "--orphan", "elsewhere"), ("commit", "-q", "-m", "two")):
+        subprocess.run(["git", *ada, "-C", project.root, *arguments], check=True)
+    subprocess.run(["git", "-C", project.root, "checkout", "-q", "main"], check=True)
+    return project.run("run", "--against", "elsewhere...", "--jobs", "0")
+
+
 def beside_another_hook(project):
     subprocess.run(["git", "init", "-q", project.root], check=True)
     project.write(".git/hooks/pre-push", "#!/bin/sh\n")
@@ -302,6 +324,7 @@ SCENARIOS = {
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
+    "bad-allowance": with_a_misspelt_allowance,
     "old-schema": written(
         "baselines/generic/unit/mean.json", BASELINE.replace("baseline/2", "baseline/1"), "run", "--jobs", "0"
     ),
@@ -314,6 +337,7 @@ SCENARIOS = {
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,
     "unknown-revision": in_repository,
+    "no-merge-base": beside_an_unrelated_branch,
     "no-hooks-folder": without_hooks,
     "hook-exists": beside_another_hook,
     "not-a-push": command("hook", "run"),
