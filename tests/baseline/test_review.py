@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from precreg.baseline.accepted import succeed, value_of
 from precreg.baseline.change import MetricChange
-from precreg.baseline.proposal import pending, propose
+from precreg.baseline.proposal import Proposal, pending, propose, replace_proposals
 from precreg.baseline.review import Pruned, accept, diff, prune, reject
 from precreg.baseline.store import Place, entries, header
 from precreg.baseline.text import render
-from precreg.baseline.write import put
+from precreg.baseline.write import locked, put
 from precreg.errors import UserError
 from precreg.records import BaselineEntry, BaselineOutput
 from precreg.types import Reason
@@ -40,6 +41,61 @@ def test_accepting_stores_the_proposal_with_who_when_and_why(tmp_path):
     assert accepted == {Place("generic", X): signed(entry()), Place("generic", Y): signed(entry())}
     assert entries(tmp_path) == accepted
     assert list(pending(tmp_path)) == [Z]
+
+
+def test_what_confirms_is_asked_before_anything_is_stored_and_its_answer_is_kept(tmp_path):
+    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    store_proposals(tmp_path, X, Y)
+    before = files(tmp_path)
+
+    def confirm(changes):
+        assert [(change.place.id, change.old is None) for change in changes] == [(X, False), (Y, True)]
+        assert files(tmp_path) == before
+        return {X: "2 reruns: the same bits"}
+
+    accepted = accept(tmp_path, ["*"], confirm=confirm, **REVIEW)
+    assert [found.confirmation for found in accepted.values()] == ["2 reruns: the same bits", ""]
+    assert accepted[Place("generic", X)].accepted == [value_of(entry(error=1.0))]
+    assert entries(tmp_path) == accepted
+
+
+def test_what_is_not_confirmed_changes_nothing(tmp_path):
+    store_proposals(tmp_path, X, Y)
+    before = files(tmp_path)
+
+    def confirm(changes):
+        raise UserError("unconfirmed-loss", "it does not repeat")
+
+    with pytest.raises(UserError, match="unconfirmed-loss"):
+        accept(tmp_path, ["*"], confirm=confirm, **REVIEW)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("other", [None, Proposal(Reason.NEW, "generic", None, entry(error=8.0))])
+def test_a_proposal_that_was_replaced_while_it_was_confirmed_is_not_stored(tmp_path, other):
+    store_proposals(tmp_path, X)
+
+    def confirm(changes):
+        with locked(tmp_path):
+            replace_proposals(tmp_path, {X: other})
+        return {}
+
+    with pytest.raises(UserError, match=r"no-proposal.*replaced meanwhile"):
+        accept(tmp_path, [X], confirm=confirm, **REVIEW)
+    assert entries(tmp_path) == {}
+
+
+def test_what_is_stored_elsewhere_keeps_the_past_of_what_judged_it(tmp_path):
+    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    propose(tmp_path, [result(X, Reason.REGRESSED, error=2.0, found="generic")], ENVIRONMENT, GIT)
+    (found,) = accept(tmp_path, [X], environment="cpu", **REVIEW).values()
+    assert found.accepted == [value_of(entry(error=1.0))]
+
+
+def test_a_renamed_case_keeps_its_past(tmp_path):
+    put(tmp_path, {Place("generic", X): succeed(entry(error=2.0), entry(error=1.0))})
+    prune(tmp_path, {Z: "1:aa"}, environ={})
+    assert entries(tmp_path)[Place("generic", Z)].accepted == [value_of(entry(error=1.0))]
 
 
 def test_an_environment_given_to_accept_wins(tmp_path):
@@ -280,7 +336,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
             return
         for id in chosen:
             environment, proposed = self.pending.pop(id)
-            self.accepted[Place(environment, id)] = signed(proposed)
+            place = Place(environment, id)
+            self.accepted[place] = succeed(signed(proposed), self.accepted.get(place))
 
     @rule(pattern=st.sampled_from([*IDS, "*", "model/*"]))
     def reject(self, pattern):

@@ -1,0 +1,70 @@
+"""What moved by so much that a lucky, or an unlucky, run must be ruled out before it is accepted."""
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.baseline.change import Change, MetricChange, change_of
+from precreg.baseline.proposal import Proposal, pending, propose
+from precreg.baseline.store import Baselines, Place
+from precreg.baseline.write import put
+from precreg.types import Finding, Reason
+from tests.baseline.samples import ENVIRONMENT, GIT, entry, result
+
+X = "unit/a/x"
+
+
+def change(error, verdict=Reason.WITHIN_TOLERANCE, old=1.0, definition="1:aa"):
+    new = entry(definition, error)
+    before = None if old is None else entry(error=old)
+    metrics = (MetricChange("out", "mean_abs_error", old, error), MetricChange("out", "max_abs_error", 1.0, 9.0))
+    return Change(Place("generic", X), Proposal(verdict, "generic", "generic", new), before, new, metrics)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "asked"),
+    [
+        (1.0, Reason.WITHIN_TOLERANCE, False),
+        (1.019, Reason.WITHIN_TOLERANCE, False),
+        (1 / 1.019, Reason.WITHIN_TOLERANCE, False),
+        (1.021, Reason.WITHIN_TOLERANCE, True),
+        (1 / 1.021, Reason.WITHIN_TOLERANCE, True),
+        (1.001, Reason.REGRESSED, True),
+        (0.999, Reason.IMPROVED, True),
+    ],
+)
+def test_a_loss_or_a_gain_is_confirmed_and_less_is_not(error, verdict, asked):
+    assert change(error, verdict).to_confirm is asked
+
+
+def test_what_has_no_baseline_of_its_definition_has_neither_gained_nor_lost():
+    assert not change(9.0, Reason.NEW, old=None).to_confirm
+    assert not change(9.0, Reason.STALE, definition="1:bb").to_confirm
+
+
+@pytest.mark.parametrize(
+    ("metric", "old", "new", "material"),
+    [
+        ("mean_ulp", 0.0, 1e-9, True),
+        ("mean_ulp", 1e-9, 0.0, True),
+        ("mean_ulp", None, 1.0, False),
+        ("mean_log2_ulp", 0.0, 0.0285, False),
+        ("mean_log2_ulp", 0.0, 0.0287, True),
+        ("max_ulp", 1.0, 9.0, False),
+        ("bias", 1.0, 9.0, False),
+    ],
+)
+def test_only_means_tell_of_a_loss(metric, old, new, material):
+    assert MetricChange("out", metric, old, new).material is material
+
+
+def test_a_proposal_keeps_its_evidence_and_what_json_has_no_number_for_is_left_out(tmp_path):
+    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    found = Finding(
+        Reason.REGRESSED, "worse", "out", "rms_error", 1, 2.0, 1.0, float("inf"), rule="statistic", lower=1.5
+    )
+    judged = result(X, Reason.REGRESSED, error=2.0, found="generic")
+    judged = replace(judged, verdict=replace(judged.verdict, message="out: worse", findings=(found,)))
+    propose(tmp_path, [judged], ENVIRONMENT, GIT)
+    proposal = pending(tmp_path)[X]
+    assert (proposal.message, proposal.findings) == ("out: worse", [replace(found, ratio=None)])
+    assert change_of(Baselines(tmp_path), X, proposal).old == entry(error=1.0)
