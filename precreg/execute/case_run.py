@@ -19,15 +19,15 @@ from precreg.errors import UserError
 from precreg.execute.arithmetic import arithmetic_of, faulted, recording
 from precreg.execute.failure import CaseFailed, blamed_on
 from precreg.execute.remembered import remembered
-from precreg.execute.repeats import Run, between, first_of_each
+from precreg.execute.repeats import Run, between, first_of_each, of_all
 from precreg.execute.requirement import missing
 from precreg.fault.fault import Kind
 from precreg.fault.table import fault_named
 from precreg.inputs.digest import array_digest
 from precreg.inputs.draw import draw
-from precreg.inputs.last_bits import moved
+from precreg.inputs.last_bits import is_movable, moved
 from precreg.inputs.spec import parse
-from precreg.measure.compare import compare
+from precreg.measure.pooled import compare_runs, with_worst
 from precreg.measure.share import share_of_tolerance
 from precreg.replicate import LongSum, Noise
 from precreg.subject.call import Call
@@ -41,9 +41,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class _Actual(NamedTuple):
-    """What the subject gave at one seed: the last run's arrays and digests, and where a run differs from the first."""
+    """What the subject gave at one seed: arrays of the runs that are measured, digests, and where runs differ.
 
-    arrays: Arrays
+    The last run alone is measured, or every run where the case declares that they may differ.
+    """
+
+    runs: list[Arrays]
     digests: dict[str, str]
     duration_s: float
     differences: list[RepeatDifference]
@@ -126,9 +129,9 @@ def _sample(case: Case, seed: int, project: Path, chain: tuple[str, ...]) -> _Sa
         oracle = remembered("oracle", case, seed, project, lambda: _oracle(case, inputs, directory, project))
         of_these_bits = f"measured {digest_of(actual.digests)}"
         comparisons, missing_outputs = remembered(
-            of_these_bits, case, seed, project, lambda: held_against(case, seed, actual.arrays, oracle, chain)
+            of_these_bits, case, seed, project, lambda: _held_against(case, seed, actual.runs, oracle, chain)
         )
-        shares = {} if case.replicate is None else _shares(case, actual.arrays, oracle, chain)
+        shares = {} if case.replicate is None else _shares(case, actual.runs[-1], oracle, chain)
     recorded = oracle if case.oracle.kind == "files" else {}
     return _Sample(digest_of(array_digests(inputs | recorded)), actual, comparisons, missing_outputs, shares)
 
@@ -139,7 +142,10 @@ def _drawn(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
         for name, mapping in case.inputs.items()
     }
     number = None if case.replicate is None else case.replicate.moved
-    return drawn if number is None else {name: moved(array, name, seed, number) for name, array in drawn.items()}
+    if number is not None:
+        movable = [name for name, mapping in case.inputs.items() if is_movable(mapping)]
+        drawn |= {name: moved(drawn[name], name, seed, number) for name in movable}
+    return drawn
 
 
 def _oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
@@ -155,9 +161,20 @@ def held_against(
     Raises:
         UserError: bad-outputs, for an output without counterpart, and where there is none at all.
     """
-    _require_every_output(case, actual, oracle)
-    comparisons = [_compared(case, seed, name, array, oracle[name], chain) for name, array in actual.items()]
-    return comparisons, [name for name in oracle if name not in actual]
+    return _held_against(case, seed, [actual], oracle, chain)
+
+
+def _held_against(
+    case: Case, seed: int, runs: list[Arrays], oracle: Arrays, chain: tuple[str, ...]
+) -> tuple[list[Comparison], list[str]]:
+    """Measure every output of one run or more; an output that any of them lacks is named as one that is not there."""
+    for run in runs:
+        _require_every_output(case, run, oracle)
+    comparisons = [
+        _compared(case, seed, name, [run[name] for run in runs if name in run], oracle[name], chain)
+        for name in _union(runs)
+    ]
+    return comparisons, [name for name in oracle if any(name not in run for run in runs)]
 
 
 def _with_fault(case: Case, name: str, seed: int, call: Call) -> _Actual:
@@ -178,15 +195,17 @@ def _recorded(case: Case, seed: int, call: Call) -> tuple[_Actual, set[Kind]]:
 
 def _actual(case: Case, seed: int, call: Call) -> _Actual:
     """Run the subject as often as the case says, with copies of the call's inputs and params."""
-    durations_s, first = [], None
+    durations_s, runs = [], list[Run]()
     differences: list[RepeatDifference] = []
     for repeat in range(1, case.repeats + 1):
         outputs = _compute(case.subject, replace(call, inputs=_copies(call.inputs), params=deepcopy(call.params)))
         durations_s.append(outputs.duration_s)
         run = Run(outputs.arrays, array_digests(outputs.arrays))
-        first = first or run
-        differences += between(first, run, seed, repeat)
-    return _Actual(run.arrays, run.digests, min(durations_s), differences)
+        differences += between(runs[0] if runs else run, run, seed, repeat)
+        runs = [*runs, run] if not runs or not case.deterministic else [runs[0], run]
+    digests = runs[-1].digests if case.deterministic else of_all(runs)
+    measured = runs[-1:] if case.deterministic else runs
+    return _Actual([run.arrays for run in measured], digests, min(durations_s), differences)
 
 
 def _compute(computation: Computation, call: Call) -> Outputs:
@@ -202,15 +221,15 @@ def _require_every_output(case: Case, actual: Arrays, oracle: Arrays) -> None:
 
 
 def _compared(
-    case: Case, seed: int, output: str, actual: NDArray[Any], oracle: NDArray[Any], chain: tuple[str, ...]
+    case: Case, seed: int, output: str, runs: list[NDArray[Any]], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
-    tolerance = resolve(case.layers, output, dtype_name(actual.dtype), chain)
+    tolerance = resolve(case.layers, output, dtype_name(runs[0].dtype), chain)
     rtol, atol = tolerance.rtol.limit, tolerance.atol.limit
-    measured = compare(actual, oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=tolerance.regions)
+    measured = compare_runs(runs, oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=tolerance.regions)
     if not case.analyzers:
         return measured
     with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():
-        return analyzed(measured, actual, oracle, case.analyzers)
+        return with_worst(measured, [analyzed(measured, run, oracle, case.analyzers) for run in runs])
 
 
 def _shares(case: Case, actual: Arrays, oracle: Arrays, chain: tuple[str, ...]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
@@ -27,6 +28,16 @@ def between(first: Run, other: Run, seed: int, repeat: int) -> Iterator[RepeatDi
     for name in dict.fromkeys((*first.digests, *other.digests)):
         if first.digests.get(name) != other.digests.get(name):
             yield difference(name, seed, repeat, first.arrays.get(name), other.arrays.get(name))
+
+
+def of_all(runs: Sequence[Run]) -> dict[str, str]:
+    """Return a digest for each output: that of all runs where they agree, else one that no run has of its own."""
+    digests = {name: [run.digests.get(name, "") for run in runs] for run in runs for name in run.digests}
+    return {name: each[0] if len(set(each)) == 1 else _joined(each) for name, each in digests.items()}
+
+
+def _joined(digests: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()[: len(max(digests, key=len))]
 
 
 def first_of_each(outputs: Sequence[str], differences: Iterable[RepeatDifference]) -> tuple[RepeatDifference, ...]:

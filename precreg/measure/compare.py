@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from math import isfinite
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.measure.figures import figures
@@ -15,7 +17,7 @@ from precreg.measure.forms import form
 from precreg.measure.mapped import unmapping
 from precreg.measure.merge import merge_all
 from precreg.measure.metrics import COUNTS
-from precreg.measure.pairing import Array, pairing_of
+from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import regions_of
 from precreg.measure.sketch import histogram
 from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
@@ -62,18 +64,21 @@ def compare(
     if a.size == 0:
         return Comparison(*identity, counts=dict.fromkeys(COUNTS, 0))
     rules = Rules(rtol, atol, worst, tuple((regions or {}).items()))
-    tally = tally_of(a, r, rules, threads)
-    return Comparison(
-        *identity,
-        metrics=figures(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
-        counts=_counts(tally.counts),
-        worst=_positions(tally.worst),
-        non_finite=_positions(tally.non_finite),
-        histogram=histogram(tally.sketches.absolute) if tally.counts.finite else None,
-        heat=_heat(tally.groups),
-        places=_places(tally),
-        groups=tuple(map(_axis_groups, tally.groups)),
-    )
+    return replace(Comparison(*identity), **measurements(tally_of(a, r, rules, threads), pairing, rules))
+
+
+def measurements(tally: Tally, pairing: Pairing, rules: Rules) -> dict[str, Any]:
+    """Return the fields of a Comparison that a tally of at least one element gives."""
+    return {
+        "metrics": figures(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
+        "counts": _counts(tally.counts),
+        "worst": _positions(tally.worst),
+        "non_finite": _positions(tally.non_finite),
+        "histogram": histogram(tally.sketches.absolute) if tally.counts.finite else None,
+        "heat": _heat(tally.groups),
+        "places": _places(tally),
+        "groups": tuple(map(_axis_groups, tally.groups)),
+    }
 
 
 def tally_of(actual: Array, reference: Array, rules: Rules, threads: int | None = None) -> Tally:

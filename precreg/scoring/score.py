@@ -122,8 +122,12 @@ def _matches_lost(plain: CaseResult, faulted: CaseResult) -> bool:
 
 
 def _unlike(plain: CaseResult, faulted: CaseResult) -> bool:
-    """Tell whether outputs differ in more than finite figures: NaN, infinities, names, shapes, dtypes, repeats."""
-    return bool(faulted.outcome.execution.unsteady) or _outline(plain) != _outline(faulted)
+    """Tell whether outputs differ in more than finite figures: NaN, infinities, names, shapes, dtypes, repeats.
+
+    Repeats that differ without the fault, too, were declared to: the case has passed.
+    """
+    lost = faulted.outcome.execution.unsteady and not plain.outcome.execution.unsteady
+    return bool(lost) or _outline(plain) != _outline(faulted)
 
 
 def _outline(result: CaseResult) -> list[tuple[object, ...]]:

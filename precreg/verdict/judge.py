@@ -17,7 +17,7 @@ from precreg.records import Baseline, BaselineEntry, Environment
 from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
 from precreg.verdict.regression import Held, error_level, held, improvement, judged, worse
-from precreg.verdict.repeats import differs
+from precreg.verdict.repeats import bits, unforeseen, unneeded
 from precreg.verdict.structure import structural_findings
 
 
@@ -88,11 +88,13 @@ def acceptable(
     """Tell whether the case as it is now could become its own baseline.
 
     It must be sound and accurate enough, as one without a baseline would be, and there must be something to accept:
-    other bits, or seeds or metrics that the baseline does not have.
+    other bits, or seeds or metrics that the baseline does not have. Bits that may differ from run to run are nothing.
     """
     if verdict.reason in (Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS):
         return False
-    if verdict.reason is Reason.IDENTICAL and baseline is not None and not _more_to_keep(outcome, baseline.entry):
+    unmoved = verdict.reason is Reason.IDENTICAL
+    unmoved |= verdict.reason is Reason.WITHIN_TOLERANCE and not case.deterministic
+    if unmoved and baseline is not None and not _more_to_keep(outcome, baseline.entry):
         return False
     return judge(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
 
@@ -110,7 +112,7 @@ def _findings(
         return [Finding(failure.reason, failure.message)]
     defined_alike = baseline is not None and baseline.entry.definition == case.baseline_definition
     entry = baseline.entry if baseline is not None and defined_alike else None
-    found = [*structural_findings(outcome, case.role, entry)] or [*_nondeterminism(outcome)]
+    found = [*structural_findings(outcome, case.role, entry)] or [*_nondeterminism(case, outcome)]
     if found:
         return found
     inaccurate = [*_out_of_tolerance(outcome, tolerances)]
@@ -122,17 +124,15 @@ def _findings(
     outputs = [
         held(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
         for name, comparisons in _by_output(outcome).items()
-        if not _same_bits(outcome, entry)
+        if not _same_bits(case, outcome, entry)
     ]
     lost = [*_worse(case, outcome, outputs, entry, environment)]
-    return inaccurate + lost or [*_not_worse(outcome, outputs, entry)]
+    return inaccurate + lost or [*_not_worse(case, outcome, outputs, entry)]
 
 
-def _nondeterminism(outcome: Outcome) -> Iterator[Finding]:
-    """Say of each unsteady output where its repeats differ; the first one is where it starts."""
-    differences = {difference.output: difference for difference in outcome.execution.differences}
-    for number, name in enumerate(outcome.execution.unsteady):
-        where = differs(differences.get(name))
+def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
+    """Say of each output whose repeats differ as they may not where they do; the first one is where it starts."""
+    for number, (name, where) in enumerate(unforeseen(case, outcome.execution)):
         message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
         yield Finding(Reason.NONDETERMINISTIC, message, name)
 
@@ -167,7 +167,7 @@ def _without_baseline(
 def _worse(
     case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry, environment: Environment
 ) -> Iterator[Finding]:
-    if case.exact and not _same_bits(outcome, entry):
+    if case.exact and not _same_bits(case, outcome, entry):
         yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's", rule="hard")
     for output in outputs:
         yield from worse(output)
@@ -184,13 +184,20 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
         yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, current, baseline, current / baseline, limit)
 
 
-def _not_worse(outcome: Outcome, outputs: list[Held], entry: BaselineEntry) -> Iterator[Finding]:
-    if _same_bits(outcome, entry):
+def _not_worse(case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry) -> Iterator[Finding]:
+    if _same_bits(case, outcome, entry):
         seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
-        yield Finding(Reason.IDENTICAL, f"every output has the baseline's bits{seeds}")
+        yield Finding(
+            Reason.IDENTICAL, f"every output has the baseline's bits{seeds}{unneeded(case, outcome.execution)}"
+        )
         return
     better = [found for found in map(improvement, outputs) if found is not None]
-    yield from better or [Finding(Reason.WITHIN_TOLERANCE, f"bits changed, and {judged(outputs)}")]
+    yield from better or [
+        Finding(
+            Reason.WITHIN_TOLERANCE,
+            f"{bits(case, outcome.execution)}, and {judged(outputs)}{unneeded(case, outcome.execution)}",
+        )
+    ]
 
 
 def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:
@@ -206,8 +213,9 @@ def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
     )
 
 
-def _same_bits(outcome: Outcome, entry: BaselineEntry) -> bool:
-    return all(
+def _same_bits(case: Case, outcome: Outcome, entry: BaselineEntry) -> bool:
+    """Tell whether digests decide, and are the baseline's: one run of what need not repeat has them by luck."""
+    return (case.deterministic or case.repeats > 1) and all(
         _common(digests, entry.outputs[name].digests)
         for name, digests in outcome.execution.outputs.items()
         if name in entry.outputs

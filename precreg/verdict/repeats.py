@@ -1,8 +1,36 @@
-"""Repeats that differ, in words: from which element on, how many, by how much, and in which runs."""
+"""Repeats that differ, in words: from which element on, how many, by how much, in which runs; and whether they may."""
 
 from __future__ import annotations
 
-from precreg.types import RepeatDifference
+from collections.abc import Iterator
+
+from precreg.types import Case, Execution, RepeatDifference
+
+
+def unforeseen(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:
+    """Yield each output whose repeats differ as was not declared, and where: a declaration is of bits alone."""
+    differences = {difference.output: difference for difference in execution.differences}
+    for name in execution.unsteady:
+        difference = differences.get(name)
+        if case.deterministic or (difference is not None and difference.place is None):
+            yield name, differs(difference)
+
+
+def bits(case: Case, execution: Execution) -> str:
+    """Say what became of the bits of a case whose bits are not the baseline's."""
+    if case.deterministic or (case.repeats > 1 and not execution.unsteady):
+        return "bits changed"
+    if not execution.unsteady:
+        return "bits may change from run to run, as declared"
+    first = next((each for each in execution.differences if each.output == execution.unsteady[0]), None)
+    return f"repeats differ as declared, starting in output {execution.unsteady[0]!r}{differs(first)}"
+
+
+def unneeded(case: Case, execution: Execution) -> str:
+    """Say that runs need not have agreed, where all of them did."""
+    if case.deterministic or case.repeats == 1 or execution.unsteady:
+        return ""
+    return f"; all {case.repeats} runs of each seed agree, so `deterministic: false` may not be needed"
 
 
 def differs(difference: RepeatDifference | None) -> str:

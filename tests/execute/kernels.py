@@ -55,6 +55,32 @@ def unsteady(x):
     return {"steady": x, "unsteady": x + next(COUNT)}
 
 
+def any_order(x):
+    """A sum in another order at every run, as of threads that add in the order in which they come."""
+    order = np.random.default_rng(next(COUNT)).permutation(x.size)
+    return {"size": np.float32(x.size), "total": np.cumsum(x.ravel()[order])[-1]}
+
+
+def exact_total(x):
+    return {"size": np.float64(x.size), "total": x.sum()}
+
+
+def another_shape(x):
+    return np.ones(4 + next(COUNT) % 2, np.float32)
+
+
+def four_ones(x):
+    return np.ones(4)
+
+
+def sometimes_more(x):
+    return {"always": x, "sometimes": x} if next(COUNT) % 2 else {"always": x}
+
+
+def both(x):
+    return {"always": x, "sometimes": x}
+
+
 def stale_stage(x):
     """One element of the second stage, and what follows from it, depends on how often it ran."""
     partial = np.zeros(4)

@@ -84,6 +84,58 @@ def test_the_stage_where_repeats_first_differ_is_known_with_its_element(run, cas
     assert (total.place, total.differing, total.size, total.largest) == ((), 1, 1, 1.0)
 
 
+@pytest.fixture
+def any_order(run, case):
+    """Run a sum of 2000 terms whose order is never the same."""
+    x = {"x": {"shape": [2000], "dtype": "float32", "uniform": {"low": 1, "high": 2}}}
+    return lambda **fields: run(case("any_order", "exact_total", inputs=x, deterministic=False, **fields))
+
+
+def test_of_a_case_that_is_declared_nondeterministic_all_runs_are_measured_together(any_order):
+    outcome = any_order(seeds=3, repeats=5)
+    execution = outcome.execution
+    assert execution.unsteady == ("total",)
+    assert (execution.differences[0].seed, execution.differences[0].repeat, execution.differences[0].place) == (
+        0,
+        2,
+        (),
+    )
+    assert [(one.output, one.seed, one.counts["n"]) for one in outcome.comparisons] == [
+        (name, seed, 5) for seed in range(3) for name in ("size", "total")
+    ]
+    totals = [one.metrics for one in outcome.comparisons if one.output == "total"]
+    assert all(0 < of["mean_abs_error"] < of["max_abs_error"] for of in totals), "runs differ, and all count"
+    assert {of["match_ratio"] for of in totals} == {1.0}
+
+
+def test_a_digest_is_that_of_all_runs_where_they_agree_and_else_that_of_none(any_order):
+    two, three = any_order(repeats=2).execution.outputs, any_order(repeats=3).execution.outputs
+    assert two["size"] == three["size"] == any_order().execution.outputs["size"]
+    assert len({two["total"], three["total"]}) == 2
+    assert {len(digest) for digest in (*two["size"], *two["total"])} == {32}
+
+
+def test_runs_that_differ_in_more_than_bits_are_told(run, case):
+    shape = run(case("another_shape", "four_ones", repeats=2, deterministic=False))
+    assert shape.comparisons[0].shape != shape.comparisons[0].reference_shape
+    assert shape.execution.differences[0].place is None
+    output = run(case("sometimes_more", "both", repeats=2, deterministic=False))
+    assert output.missing == ("sometimes",)
+    assert (output.execution.unsteady, output.execution.differences[0].place) == (("sometimes",), None)
+
+
+def test_analyzers_measure_every_run_of_a_case_that_is_declared_nondeterministic(any_order, monkeypatch):
+    seen = []
+
+    def counted(measured, actual, oracle, analyzers):
+        seen.append(float(actual))
+        return replace(measured, described=())
+
+    monkeypatch.setattr("precreg.execute.case_run.analyzed", counted)
+    any_order(repeats=4, analyzers=("some",))
+    assert len(seen) == 8, "two outputs of four runs"
+
+
 def test_a_buffer_that_is_used_again_hides_nothing(run, case):
     outcome = run(case("one_buffer", "overwrites_the_buffer", repeats=2))
     assert outcome.execution.unsteady == ("out",)

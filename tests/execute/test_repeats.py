@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.execute.case_run import array_digests
-from precreg.execute.repeats import Run, between, difference, first_of_each
+from precreg.execute.repeats import Run, between, difference, first_of_each, of_all
 from precreg.types import RepeatDifference
 
 NARROW = [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.bool_]
@@ -81,3 +81,12 @@ def test_outputs_stand_in_the_order_of_the_subject_with_their_first_difference()
     found = [*between(first, second, 0, 2), *between(first, third, 0, 3)]
     kept = first_of_each(list("abc"), found)
     assert [(one.output, one.repeat) for one in kept] == [("b", 3), ("c", 2), ("d", 3)]
+
+
+def test_digests_of_runs_are_one_where_all_agree_and_depend_on_each_run_where_not():
+    same, other = run(a=np.zeros(3), b=np.zeros(2)), run(a=np.zeros(3), b=np.ones(2))
+    assert of_all([same, same]) == same.digests
+    mixed = [of_all(runs) for runs in ([same, other], [other, same], [same, same, other])]
+    assert all(digests["a"] == same.digests["a"] for digests in mixed)
+    assert len({digests["b"] for digests in (*mixed, same.digests, other.digests)}) == 5
+    assert of_all([same, run(b=np.zeros(2))])["a"] != same.digests["a"], "a run without the output is another one"

@@ -83,6 +83,13 @@ def test_nan_and_repeats_that_differ_are_worse_without_a_factor():
     assert (told.effect, told.worse, told.reason) == (Effect.CAUGHT, True, "nondeterministic")
 
 
+def test_repeats_that_differ_without_the_fault_too_are_no_worse_with_it():
+    case = replace(CASE, deterministic=False, repeats=2)
+    plain = judge(outcome(digests=SAME, unsteady=("out",)), case)
+    told = score(case, plain, judge(outcome(unsteady=("out",)), case), FAULT)
+    assert (told.effect, told.worse) == (Effect.MISSED, False)
+
+
 def test_matches_of_a_golden_that_are_lost_are_worse():
     golden = replace(CASE, role="golden")
     before, after = (replace(comparison(0, match_ratio=share), reference_dtype="float32") for share in (1, 0.99))
