@@ -25,8 +25,10 @@ COMMANDS: dict[str, str] = {
     "report": "Make the reports again from run records; several shards become one.",
     "history": "Keep runs over time: add, list, export, import, prune.",
     "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",
+    "power": "Tell the smallest loss of each case that would be caught, from what its baseline keeps.",
     "faults": "Plant known faults in some cases, and say which the gate catches.",
     "selftest": "Plant known faults in all cases: rates of detection and of false alarms, per tier.",
+    "calibrate": "Measure each case's own noise: what its bounds are worth, and which would fit.",
     "doctor": "Say what works here: the measuring core, versions, project, git and history.",
     "schema": "Print the JSON Schema of a suite file, for editors.",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from precreg.measure.metrics import described
 from precreg.report.numbers import SHARE_DIGITS, apart
 from precreg.types import Finding, Verdict
@@ -29,14 +31,33 @@ def said(finding: Finding) -> str:
     if not finding.metric:
         return f"{finding.rule}: {finding.reason}"
     of = f" of {finding.output}" if finding.output else ""
-    parts = (*_measured(finding), _noise(finding), _limit(finding))
+    if of_bias(finding):
+        finding = _grown(finding)
+    parts = _of_hard(finding) if finding.rule == "hard" else (*_measured(finding), _noise(finding), _limit(finding))
     return f"{finding.rule} on {finding.metric}{of}: {', '.join(filter(None, parts))}"
+
+
+def of_bias(finding: Finding) -> bool:
+    """Tell whether a ratio is 1 more than what a bias grew by, in units of the baseline's mean |d|."""
+    return finding.metric == "bias" and finding.rule == "statistic"
+
+
+def _grown(finding: Finding) -> Finding:
+    numbers = {name: getattr(finding, name) for name in ("ratio", "lower", "upper", "floor", "limit")}
+    return replace(finding, **{name: number - 1 for name, number in numbers.items() if number is not None})
+
+
+def _of_hard(finding: Finding) -> list[str]:
+    """Say what was lost: such a rule has no limit to be within."""
+    current, baseline = apart([finding.current, finding.baseline], _digits(finding))
+    return [f"is {current or 'undefined'}", baseline and f"was {baseline}"]
 
 
 def _measured(finding: Finding) -> list[str]:
     if of_ratios(finding):
         factor, _ = apart([finding.ratio, finding.limit], DIGITS)
-        return [f"{factor} times" if factor else "was exact", interval(finding)]
+        times = f"{factor} {'of the mean |d| more' if of_bias(finding) else 'times'}"
+        return [times if factor else "was exact", interval(finding)]
     current, _ = apart([finding.current, finding.limit], _digits(finding))
     return [current or "undefined"]
 

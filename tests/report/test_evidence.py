@@ -23,6 +23,8 @@ BROKEN = Finding(
 MISSED = replace(BROKEN, metric="match_ratio", current=0.99993, limit=1.0, ratio=None)
 GUARD = replace(STATISTIC, metric="max_abs_error", rule="guard", lower=None, upper=None, floor=None, limit=4.0)
 BUDGET = Finding(Reason.OVER_BUDGET, "", "", "duration_s", None, 0.9, 0.5, 1.8, 1.5, rule="budget")
+LOST = Finding(Reason.REGRESSED, "", "w", "match_ratio", None, 0.999931, 1.0, 0.999931, 1.0, rule="hard")
+BIASED = replace(STATISTIC, metric="bias", ratio=1.1, lower=1.06, upper=1.14, floor=None, limit=1.05)
 HARD = Finding(Reason.NON_FINITE_MISMATCH, "8 of 945 elements differ", "out", seed=0, current=8, limit=0, rule="hard")
 
 
@@ -42,6 +44,8 @@ HARD = Finding(Reason.NON_FINITE_MISMATCH, "8 of 945 elements differ", "out", se
             "bound on max_ulp of out: undefined, at most 4 allowed (suites/tolerances.yaml:3)",
         ),
         (HARD, "hard: non_finite_mismatch"),
+        (LOST, "hard on match_ratio of w: is 0.999931, was 1"),
+        (BIASED, "statistic on bias of out: 0.1 of the mean |d| more, 0.06 to 0.14, at most 0.05 allowed"),
         (
             replace(STATISTIC, ratio=None, lower=None, upper=None),
             "statistic on mean_abs_error of out: was exact, noise explains 1.001, at most 1.02 allowed",

@@ -1,0 +1,107 @@
+"""`precreg power`: what would be caught of each case, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import ceil, inf
+from typing import Any
+
+import msgspec
+
+from precreg.report import describe
+from precreg.report.numbers import apart, figure
+from precreg.verdict.power import POWER, Loss, Power
+
+SCHEMA = "precreg-power/1"
+SHARES = (0.1, 0.5, 0.9, 1.0)
+"""Shares of the cases of which it is said what loss they catch."""
+
+HEADINGS = ("case", "output", "caught by", "samples", "smallest loss", "and by")
+_NOTHING = "-"
+
+
+def worst_first(powers: Sequence[Power]) -> list[Power]:
+    """Sort by what is caught least: nothing known, no figure, then by the largest loss; ties by id."""
+    return sorted(powers, key=lambda power: (not power.why, -_worst(power), power.case))
+
+
+def _worst(power: Power) -> float:
+    return inf if power.worst is None else power.worst
+
+
+def render(powers: Sequence[Power], level: float, baselines: int) -> str:
+    """Write a line for each output, those that catch least first, and a summary over the cases."""
+    rows = [row for power in worst_first(powers) for row in _rows(power)]
+    paragraphs = [describe.in_columns(HEADINGS, rows, len(rows)), [*_summary(powers, level, baselines)]]
+    return describe.plain("\n\n".join("\n".join(lines) for lines in paragraphs)) + "\n"
+
+
+def _rows(power: Power) -> Iterator[list[str]]:
+    if power.why:
+        yield [power.case, _NOTHING, _NOTHING, _NOTHING, _NOTHING, power.why]
+    for loss in power.losses:
+        samples = str(loss.units) if loss.units else _NOTHING
+        yield [power.case, loss.output, _by(loss), samples, _size(loss), "; ".join(_besides(loss))]
+
+
+def _by(loss: Loss) -> str:
+    return f"{loss.rule} on {loss.metric}" if loss.metric else loss.rule or _NOTHING
+
+
+def _size(loss: Loss) -> str:
+    if loss.ratio is None:
+        return _NOTHING
+    return "any" if loss.rule == "hard" else _times(loss.ratio)
+
+
+def _times(ratio: float) -> str:
+    """Write a ratio; one that is larger than 1 never looks like it."""
+    return f"{apart([ratio, 1.0])[0]} times"
+
+
+def _besides(loss: Loss) -> Iterator[str]:
+    """Say why no figure is told, and what else holds."""
+    if loss.why:
+        yield loss.why
+    if loss.bounds:
+        yield f"bounds on {', '.join(loss.bounds)}"
+    for metric, ratio in loss.guards.items():
+        yield f"any lost {metric}" if ratio == 1 else f"{metric} beyond {figure(ratio)} times"
+
+
+def _summary(powers: Sequence[Power], level: float, baselines: int) -> Iterator[str]:
+    known = sorted(power.worst for power in powers if power.worst is not None)
+    if known:
+        chance = f"{100 * POWER:g} %"
+        yield f"{_cases(len(known))}: caught with a chance of {chance}, each at its worst output, is a loss of"
+        told = [f"{_times(known[ceil(share * len(known)) - 1])} in {100 * share:g} %" for share in SHARES]
+        yield f"  {told[0]} of them, {', '.join(told[1:])}"
+    others = Counter(map(_kind, (power for power in powers if power.worst is None)))
+    yield from (f"{_cases(number)}: {kind}" for kind, number in sorted(others.items()))
+    counted = "1 baseline" if baselines == 1 else f"{baselines} baselines"
+    yield f"error level of a case: {figure(level, 3)}, from {counted}"
+
+
+def _kind(power: Power) -> str:
+    """Say why nothing is known of a case, without what names its file or environment."""
+    if power.why:
+        return power.why.partition(" in ")[0]
+    return next(loss.why for loss in power.losses if loss.ratio is None)
+
+
+def _cases(number: int) -> str:
+    return "1 case" if number == 1 else f"{number} cases"
+
+
+def document(powers: Sequence[Power], level: float, baselines: int, environment: str) -> str:
+    """Return everything as JSON, cases in the same order; a loss without a figure has ratio null."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "environment": environment,
+        "power": POWER,
+        "level": level,
+        "baselines": baselines,
+        "cases": [msgspec.to_builtins(power) | {"worst": power.worst} for power in worst_first(powers)],
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()

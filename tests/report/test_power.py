@@ -1,0 +1,79 @@
+"""What `precreg power` prints."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.report.power import SCHEMA, document, render, worst_first
+from precreg.verdict.power import Loss, Power
+
+KNOWN = Loss(
+    "out", 1.03412, "", "rms_error", "statistic", 48, 0, 0.004, ("match_ratio", "max_ulp"), {"max_abs_error": 4.0}
+)
+EXACT = Loss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
+FEW = Loss("loss", None, "fewer than 5 samples: bounds and guards alone", bounds=("max_rel_error",))
+GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
+POWERS = (
+    Power("unit/s/a", (KNOWN,)),
+    Power("unit/s/exact", (EXACT,)),
+    Power("unit/s/few", (KNOWN, FEW)),
+    Power("unit/s/new", why="no baseline in cpu, generic"),
+    Power("unit/s/two", (KNOWN, GOLDEN)),
+)
+
+
+def test_the_least_caught_is_first():
+    ids = [power.case.rpartition("/")[2] for power in worst_first(POWERS)]
+    assert ids == ["new", "few", "two", "a", "exact"]
+    assert [power.case for power in worst_first(POWERS[::-1])] == [power.case for power in worst_first(POWERS)]
+
+
+def test_the_table_and_the_summary():
+    assert render(POWERS, 0.05 / 32, 4).splitlines() == [
+        "case          output  caught by               samples  smallest loss  and by",
+        "unit/s/new    -       -                       -        -              no baseline in cpu, generic",
+        "unit/s/few    out     statistic on rms_error  48       1.034 times    "
+        "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
+        "unit/s/few    loss    -                       -        -              "
+        "fewer than 5 samples: bounds and guards alone; bounds on max_rel_error",
+        "unit/s/two    out     statistic on rms_error  48       1.034 times    "
+        "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
+        "unit/s/two    w       guard on rms_error      48       1.5 times      any lost match_ratio",
+        "unit/s/a      out     statistic on rms_error  48       1.034 times    "
+        "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
+        "unit/s/exact  out     hard                    -        any            "
+        "exact: any error is caught; bounds on match_ratio",
+        "",
+        "3 cases: caught with a chance of 90 %, each at its worst output, is a loss of",
+        "  1 times in 10 % of them, 1.034 times in 50 %, 1.5 times in 90 %, 1.5 times in 100 %",
+        "1 case: fewer than 5 samples: bounds and guards alone",
+        "1 case: no baseline",
+        "error level of a case: 0.00156, from 4 baselines",
+    ]
+
+
+def test_the_share_of_a_single_case():
+    assert "1.034 times in 10 % of them, 1.034 times in 50 %" in render(POWERS[:1], 0.1, 1)
+    assert render((), 0.1, 1).endswith("error level of a case: 0.1, from 1 baseline\n")
+
+
+@pytest.mark.parametrize("ratio", [1.00004, 123456.7])
+def test_a_loss_is_never_written_as_none(ratio):
+    (row,) = [
+        line for line in render([Power("a", (replace(KNOWN, ratio=ratio),))], 0.1, 1).splitlines() if "48" in line
+    ]
+    assert " 1 times" not in row
+
+
+def test_the_document_has_everything_in_the_same_order():
+    found = json.loads(document(POWERS, 0.01, 4, "cpu"))
+    assert (found["schema"], found["environment"], found["level"]) == (SCHEMA, "cpu", 0.01)
+    assert (found["baselines"], found["power"]) == (4, 0.9)
+    assert [case["case"] for case in found["cases"]] == [power.case for power in worst_first(POWERS)]
+    assert [case["worst"] for case in found["cases"]] == [None, None, 1.5, 1.03412, 1.0]
+    assert found["cases"][3]["losses"][0]["guards"] == {"max_abs_error": 4.0}
+
+
+def test_names_cannot_steer_the_terminal():
+    assert "\x1b" not in render([Power("unit/s/\x1b[2Ja", (KNOWN,))], 0.1, 1)

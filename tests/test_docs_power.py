@@ -1,0 +1,41 @@
+"""docs/power.md says what the program does: its project is run, and its command prints what the page shows."""
+
+import re
+
+from precreg.report.power import HEADINGS
+from precreg.tolerance.pyramid import GROWTHS
+from precreg.types import STATISTIC
+from precreg.verdict.growth import FLOOR_ULP
+from precreg.verdict.paired import LEAST, MEASURES
+from precreg.verdict.power import POWER, SCALING
+from tests.e2e.command import precreg, repository
+from tests.e2e.test_readme import pattern
+from tests.test_docs import commands, page, table, write_files
+
+PAGE = page("power.md")
+
+
+def test_the_commands_print_what_the_page_shows(tmp_path):
+    folder = repository(write_files(tmp_path, PAGE))
+    shown = commands(PAGE)
+    assert [line.split()[0] for line, _ in shown] == ["run", "baseline", "power"]
+    for line, expected in shown:
+        arguments = line.replace("'*'", "*").split(" --reason ")
+        done = precreg(folder, *arguments[0].split(), *(["--reason", "why"] if arguments[1:] else []))
+        for wanted in expected.splitlines():
+            assert re.search(f"^{pattern(wanted)}$", done.stdout, re.MULTILINE), f"{wanted!r} in\n{done.stdout}"
+
+
+def test_every_column_is_explained():
+    assert {row["column"].strip("`") for row in table(PAGE, "column", "what it says")} == {*HEADINGS} - {
+        "case",
+        "output",
+    }
+
+
+def test_the_figures_of_the_page():
+    assert f"a chance of {100 * POWER:g} %" in PAGE
+    assert f"material ratio, {1 + GROWTHS[STATISTIC]}" in PAGE
+    assert f"below {FLOOR_ULP:g} ULP is rounding" in PAGE
+    assert f"fewer than {LEAST} samples" in PAGE
+    assert (len(MEASURES), [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])

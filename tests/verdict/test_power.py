@@ -1,0 +1,187 @@
+"""The smallest loss that would be caught: held to an independent integral, and to what the rule catches when drawn."""
+
+from math import inf, log, sqrt
+from random import Random
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from precreg.measure import kept_groups
+from precreg.types import STATISTIC, AxisGroups, Bound
+from precreg.verdict.paired import DOUBT, MEANS, MEASURES
+from precreg.verdict.power import POWER, Power, losses, needed, samples, spread
+from precreg.verdict.regression import error_level, held, worse
+from precreg.verdict.student import quantile
+from tests.verdict.made import SOURCE, comparison, entry, tolerance
+
+LEVEL = error_level(1)
+STATISTICAL = replace(tolerance(), regression={STATISTIC: 0.02})
+GROUPS = 16
+
+
+def drawn(random, seeds, shape, scale=1.0):
+    """Return comparisons of one axis: 16 groups of 10 errors with gamma distributed sums; nothing else is known."""
+    return [_of_sums(seed, [scale * random.gammavariate(shape, 1e-6) for _ in range(GROUPS)]) for seed in range(seeds)]
+
+
+def _of_sums(seed, sums):
+    unknown = [None] * len(sums)
+    groups = AxisGroups([10] * len(sums), sums, unknown, unknown, unknown, unknown)
+    made = comparison(seed, mean_abs_error=sum(sums) / (10 * len(sums)))
+    return replace(made, groups=(groups,), shape=(10 * len(sums),), reference_shape=(10 * len(sums),))
+
+
+def accepted(comparisons):
+    """Return a baseline of comparisons, as it keeps their mean and their groups."""
+    kept = entry(tuple(f"a{seed}" for seed in range(len(comparisons))))
+    means = {"mean_abs_error": [each.metrics["mean_abs_error"] for each in comparisons]}
+    output = replace(kept.outputs["out"], shape=comparisons[0].shape, metrics=means)
+    groups = {"out": kept_groups.kept(comparisons, 1, None)}
+    return replace(
+        kept, inputs=[f"i{seed}" for seed in range(len(comparisons))], outputs={"out": output}, groups=groups
+    )
+
+
+def told(kept, given=STATISTICAL, *, role="reference", seeds=9, alike=True, level=LEVEL):
+    (loss,) = losses(kept, {"out": given}, role, seeds=seeds, level=level, alike=alike)
+    return loss
+
+
+def caught(current, kept):
+    one = held(current, kept, STATISTICAL, "reference", alike=True, level=LEVEL)
+    return any(True for _ in worse(one))
+
+
+@pytest.mark.parametrize(("seeds", "shape"), [(3, 4.0), (1, 10.0)], ids=["48 samples", "16 samples"])
+def test_the_loss_that_is_told_is_caught_nine_times_in_ten(seeds, shape):
+    random = Random(2026)
+    draws = 500
+    number = 0
+    for _ in range(draws):
+        kept = accepted(drawn(random, seeds, shape))
+        number += caught(drawn(random, seeds, shape, told(kept).ratio), kept)
+    assert abs(number / draws - POWER) < 3 * sqrt(POWER * (1 - POWER) / draws) + 0.02
+
+
+def test_no_loss_at_all_is_hardly_ever_caught():
+    random = Random(7)
+    assert not any(caught(drawn(random, 3, 4.0), accepted(drawn(random, 3, 4.0))) for _ in range(300))
+
+
+@pytest.mark.parametrize("freedom", [4, 9, 47])
+@pytest.mark.parametrize(("material", "least"), [(-inf, -inf), (0.02, 0.0), (0.02, 0.6)])
+def test_the_shift_that_is_needed_is_the_one_that_draws_of_the_model_ask_for(freedom, material, least):
+    """A normal change with two estimates of its error, the baseline's and the run's, drawn half a million times."""
+    error, level, draws = 0.01, 1e-4, 500_000
+    shift = needed(error, freedom, level, material, least)
+    random = np.random.default_rng(freedom)
+    then, now = (random.chisquare(freedom, draws) / freedom for _ in range(2))
+    true, judged = error / np.sqrt(then), error * np.sqrt((then + now) / 2 / then)
+    change = shift + true * random.standard_normal(draws)
+    caught = change > np.maximum(quantile(level, freedom) * judged, least)
+    caught &= change - quantile(DOUBT / len(MEASURES), freedom) * judged > material
+    assert caught.mean() == pytest.approx(POWER, abs=2e-3)
+
+
+def test_without_any_spread_the_material_loss_is_caught():
+    assert needed(0.0, 47, LEVEL, log(1.02), 0.0) == log(1.02)
+    assert needed(0.0, 47, LEVEL, log(1.02), log(1.5)) == log(1.5)
+
+
+def test_the_spread_of_two_draws_is_that_of_their_ratio():
+    """The jackknife of the logarithm of a mean is near its coefficient of variation over the root of the samples."""
+    random = Random(3)
+    sums = [random.gammavariate(100.0, 1.0) for _ in range(GROUPS)]
+    kept = accepted([_of_sums(0, sums)])
+    mean = sum(sums) / GROUPS
+    variation = sqrt(sum((each - mean) ** 2 for each in sums) / (GROUPS - 1)) / mean
+    error, units, axis = spread(MEANS[0], kept.outputs["out"], kept.groups["out"], 1)
+    assert (units, axis) == (GROUPS, 0)
+    assert error == pytest.approx(sqrt(2) * variation / sqrt(GROUPS), rel=0.01)
+
+
+def test_groups_of_unequal_size_are_told_apart_from_errors_of_unequal_size():
+    """20 elements in 16 groups: twelve groups of one element and four of two, every error the same."""
+    n = [1, 1, 1, 2] * 4
+    groups = AxisGroups(n, [float(each) for each in n], *[[None] * GROUPS] * 4)
+    even = replace(comparison(0, mean_abs_error=1.0), groups=(groups,), shape=(20,), reference_shape=(20,))
+    kept = accepted([even])
+    ((_, _, sizes),) = samples(MEANS[0], kept.outputs["out"], kept.groups["out"], 1)
+    assert sizes == kept_groups.counts(groups, 1) == n
+    assert told(kept).error < 1e-3
+    assert told(kept).ratio == pytest.approx(1.02, abs=2e-3)
+
+
+def test_more_seeds_catch_less_and_no_more_than_both_have():
+    random = Random(5)
+    kept = accepted(drawn(random, 4, 3.0))
+    ratios = [told(kept, seeds=seeds).ratio for seeds in (1, 2, 4, 9)]
+    assert ratios[0] > ratios[1] > ratios[2] == ratios[3]
+    assert [told(kept, seeds=seeds).units for seeds in (1, 4, 9)] == [16, 64, 64]
+
+
+def test_a_stricter_level_needs_a_larger_loss():
+    kept = accepted(drawn(Random(5), 1, 3.0))
+    assert told(kept, level=LEVEL / 1000).ratio > told(kept).ratio > 1.02
+
+
+@pytest.mark.parametrize(("seeds", "why"), [(4, "fewer than 5 samples: bounds and guards alone"), (5, "")])
+def test_without_groups_seeds_are_the_samples_and_four_are_too_few(seeds, why):
+    random = Random(1)
+    kept = replace(accepted(drawn(random, seeds, 5.0)), groups={})
+    loss = told(kept)
+    assert loss.why == why
+    assert (loss.ratio is None, loss.units) == ((True, 0) if why else (False, 5))
+
+
+def test_an_exact_output_needs_no_loss_worth_the_name():
+    kept = entry(mean_abs_error=0.0)
+    assert (told(kept).ratio, told(kept).rule, told(kept).why) == (1.0, "hard", "exact: any error is caught")
+    assert told(kept, alike=False).why == "exact: any error above 0.05 ULP is caught"
+
+
+def test_where_the_statistic_is_off_a_threshold_is_told_and_without_one_nothing():
+    kept = accepted(drawn(Random(5), 3, 4.0))
+    off = told(kept, replace(tolerance(), regression={"max_abs_error": 3.0}))
+    assert (off.ratio, off.why) == (None, "the statistic is off: bounds and guards alone")
+    assert off.guards == {"max_abs_error": 4.0}
+    threshold = told(kept, replace(tolerance(), regression={"mean_abs_error": 0.1}))
+    assert (threshold.rule, threshold.metric) == ("guard", "mean_abs_error")
+    assert threshold.ratio > 1.1
+
+
+def test_what_catches_the_smaller_loss_is_told():
+    kept = accepted(drawn(Random(5), 1, 1.0))
+    both = replace(tolerance(), regression={STATISTIC: 0.02, "mean_abs_error": 0.1})
+    assert told(kept).ratio > told(kept, both).ratio > 1.1
+    assert told(kept, both).rule == "guard"
+
+
+def test_another_environment_adds_the_rounding_floor():
+    kept = accepted(drawn(Random(5), 3, 400.0))
+    metrics = kept.outputs["out"].metrics | {"mean_ulp": [0.1] * 3}
+    kept = replace(kept, outputs={"out": replace(kept.outputs["out"], metrics=metrics)})
+    assert told(kept).ratio < 1.2
+    assert told(kept, alike=False).ratio > 1.5
+
+
+def test_bounds_and_what_is_lost_of_a_golden_are_named():
+    kept = accepted(drawn(Random(5), 3, 4.0))
+    given = replace(tolerance(max_ulp=4), regression={STATISTIC: 0.02, "max_abs_error": 3.0, "mean_rel_error": 0.5})
+    assert told(kept, given).bounds == ("match_ratio", "max_ulp")
+    assert told(kept, given).guards == {"max_abs_error": 4.0, "mean_rel_error": 1.5}
+    assert told(kept, given, role="golden").guards == {"match_ratio": 1.0, "mean_rel_error": 1.5}
+
+
+def test_an_alternative_that_must_hold_is_a_bound():
+    kept = accepted(drawn(Random(5), 3, 4.0))
+    given = replace(STATISTICAL, alternatives=((Bound("mean_ulp", 64.0, "suite", SOURCE),),))
+    assert told(kept, given).bounds == ("match_ratio", "mean_ulp")
+
+
+def test_the_worst_output_is_that_of_the_case():
+    known = told(accepted(drawn(Random(5), 3, 4.0)))
+    assert Power("a", (known, replace(known, ratio=3.0))).worst == 3.0
+    assert Power("a", (known, replace(known, ratio=None))).worst is None
+    assert Power("a", why="no baseline").worst is None
