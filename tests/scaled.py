@@ -52,11 +52,10 @@ class Project:
     def scale(self, value):
         (self.folder / "suites" / "unit" / "scale").write_text(repr(value))
 
-    def run(self, *arguments, text=None):
-        """Run `precreg ARGUMENTS` in this process, as a developer would, and return click's result."""
-        outside = dict.fromkeys(OUTSIDE)
+    def run(self, *arguments, **variables):
+        """Run `precreg ARGUMENTS` in this process, as in a developer's shell, and return click's result."""
         given = ["--project", str(self.folder), *map(str, arguments)]
-        done = CliRunner(env=outside).invoke(precreg, given, input=text)
+        done = CliRunner(env={**dict.fromkeys(OUTSIDE), **variables}).invoke(precreg, given)
         if done.exception is not None and not isinstance(done.exception, SystemExit | KeyboardInterrupt):
             raise done.exception
         return done

@@ -1,5 +1,8 @@
 """Which baselines of a project creep: all that a run looks up, whatever it selects, unless it is allowed."""
 
+import json
+import shutil
+
 import pytest
 
 from precreg.creeping import crept
@@ -25,8 +28,6 @@ def found(folder, chain=CHAIN):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    import shutil
-
     shutil.copytree(folder, tmp_path / "copy")
     return tmp_path / "copy"
 
@@ -66,8 +67,6 @@ def test_an_allowance_names_the_reason(copy):
 
 
 def test_the_baseline_that_a_run_looks_up_is_the_one_that_counts(copy):
-    import json
-
     generic = copy / "baselines/generic/unit/s.json"
     own = json.loads(generic.read_text()) | {"environment": "cpu"}
     for entry in own["cases"].values():
