@@ -9,6 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OUTSIDE = (
     "CI",
+    "CI_COMMIT_BRANCH",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_SHA",
     "CI_NODE_INDEX",
     "CI_NODE_TOTAL",
     "CI_PROJECT_DIR",
