@@ -25,7 +25,7 @@ FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
 """
-BASELINE = '{"schema": "precreg-baseline/2", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
+BASELINE = '{"schema": "precreg-baseline/3", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
 
 
 class Project:
@@ -342,6 +342,7 @@ SCENARIOS = {
     "hook-exists": beside_another_hook,
     "not-a-push": command("hook", "run"),
     "no-checkout": without_a_place_for_worktrees,
+    "nothing-to-calibrate": added("cases: [{match: '*', expect: fail, reason: wrong}]", "calibrate", "--jobs", "0"),
     "nothing-selected": command("run", "medain"),
     "unknown-case": command("explain", "unit/mean/float61"),
     "accept-in-ci": in_ci,

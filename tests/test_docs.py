@@ -17,17 +17,13 @@ from precreg.execute.environment import detect
 from precreg.inputs.bits import word_stream
 from precreg.inputs.options import special_values
 from precreg.inputs.spec import DISTRIBUTIONS
-from precreg.measure.metrics import KEPT, METRICS
-from precreg.records import BaselineOutput
 from precreg.report.record import read
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.tolerance.pyramid import NARROW_GROWTH, SHIPPED, WIDE_GROWTH, resolve
-from precreg.types import Comparison, Execution, Failure, Outcome, Reason, Status, Verdict
+from precreg.types import Execution, Failure, Outcome, Reason, Status, Verdict
 from precreg.verdict.exit_code import exit_code
 from precreg.verdict.judge import KNOWN_BAD, Policy, judge
-from precreg.verdict.regression import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
 from precreg.yaml_source import read as read_yaml
 from tests.error_scenarios import SCENARIOS, Project
 from tests.verdict.made import ENVIRONMENT, case
@@ -165,64 +161,9 @@ def test_every_reason_answers_one_question():
     assert sorted(answered) == sorted(Reason)
 
 
-@pytest.mark.parametrize(("dtype", "growths"), [("float32", WIDE_GROWTH), ("bfloat16", NARROW_GROWTH)])
-def test_the_thresholds_are_the_shipped_ones(dtype, growths):
-    wide, _, narrow = VERDICTS["The rule for regressions"].partition("and in the narrow formats")
-    rows = table(wide if growths is WIDE_GROWTH else narrow, "metric", "threshold", "which allows")
-    assert {row["metric"]: float(row["threshold"]) for row in rows} == growths
-    assert growths.items() <= resolve(SHIPPED, "out", dtype, ()).regression.items()
-    for row in rows:
-        growth = float(row["threshold"])
-        wording = f"{growth:.0%} more".replace("%", " %") if growth < 1 else f"{1 + growth:g} times the baseline"
-        assert row["which allows"].startswith(wording)
-
-
-def test_the_floors_are_those_of_the_rule():
-    text = VERDICTS["The rule for regressions"]
-    maxima = names(text.partition("for maxima (")[2].partition(")")[0])
-    assert f"k = {FLOOR_MAX_ULP:g} ULP for maxima" in text
-    assert f"k = {FLOOR_ULP:g} ULP for\neverything else" in text
-    seeds = [comparison({"ulp_scale": scale, "mean_magnitude": 8.0}) for scale in (0.25, 0.75)]
-    formulas = {row["unit of the metric"]: row["floor"] for row in table(text, "unit of the metric", "floor")}
-    for name, metric in METRICS.items():
-        is_relative = "rel_error" in name or name in ("mere", "mare")
-        of_one = "1, relative errors and `mere`, `mare`" if is_relative else "1, shares and ratios"
-        formula = formulas[of_one if metric.unit == "1" else metric.unit].replace("^", "**")
-        k = FLOOR_MAX_ULP if name in maxima else FLOOR_ULP
-        assert floor(seeds, name) == eval(formula, {"k": k, "ulp_scale": 0.5, "mean_magnitude": 8.0}), name
-
-
-def comparison(metrics, finite=1000):
-    return Comparison("out", 0, "float16", (finite,), "float64", (finite,), metrics, {"finite": finite})
-
-
-def test_the_example_of_the_rule():
-    text = " ".join(VERDICTS["The rule for regressions"].partition("An example")[2].partition("\n\n")[0].split())
-    scale, before, threshold, least, within, beyond = map(float, re.findall(r"0\.\d+", text))
-    tolerance = resolve(SHIPPED, "out", "float16", ("generic",))
-    accepted = BaselineOutput("float16", (1000,), ["digest"], {"mean_abs_error": [before]})
-
-    def regressed(mean, finite=1000):
-        seeds = [comparison({"mean_abs_error": mean, "ulp_scale": scale}, finite)]
-        return [found.metric for found in growth_findings(seeds, accepted, tolerance, "reference")]
-
-    assert threshold == pytest.approx(NARROW_GROWTH["mean_abs_error"] * before)
-    assert least == pytest.approx(FLOOR_ULP * scale)
-    assert regressed(within) == []
-    assert regressed(beyond) == ["mean_abs_error"]
-    assert f"fewer than {MIN_ELEMENTS} finite pairs" in VERDICTS["The rule for regressions"]
-    assert regressed(beyond, MIN_ELEMENTS) == ["mean_abs_error"]
-    assert regressed(beyond, MIN_ELEMENTS - 1) == []
-
-
 def test_what_expect_fail_expects():
     expected = VERDICTS["Reasons"].partition("expects wrong figures:")[2].partition(";")[0]
     assert set(names(expected)) == KNOWN_BAD
-
-
-def test_what_baselines_keep():
-    kept = VERDICTS["The rule for regressions"].partition("only these can be judged:")[2].partition(".")[0]
-    assert tuple(names(kept)) == KEPT
 
 
 def test_the_chains_of_environments():

@@ -6,12 +6,13 @@ from collections import Counter
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from precreg.baseline.entry import SKETCH_BYTES, entry_from, sketch
 from precreg.baseline.store import header
 from precreg.baseline.text import render
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.types import Comparison, Execution, Histogram, Outcome
+from precreg.types import AxisGroups, Comparison, Execution, Histogram, Outcome
 
 
 def comparison(output="out", seed=0, metrics=None, histogram=None):
@@ -83,11 +84,35 @@ def test_a_case_with_too_many_outputs_for_any_sketch_has_none():
     assert sketch({f"out{n}": [comparison(histogram=Histogram(0, [1], [1]))] for n in range(400)}) == {}
 
 
-def test_the_line_of_the_longest_sketch_has_at_most_8_kib():
+def test_what_nobody_reads_has_at_most_8_kib_a_case():
+    long = [1 / number for number in range(1, 17)]
+    axes = tuple(AxisGroups([9] * 16, long, long, long, long, long) for _ in range(4))
     comparisons = tuple(
-        comparison(f"out{n}", histogram=Histogram(0, list(range(4000, 5000)), [2**30] * 1000)) for n in range(3)
+        replace(
+            comparison(f"out{n}", seed, histogram=Histogram(0, list(range(4000, 5000)), [2**30] * 1000)),
+            shape=(16, 16, 16, 16),
+            groups=axes,
+        )
+        for n in range(9)
+        for seed in range(5)
     )
-    digests = {c.output: ("d",) for c in comparisons}
-    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), digests), comparisons), "", "")
+    digests = {c.output: ("d",) * 5 for c in comparisons}
+    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",) * 5, digests), comparisons), "", "")
     lines = render(header("generic", "unit/a"), {"x": entry}).encode().split(b"\n")
-    assert 4096 < max(map(len, lines)) <= 8192
+    sketch, groups = (
+        next(line for line in lines if line.startswith(b'      "%b"' % key)) for key in (b"sketch", b"groups")
+    )
+    assert len(sketch) > 1500
+    assert len(groups) > 2500
+    assert len(sketch) + len(groups) <= 8192
+    assert {(axis.axis, axis.joined) for axes in entry.groups.values() for axis in axes} == {(0, 4)}
+
+
+def test_group_sums_are_kept_as_exactly_as_there_is_room():
+    axes = tuple(AxisGroups([9] * 16, *[[1.0] * 16] * 5) for _ in range(2))
+    one = replace(comparison("out"), shape=(16, 16), groups=axes)
+    entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), {"out": ("d",)}), (one,)), "", "")
+    assert [(axis.axis, axis.joined) for axis in entry.groups["out"]] == [(0, 1), (1, 1)]
+    many = tuple(replace(one, output=f"out{n}") for n in range(200))
+    digests = {each.output: ("d",) for each in many}
+    assert entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",), digests), many), "", "").groups == {}

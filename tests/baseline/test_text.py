@@ -157,23 +157,23 @@ def test_json_of_another_kind_is_unreadable(data):
 
 
 def test_a_schema_from_the_future_says_so_before_anything_else():
-    future = SAMPLE.replace(b"precreg-baseline/2", b"precreg-baseline/3").replace(b'"dtype"', b'"format"')
+    future = SAMPLE.replace(b"precreg-baseline/3", b"precreg-baseline/4").replace(b'"dtype"', b'"format"')
     assert refused(future).slug == "future-schema"
 
 
 def test_an_old_schema_says_so_before_anything_else():
     """Its digests are SHA-256: taken for ours, they would call every input and every bit changed."""
-    old = SAMPLE.replace(b"precreg-baseline/2", b"precreg-baseline/1").replace(b'"dtype"', b'"format"')
+    old = SAMPLE.replace(b"precreg-baseline/3", b"precreg-baseline/1").replace(b'"dtype"', b'"format"')
     problem = refused(old)
     assert problem.slug == "old-schema"
-    assert "expected schema precreg-baseline/2 but got schema=precreg-baseline/1" in problem.message
+    assert "expected schema precreg-baseline/3 but got schema=precreg-baseline/1" in problem.message
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (b"precreg-baseline/2", b"precreg-record/7"),
-        (b"precreg-baseline/2", b"precreg-baseline/two"),
+        (b"precreg-baseline/3", b"precreg-record/7"),
+        (b"precreg-baseline/3", b"precreg-baseline/two"),
         (b'"unit/row_sum"', b'"unit/softmax"'),
         (b'"generic"', b'"ascend"'),
         (b'"environment"', b'"enviroment"'),
