@@ -15,7 +15,6 @@ from detecting.rounding import (
     brain_cut,
     cut,
     double,
-    extended,
     fused,
     half,
     half_cut,
@@ -44,6 +43,12 @@ def gelu_factored(x, store=half) -> Array:
     """Take x out of the cubic."""
     x = single(x)
     return store(np.float32(0.5) * x * (np.float32(1) + np.tanh(x * (ROOT + ROOT * CUBE * (x * x)))))
+
+
+def gelu_by_wide_sum(x: Array) -> Array:
+    """Add 1 to tanh, and multiply, in float64."""
+    x = single(x)
+    return half(single(double(x) * (0.5 + 0.5 * double(np.tanh(ROOT * (x + CUBE * x * x * x))))))
 
 
 def exact_gelu(x: Array) -> Array:
@@ -90,10 +95,10 @@ GELU = Operator(
         "the cube as a power": lambda x: half(
             np.float32(0.5) * single(x) * (np.float32(1) + np.tanh(ROOT * (single(x) + CUBE * single(x) ** 3)))
         ),
-        "halved at the end": lambda x: half(
-            single(x)
-            * (np.float32(1) + np.tanh(ROOT * (single(x) + CUBE * single(x) * single(x) * single(x))))
-            * np.float32(0.5)
+        "both products in float64": lambda x: half(
+            single(
+                double(x) * (0.5 + 0.5 * double(np.tanh(ROOT * (single(x) + CUBE * single(x) * single(x) * single(x)))))
+            )
         ),
         "everything in float64": lambda x: half(exact_gelu(x)),
     },
@@ -135,7 +140,7 @@ SILU = Operator(
         "exp in float64": partial(silu, exp=lambda x: as_double(np.exp, x)),
         "quotients in float64": partial(silu, quotient=lambda x, y: single(double(x) / double(y))),
         "everything in float64": lambda x: single(double(x) / (1 + np.exp(-double(x)))),
-        "one and the power change places": partial(silu, exp=lambda x: np.exp(x), below=unchanged),
+        "1 + exp(-x) as 2 + expm1(-x)": lambda x: x / (np.float32(2) + np.expm1(-x)),
         "the exponential's reciprocal": partial(silu, exp=lambda x: single(1 / np.exp(-double(x)))),
         "both signs turned": lambda x: -x / -(np.float32(1) + np.exp(-x)),
         "the denominator in float64": partial(silu, exp=lambda x: np.exp(double(x)), below=single),
@@ -143,123 +148,15 @@ SILU = Operator(
     },
 )
 
-HIGH, LOW, LOG2_E = np.float32(0.693359375), np.float32(-2.12194440e-4), np.float32(1.4426950408889634)
-EXP_TERMS = tuple(np.float32(1) / np.float32(term) for term in (5040, 720, 120, 24, 6, 2))
-
-
-def exp(x, terms=EXP_TERMS, low=LOW, high=HIGH, rest=unchanged, value=unchanged, nearest=np.rint, step=None) -> Array:
-    """Give exp(x) by Cody and Waite's reduction and Horner's scheme, in float32."""
-    powers = nearest(x * LOG2_E)
-    r = rest((x - powers * high) - powers * low)
-    step = step or (lambda total, r, term: total * r + term)
-    total = np.full_like(r, terms[0])
-    for term in terms[1:]:
-        total = step(total, r, term)
-    return np.ldexp(value(np.float32(1) + (r + total * r * r)), powers.astype(np.int32))
-
-
-def exp_estrin(x: Array) -> Array:
-    """Evaluate the same polynomial by pairs of terms."""
-    powers = np.rint(x * LOG2_E)
-    r = (x - powers * HIGH) - powers * LOW
-    square = r * r
-    a7, a6, a5, a4, a3, a2 = EXP_TERMS
-    total = (a2 + a3 * r) + square * ((a4 + a5 * r) + square * (a6 + a7 * r))
-    return np.ldexp(np.float32(1) + (r + total * square), powers.astype(np.int32))
-
-
-def horner_to_one(x: Array) -> Array:
-    """Let the scheme go on to the constant term."""
-    powers = np.rint(x * LOG2_E)
-    r = (x - powers * HIGH) - powers * LOW
-    total = np.zeros_like(r)
-    for term in (*EXP_TERMS, np.float32(1), np.float32(1)):
-        total = total * r + term
-    return np.ldexp(total, powers.astype(np.int32))
-
-
-EXP = Operator(
-    "exp_float32",
-    lambda random: (single(random.uniform(-20, 20, (64, 100))),),
-    lambda x: np.exp(double(x)),
-    exp,
-    {
-        "a term fewer": partial(exp, terms=EXP_TERMS[1:]),
-        "two terms fewer": partial(exp, terms=EXP_TERMS[2:]),
-        "three terms fewer": partial(exp, terms=EXP_TERMS[3:]),
-        "log(2) in one piece": partial(exp, high=np.float32(0.6931471805599453), low=np.float32(0)),
-        "the lower piece of log(2) with two digits": partial(exp, low=np.float32(-2.1e-4)),
-        "the lower piece of log(2) with four digits": partial(exp, low=np.float32(-2.122e-4)),
-        "the lower piece of log(2) with five digits": partial(exp, low=np.float32(-2.1219e-4)),
-        "the exponent rounded down: a wider interval": partial(exp, nearest=np.floor),
-        "terms of five digits": partial(exp, terms=tuple(np.float32(f"{term:.5g}") for term in EXP_TERMS)),
-        "terms of three digits": partial(exp, terms=tuple(np.float32(f"{term:.3g}") for term in EXP_TERMS)),
-        "what remains rounded to 22 bits": partial(exp, rest=partial(kept, bits=22)),
-        "what remains truncated to 20 bits": partial(exp, rest=partial(cut, bits=20)),
-        "truncated to 23 bits": partial(exp, value=partial(cut, bits=23)),
-        "rounded to 23 bits": partial(exp, value=partial(kept, bits=23)),
-        "the scheme goes on to 1": horner_to_one,
-        "a power of two": lambda x: np.exp2(x * LOG2_E),
-        "stored in bfloat16": partial(exp, value=as_brain),
-    },
-    {
-        "multiplied and added in one": partial(exp, step=fused),
-        "pairs of terms": exp_estrin,
-        "numpy's": np.exp,
-        "numpy's in float64": lambda x: as_double(np.exp, x),
-        "a term more": partial(exp, terms=(np.float32(1 / 40320), *EXP_TERMS)),
-        "terms of nine digits": partial(exp, terms=tuple(np.float32(f"{term:.9g}") for term in EXP_TERMS)),
-        "the exponent by floor(x + 1/2)": partial(exp, nearest=lambda x: np.floor(x + np.float32(0.5))),
-        "scaled by multiplication": lambda x: exp(x) * np.ones_like(x),
-    },
-)
-
-
-def softplus(x, log=np.log1p, power=np.exp, added=unchanged) -> Array:
-    """Give log(1 + exp(x)), with no overflow."""
-    return np.maximum(x, np.float32(0)) + added(log(power(-np.abs(x))))
-
-
-SOFTPLUS = Operator(
-    "softplus_float32",
-    lambda random: (single(random.normal(0, 4, (80, 90))),),
-    lambda x: np.logaddexp(0, double(x)),
-    softplus,
-    {
-        "log(1 + y) instead of log1p": partial(softplus, log=lambda y: np.log(np.float32(1) + y)),
-        "exponentials rounded to 22 bits": partial(softplus, power=lambda x: kept(np.exp(x), 22)),
-        "exponentials rounded to 21 bits": partial(softplus, power=lambda x: kept(np.exp(x), 21)),
-        "exponentials truncated to 23 bits": partial(softplus, power=lambda x: cut(np.exp(x), 23)),
-        "exponentials stored in float16": partial(softplus, power=lambda x: as_half(np.exp(x))),
-        "the logarithm rounded to 22 bits": partial(softplus, added=partial(kept, bits=22)),
-        "the logarithm truncated to 22 bits": partial(softplus, added=partial(cut, bits=22)),
-        "the logarithm truncated to 18 bits": partial(softplus, added=partial(cut, bits=18)),
-        "beyond 10 x itself": lambda x: np.where(x > 10, x, softplus(x)),
-        "beyond 8 x itself, below -8 0": lambda x: np.where(np.abs(x) > 8, np.maximum(x, 0), softplus(x)),
-        "log(exp(x) + 1)": lambda x: np.log(np.exp(x) + np.float32(1)),
-        "truncated to 23 bits": lambda x: cut(softplus(x), 23),
-        "rounded to 23 bits": lambda x: kept(softplus(x), 23),
-        "log2 times log(2)": partial(
-            softplus, log=lambda y: np.log2(np.float32(1) + y) * np.float32(0.6931471805599453)
-        ),
-    },
-    {
-        "numpy's logaddexp": lambda x: np.logaddexp(np.float32(0), x),
-        "in float64": lambda x: as_double(lambda y: np.logaddexp(0, y), x),
-        "log1p in float64": partial(softplus, log=lambda y: as_double(np.log1p, y)),
-        "exponentials in float64": partial(softplus, power=lambda x: as_double(np.exp, x)),
-        "the larger of x and 0 as (x + |x|) / 2": lambda x: (
-            (x + np.abs(x)) * np.float32(0.5) + np.log1p(np.exp(-np.abs(x)))
-        ),
-        "by cases": lambda x: np.where(x > 0, x + np.log1p(np.exp(-x.clip(0))), np.log1p(np.exp(np.minimum(x, 0)))),
-        "operands change places": lambda x: np.log1p(np.exp(-np.abs(x))) + np.maximum(x, np.float32(0)),
-    },
-)
-
 
 def tanh(x, value=np.tanh, inner=unchanged, store=brain) -> Array:
     """Give tanh of twice a bfloat16, in float32."""
     return store(value(inner(single(x) * np.float32(0.7) + np.float32(0.1))))
+
+
+def exact_tanh(x: Array) -> Array:
+    """Compute in float64, with the constants as they are in float32."""
+    return np.tanh(double(x) * double(np.float32(0.7)) + double(np.float32(0.1)))
 
 
 def tanh_by_exp(x: Array) -> Array:
@@ -270,7 +167,7 @@ def tanh_by_exp(x: Array) -> Array:
 TANH = Operator(
     "scaled_tanh_bfloat16",
     lambda random: (brain(random.normal(0, 1.5, (60, 128))),),
-    lambda x: np.tanh(double(x) * double(np.float32(0.7)) + double(np.float32(0.1))),
+    exact_tanh,
     tanh,
     {
         "the argument stored in bfloat16": partial(tanh, inner=as_brain),
@@ -295,81 +192,10 @@ TANH = Operator(
         "in float64": partial(tanh, value=lambda x: as_double(np.tanh, x)),
         "by ten terms of a fraction": partial(tanh, value=partial(rational_tanh, terms=10)),
         "the argument in one rounding": lambda x: brain(np.tanh(fused(single(x), np.float32(0.7), np.float32(0.1)))),
-        "everything in float64": lambda x: brain(
-            single(np.tanh(double(x) * double(np.float32(0.7)) + double(np.float32(0.1))))
-        ),
+        "everything in float64": lambda x: brain(single(exact_tanh(x))),
         "rounded to float32 by way of 20 bits": partial(tanh, inner=partial(kept, bits=20)),
-        "odd": partial(tanh, value=lambda x: np.copysign(np.tanh(np.abs(x)), x)),
+        "the argument of 20 bits, truncated": partial(tanh, inner=partial(cut, bits=20)),
     },
 )
 
-PIECES = (1.5707963267341256, 6.077100506506192e-11)
-SIN_TERMS = (1.58962301576546568e-10, -2.50507477628578072e-8, 2.75573136213857245e-6, -1.98412698295895386e-4, 8.33333333332211858e-3, -1.66666666666666307e-1)  # fmt: skip
-COS_TERMS = (-1.13585365213876818e-11, 2.08757008419747316e-9, -2.75573141792967388e-7, 2.48015872888517045e-5, -1.38888888888730564e-3, 4.16666666666665930e-2)  # fmt: skip
-
-
-def polynomial(x: Array, terms: tuple[float, ...]) -> Array:
-    """Evaluate a polynomial by Horner's scheme."""
-    total = np.full_like(x, terms[0])
-    for term in terms[1:]:
-        total = total * x + term
-    return total
-
-
-def sin(
-    x, pieces=PIECES, sin_terms=SIN_TERMS, cos_terms=COS_TERMS, rest=unchanged, value=unchanged, evaluate=polynomial
-):
-    """Give sin(x) in float64: multiples of pi/2 taken away in two pieces, then Cephes's polynomials."""
-    quarters = np.rint(x * (2 / np.pi))
-    r = x
-    for piece in pieces:
-        r = r - quarters * piece
-    r = rest(r)
-    square = r * r
-    sine = r + r * square * evaluate(square, sin_terms)
-    cosine = (1 - 0.5 * square) + square * square * evaluate(square, cos_terms)
-    which = quarters.astype(np.int64) & 3
-    return value(np.where(which & 1, cosine, sine) * np.where(which & 2, -1.0, 1.0))
-
-
-def by_pairs(x: Array, terms: tuple[float, ...]) -> Array:
-    """Evaluate a polynomial of six terms by pairs."""
-    a5, a4, a3, a2, a1, a0 = terms
-    square = x * x
-    return (a0 + a1 * x) + square * ((a2 + a3 * x) + square * (a4 + a5 * x))
-
-
-SIN = Operator(
-    "sin_float64",
-    lambda random: (random.uniform(-60, 60, (50, 100)),),
-    lambda x: np.sin(extended(x)),
-    sin,
-    {
-        "a term fewer in both": partial(sin, sin_terms=SIN_TERMS[1:], cos_terms=COS_TERMS[1:]),
-        "a term fewer in the sine": partial(sin, sin_terms=SIN_TERMS[1:]),
-        "two terms fewer in the cosine": partial(sin, cos_terms=COS_TERMS[2:]),
-        "three terms fewer in both": partial(sin, sin_terms=SIN_TERMS[3:], cos_terms=COS_TERMS[3:]),
-        "pi in one piece": partial(sin, pieces=(np.pi / 2,)),
-        "the second piece of pi in float32": partial(sin, pieces=(PIECES[0], float(np.float32(PIECES[1])))),
-        "the second piece of pi with six digits": partial(sin, pieces=(PIECES[0], 6.07710e-11)),
-        "what remains rounded to 52 bits": partial(sin, rest=partial(kept, bits=52)),
-        "what remains rounded to 51 bits": partial(sin, rest=partial(kept, bits=51)),
-        "what remains truncated to 51 bits": partial(sin, rest=partial(cut, bits=51)),
-        "terms in float32": partial(sin, sin_terms=tuple(float(np.float32(term)) for term in SIN_TERMS)),
-        "terms of eleven digits": partial(sin, sin_terms=tuple(float(f"{term:.11g}") for term in SIN_TERMS)),
-        "truncated to 52 bits": partial(sin, value=partial(cut, bits=52)),
-        "rounded to 52 bits": partial(sin, value=partial(kept, bits=52)),
-        "float32": lambda x: double(np.sin(single(x))),
-    },
-    {
-        "terms by pairs": partial(sin, evaluate=by_pairs),
-        "numpy's": np.sin,
-        "in long double": lambda x: double(np.sin(extended(x))),
-        "odd": lambda x: np.copysign(1.0, x) * sin(np.abs(x)),
-        "the quarters by floor(x + 1/2)": lambda x: sin(x, rest=lambda r: r + 0.0),
-        "polynomials in long double": partial(sin, evaluate=lambda x, terms: double(polynomial(extended(x), terms))),
-        "terms of 17 digits": partial(sin, sin_terms=tuple(float(f"{term:.17g}") for term in SIN_TERMS)),
-    },
-)
-
-OPERATORS = (GELU, SILU, EXP, SOFTPLUS, TANH, SIN)
+OPERATORS = (GELU, SILU, TANH)

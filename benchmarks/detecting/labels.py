@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detecting.measured import run, truth
+from detecting.measured import digest, run, truth
 from detecting.operator import Array, Operator
 from precreg.types import Comparison
 
@@ -31,7 +31,7 @@ FILE = Path(__file__).parent / "labels.json"
 FIRST_SEED = 1_000_000
 """Seeds for labels begin here; rules are tried below it."""
 
-FEWEST, MOST = 256, 2048
+FEWEST, MOST = 256, 8192
 """Seeds: doubled until a label is clear."""
 
 QUANTILE = 3.2905
@@ -71,21 +71,20 @@ class Column(NamedTuple):
 
     measures: list[list[float]]
     strange: list[bool]
-    bits: list[bytes]
+    bits: list[str]
 
 
 def label_all(operator: Operator) -> dict[str, Label]:
     """Measure every change of an operator: more seeds for those that are not clear."""
     kept = {name: Column([], [], []) for name in ("", *operator.changes())}
     labels: dict[str, Label] = {}
-    count, upto = 0, FEWEST
-    open_ = set(operator.changes())
-    while open_ and upto <= MOST:
-        for seed in range(FIRST_SEED + count, FIRST_SEED + upto):
-            extend(operator, kept, open_, seed)
-        labels |= {name: label(kept[name], kept[""]) for name in open_}
-        open_ = {name for name in open_ if not clear(labels[name])}
-        count, upto = upto, 2 * upto
+    measured, wanted, unclear = 0, FEWEST, set(operator.changes())
+    while unclear and wanted <= MOST:
+        for seed in range(FIRST_SEED + measured, FIRST_SEED + wanted):
+            extend(operator, kept, unclear, seed)
+        labels |= {name: label(kept[name], kept[""]) for name in unclear}
+        unclear = {name for name in unclear if not clear(labels[name])}
+        measured, wanted = wanted, 2 * wanted
     return {name: labels[name] for name in operator.changes()}
 
 
@@ -97,14 +96,7 @@ def extend(operator: Operator, kept: dict[str, Column], names: set[str], seed: i
         output, comparison = run(changes[name] if name else operator.original, known, seed)
         kept[name].measures.append([comparison.metrics.get(measure, 0.0) for measure in MEASURES])
         kept[name].strange.append(strange(comparison))
-        kept[name].bits.append(output.tobytes() if len(output.tobytes()) <= 16 else digest(output))
-
-
-def digest(output: Array) -> bytes:
-    """Give 16 bytes that stand for the bits of an output."""
-    import hashlib
-
-    return hashlib.blake2b(output.tobytes(), digest_size=16).digest()
+        kept[name].bits.append(digest(output))
 
 
 def strange(comparison: Comparison) -> bool:

@@ -72,12 +72,17 @@ def sample(compute: Compute, known: Truth, seed: int) -> Sample:
     both = growth[np.isfinite(growth)]
     return Sample(
         replace(comparison, histogram=None, non_finite=None, heat=None, places={}),
-        hashlib.blake2b(output.tobytes(), digest_size=16).hexdigest(),
+        digest(output),
         float("inf") if np.isnan(excess) else excess,
         both.size,
         float(both.sum()),
         float(np.square(both).sum()),
     )
+
+
+def digest(output: Array) -> str:
+    """Give what stands for the bits of an output."""
+    return hashlib.blake2b(output.tobytes(), digest_size=16).hexdigest()
 
 
 ORIGINAL = "the original"

@@ -4,10 +4,44 @@ from __future__ import annotations
 
 import hashlib
 
-from detecting import activations, norms, products, reductions, softmaxes
+from detecting import (
+    activations,
+    attention,
+    elementary,
+    integers,
+    interpolation,
+    logarithms,
+    norms,
+    optimisers,
+    products,
+    reductions,
+    running,
+    scaling,
+    signals,
+    softmaxes,
+    solving,
+    statistics,
+)
 from detecting.operator import Operator
 
-MODULES = (reductions, norms, softmaxes, activations, products)
+MODULES = (
+    reductions,
+    norms,
+    scaling,
+    softmaxes,
+    logarithms,
+    activations,
+    elementary,
+    products,
+    attention,
+    optimisers,
+    statistics,
+    solving,
+    signals,
+    running,
+    interpolation,
+    integers,
+)
 OPERATORS: dict[str, Operator] = {operator.name: operator for module in MODULES for operator in module.OPERATORS}
 
 

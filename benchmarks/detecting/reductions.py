@@ -11,6 +11,7 @@ from detecting.rounding import (
     as_brain,
     as_half,
     as_single,
+    bfloat16,
     cut,
     double,
     extended,
@@ -24,6 +25,7 @@ from detecting.summing import (
     backward,
     blocks,
     compensated,
+    halves,
     lanes,
     lanes_backward,
     lanes_halved,
@@ -106,7 +108,7 @@ MEAN_SQUARE = Operator(
         "blocks of 20 in float16": partial(mean_square, total=halved_blocks),
         "squares stored in float16": partial(mean_square, term=as_half),
         "squares truncated to 11 bits": partial(mean_square, term=partial(cut, bits=11)),
-        "accumulated in bfloat16 by a tree": partial(mean_square, total=partial(narrow, dtype="bfloat16", order=tree)),
+        "accumulated in bfloat16 by a tree": partial(mean_square, total=partial(narrow, dtype=bfloat16, order=tree)),
         "sums of lanes stored in float16": partial(mean_square, total=partial(lanes, after=as_half)),
         "the sum stored in float16 before the division": partial(mean_square, total=lambda x: as_half(lanes(x))),
         "the sum rounded to 12 bits before the division": partial(mean_square, total=lambda x: kept(lanes(x), 12)),
@@ -256,4 +258,53 @@ def _single_cut(x: Array) -> Array:
     return single(cut(x, 24))
 
 
-OPERATORS = (ROW_SUM, MEAN_SQUARE, DOT, COMPENSATED_SUM)
+def length(x: Array, total: Sum = lanes, square: Sum = np.square, root: Sum = np.sqrt, read: Sum = single) -> Array:
+    """Give the Euclidean length of each row, in float32."""
+    return half(single(root(total(square(read(x))))))
+
+
+def scaled_length(x: Array, narrower: Sum = unchanged) -> Array:
+    """Divide by the largest element first, as hypot does."""
+    x = single(x)
+    largest = np.abs(x).max(-1, keepdims=True)
+    return half(largest[:, 0] * np.sqrt(lanes(np.square(narrower(x / largest)))))
+
+
+def long_rows(random: np.random.Generator) -> tuple[Array]:
+    """Draw rows of all sizes; squares of some are beyond float16."""
+    return (half(random.normal(0, 1, (1200, 64)) * np.exp(random.uniform(-3, 5.5, (1200, 1)))),)
+
+
+LENGTH = Operator(
+    "row_length_float16",
+    long_rows,
+    lambda x: np.sqrt(np.square(double(x)).sum(-1)),
+    length,
+    {
+        "squares in float16": partial(length, square=lambda x: as_half(np.square(x))),
+        "the sum in float16": partial(length, total=lambda x: as_half(lanes(x))),
+        "squares in bfloat16": partial(length, square=lambda x: as_brain(np.square(x))),
+        "squares truncated to 11 bits": partial(length, square=lambda x: cut(np.square(x), 11)),
+        "the sum of 11 bits": partial(length, total=lambda x: kept(lanes(x), 11)),
+        "the sum truncated to 12 bits": partial(length, total=lambda x: cut(lanes(x), 12)),
+        "the root of 12 bits": partial(length, root=lambda x: kept(np.sqrt(x), 12)),
+        "the root truncated to 13 bits": partial(length, root=lambda x: cut(np.sqrt(x), 13)),
+        "one over a root of 11 bits": partial(length, root=lambda x: x * kept(1 / np.sqrt(x), 11)),
+        "quotients by the largest in float16": partial(scaled_length, narrower=as_half),
+        "quotients by the largest truncated to 11 bits": partial(scaled_length, narrower=partial(cut, bits=11)),
+        "accumulated in bfloat16": partial(length, total=partial(narrow, dtype=bfloat16, order=tree)),
+        "truncated to float16": lambda x: half_cut(np.sqrt(lanes(np.square(single(x))))),
+        "the last term lost": partial(length, total=without_last),
+    },
+    {
+        "divided by the largest first": scaled_length,
+        "one accumulator": partial(length, total=serial),
+        "from the last term": partial(length, total=backward),
+        "a tree of sums": partial(length, total=tree),
+        "sums by halves": partial(length, total=halves),
+        "in float64": partial(length, read=double),
+        "x over its root": partial(length, root=lambda x: x * (1 / np.sqrt(x))),
+    },
+)
+
+OPERATORS = (ROW_SUM, MEAN_SQUARE, DOT, COMPENSATED_SUM, LENGTH)
