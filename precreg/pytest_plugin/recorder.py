@@ -37,6 +37,7 @@ class Recorder:
         self._died: dict[str, str] = {}
         self._summaries: list[str] = []
         self._refused: list[str] = []
+        self._bound = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report carries."""
@@ -50,7 +51,7 @@ class Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write reports and proposals; a session that could not is none that succeeded."""
+        """Write reports and proposals; a session that could not, or is worse as a whole, is none that succeeded."""
         for nodeid in self._died:
             found = self._suite_of(nodeid)
             if found is not None:
@@ -61,7 +62,7 @@ class Recorder:
                     self._finish(Path(project))
                 except UserError as mistake:
                     self._refused.append(str(self._projects.shown(Path(project), mistake)))
-        if self._refused and session.exitstatus == pytest.ExitCode.OK:
+        if (self._refused or self._bound) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -99,6 +100,7 @@ class Recorder:
         whole = all_files and all(case.id in results for case in cases)
         begun = replace(self._begun[str(project)], selection={}) if whole else self._begun[str(project)]
         record = finish(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
+        self._bound |= any(finding.binding for finding in record.findings)
         dropped: set[str] = set()
         if whole:
             record = with_orphans(record, cases, self._projects.judge(project).baselines)
