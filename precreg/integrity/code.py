@@ -15,12 +15,14 @@ from precreg.suite.modules import find_module, search_path
 
 _DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 _WHOLE = "*"
+_EFFECTS = ""
+"""In the place of a name: all of a module, and what importing it does besides defining."""
 
 
 def code_of(target: str, directory: str, project: Path) -> str:
     """Return a text that changes with the code of `module:function` as a suite in `directory` finds it.
 
-    Comments, docstrings and the place in the file do not count. The text is empty for what is installed elsewhere.
+    Comments, docstrings and the places of it all do not count. The text is empty for what is installed elsewhere.
     """
     module, _, function = target.partition(":")
     folders = search_path(project, directory)
@@ -29,23 +31,24 @@ def code_of(target: str, directory: str, project: Path) -> str:
         return ""
     seen: dict[tuple[Path, str], str] = {}
     _follow(path, function.partition(".")[0], folders, seen)
-    return "\n".join(f"{place.relative_to(project)}:{name}\n{text}" for (place, name), text in sorted(seen.items()))
+    return "\n".join(sorted(f"{name}: {text}" for (_, name), text in seen.items() if text))
 
 
 def _follow(path: Path, name: str, folders: tuple[Path, ...], seen: dict[tuple[Path, str], str]) -> None:
-    """Add what a name of a module stands for, and what that uses, to what was seen."""
+    """Add what a name of a module stands for, what that uses, and what importing all of it does, to what was seen."""
     waiting = [(path, name)]
     while waiting:
         place = waiting.pop()
         if place in seen:
             continue
+        waiting.append((place[0], _EFFECTS))
         statements = _statements(*place)
         seen[place] = "\n".join(ast.dump(statement, annotate_fields=False) for statement in statements)
         for statement in statements:
+            waiting += ((place[0], node.id) for node in ast.walk(statement) if isinstance(node, ast.Name))
+        for statement in _module(place[0], place[0].stat().st_mtime_ns):
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                waiting += _imported(statement, place[0], folders, None if place[1] == _WHOLE else place[1])
-            else:
-                waiting += ((place[0], node.id) for node in ast.walk(statement) if isinstance(node, ast.Name))
+                waiting += _imported(statement, place[0], folders, place[1])
 
 
 def _statements(path: Path, name: str) -> list[ast.stmt]:
@@ -89,21 +92,26 @@ def _named(statement: ast.stmt) -> Iterator[str]:
 
 
 def _imported(
-    statement: ast.Import | ast.ImportFrom, path: Path, folders: tuple[Path, ...], wanted: str | None
+    statement: ast.Import | ast.ImportFrom, path: Path, folders: tuple[Path, ...], wanted: str
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the modules of the project, or names in them, that a statement brings under a name; None stands for all."""
+    """Yield the modules of the project that a statement brings under a wanted name, or for what importing them does."""
+    level = 0 if isinstance(statement, ast.Import) else statement.level
+    places = folders if level == 0 else (path.parents[min(level, len(path.parents)) - 1],)
+    base = "" if isinstance(statement, ast.Import) else statement.module or ""
     for alias in statement.names:
-        if wanted is not None and (alias.asname or alias.name.partition(".")[0]) not in (wanted, _WHOLE):
-            continue
-        if isinstance(statement, ast.Import):
-            module, name = alias.name, _WHOLE
-        else:
-            module, name = statement.module or "", alias.name
-        level = 0 if isinstance(statement, ast.Import) else statement.level
-        places = folders if level == 0 else (path.parents[min(level, len(path.parents)) - 1],)
-        inner = find_module(f"{module}.{alias.name}".lstrip("."), places) if name != _WHOLE else None
-        found = find_module(module, places) if module else None
-        if inner is not None:
-            yield inner, _WHOLE
-        elif found is not None:
-            yield found, name
+        known = alias.asname or alias.name.partition(".")[0]
+        module = f"{base}.{alias.name}".strip(".")
+        for part in _packages(module):
+            found = find_module(part, places)
+            if found is None or not found.is_relative_to(folders[-1]):
+                continue
+            yield found, _EFFECTS
+            if wanted in (known, _WHOLE) or known == "*":
+                inner = part == module
+                yield found, _WHOLE if inner else wanted if known == "*" else alias.name
+
+
+def _packages(module: str) -> list[str]:
+    """Return a dotted name, and those of the packages around it."""
+    parts = module.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]

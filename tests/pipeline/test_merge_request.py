@@ -66,6 +66,22 @@ def test_a_regression_stops_the_tiers_above_and_is_reported(project):
     assert "exit 1: " in done.printed
 
 
+def test_a_merge_request_that_takes_its_worst_case_away_is_judged_by_its_base(project):
+    """Every shard finds the same, and the report of both tells it once."""
+    folder = merge_request(project("template"))
+    base = git(folder, "rev-parse", "main")
+    change(folder / "suites/unit/means.yaml", "[float16, float32]", "[float32]")
+    commit(folder, "one case less")
+    done = pipeline(folder, "merge_request_event", CI_MERGE_REQUEST_DIFF_BASE_SHA=base)
+    assert done.code == 1, done.printed
+    merged = record(folder)
+    assert (merged["against"], merged["exit_code"]) == (base, 1)
+    assert {result["verdict"]["status"] for result in merged["results"]} == {"passed"}
+    assert [(finding["kind"], finding["about"]) for finding in merged["findings"]] == [
+        ("case_removed", "unit/unit_means/float16")
+    ]
+
+
 def test_a_model_that_fails_is_reported_beside_the_tiers_that_passed(project):
     folder = merge_request(project("template"))
 
