@@ -95,7 +95,7 @@ class _Run(NamedTuple):
         while seen:
             open_ = {each.case.id: each for each in seen if each.goes_on(self.effort.seconds)}
             yield from (each.result for each in seen if each.case.id not in open_)
-            again = [replace(each.case, seeds=each.looks[0]) for each in open_.values()]
+            again = [_with_seeds(each.case, each.looks[0]) for each in open_.values()]
             seen = [self._again(open_[pair.own.case], pair) for pair in self.side.run(again)]
 
     def _kept(self, cases: Sequence[Case]) -> Iterator[Pair]:
@@ -139,6 +139,11 @@ class _Run(NamedTuple):
         entry = entry_from(pair.other, environment.fingerprint, self.version.commit)
         entry = replace(entry, definition=case.baseline_definition)
         return Baseline(entry, environment.label, f"pair {self.version.revision}")
+
+
+def _with_seeds(case: Case, seeds: int) -> Case:
+    """Return a case with more seeds, and as much more time for them."""
+    return replace(case, seeds=seeds, timeout_s=case.timeout_s * seeds / case.seeds)
 
 
 def _problem(pair: Pair) -> str:

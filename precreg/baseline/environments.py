@@ -26,7 +26,8 @@ _HEADER, _MEMBERS = {"schema": SCHEMA}, "environments"
 
 Facts = dict[str, str]
 
-_FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
+FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
+"""Facts in the order in which changes of them are told; others follow by name."""
 
 
 def facts(project: Path, file: str = ACCEPTED) -> dict[str, Facts]:
@@ -64,7 +65,7 @@ def forget_others(project: Path, fingerprints: Collection[str]) -> None:
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Say in words what is different now: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if nothing is."""
-    names = dict.fromkeys((*_FIRST, *sorted({*before, *now})))
+    names = dict.fromkeys((*FIRST, *sorted({*before, *now})))
     differing = (name for name in names if before.get(name) != now.get(name))
     return ", ".join(_change(name, before.get(name), now.get(name)) for name in differing)
 
