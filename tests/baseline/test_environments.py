@@ -1,11 +1,13 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from precreg.baseline.environments import (
     ACCEPTED,
     PROPOSED,
     accept,
+    between,
     changes,
     explained,
     facts,
@@ -103,6 +105,14 @@ def test_a_baseline_of_another_environment_says_what_is_different_here():
 def test_a_baseline_of_this_environment_says_nothing():
     here = Environment("cpu", ("cpu",), ENTRY.fingerprint, {})
     assert explained(BASELINE, {ENTRY.fingerprint: FACTS}, here) == BASELINE
+
+
+def test_what_is_different_between_two_entries_is_told():
+    known = {ENTRY.fingerprint: FACTS, "cccccccc": {**FACTS, "numpy": "2.5.1"}}
+    now = replace(ENTRY, fingerprint="cccccccc")
+    assert between(ENTRY, now, known) == "numpy 2.3.5 -> 2.5.1"
+    assert between(ENTRY, ENTRY, {}) == between(None, now, known) == ""
+    assert between(ENTRY, now, {"cccccccc": FACTS}) == f"nothing is kept of the environment {ENTRY.fingerprint}"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,15 @@ def test_a_version_that_gives_the_same_bits_passes_without_any_baseline(project)
     assert (result["verdict"]["reason"], result["paired"]) == ("identical", {"seeds": 3, "clear": True, "problem": ""})
 
 
+def test_a_project_may_lie_below_the_top_and_the_command_run_anywhere_in_it(tmp_path):
+    project = with_suite(tmp_path / "top" / "numerics", SUITE, KERNEL)
+    repository(tmp_path / "top")
+    become(project, MUCH_WORSE)
+    for folder in (project, project / "suites" / "unit"):
+        assert precreg(folder, "run", "--pair", "HEAD").returncode == 1
+        assert only_result(project)["verdict"]["reason"] == "regressed"
+
+
 def test_a_version_that_is_worse_fails_and_leaves_no_trace(project):
     become(project, MUCH_WORSE)
     git(project, "stash")
