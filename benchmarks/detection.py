@@ -8,6 +8,7 @@ python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
+python benchmarks/detection.py --against FILE   judge what is not changed by what another environment stored so
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -22,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from detecting import labels, table
-from detecting.measured import Sample, samples, trials
+from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operators import OPERATORS, held_out
-from detecting.rules import Told, told
+from detecting.rules import Told, baseline_of, told, verdict
+
+from precreg.types import Status
 
 SEEDS = 3
 """How many seeds a case has."""
@@ -42,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
         return measure_labels(names, asked.jobs)
     if asked.check:
         return check_labels(names, asked.jobs)
+    if asked.against:
+        return judge_elsewhere(names, asked.trials, asked.against)
     if asked.dump:
         return dump(names, asked.trials, asked.jobs, asked.dump)
     return score(names, asked.trials, asked.jobs)
@@ -56,6 +62,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--label", action="store_true", help="measure labels and store them")
     what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
+    what.add_argument("--against", type=Path, metavar="FILE", help="judge originals by those of another environment")
     what.add_argument("--dump", type=Path, metavar="FILE", help="store measurements instead of judging them")
     return parser.parse_args(arguments)
 
@@ -99,8 +106,7 @@ def check_operator(name: str, seeds: int = 64) -> list[str]:
 
 def score_operator(name: str, count: int) -> list[Told]:
     """Ask every rule about every change of one operator in every trial."""
-    found = samples(OPERATORS[name], range(SEEDS * count))
-    return [told(name, *trial) for trial in trials(found, SEEDS)]
+    return list(told(name, sample_operator(name, count), SEEDS))
 
 
 def score(names: Sequence[str], count: int, jobs: int) -> int:
@@ -124,6 +130,22 @@ def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
     found = dict(each(partial(sample_operator, count=count), names, jobs))
     stored = {"samples": found, "labels": {name: known[name] for name in names}, "held_out": sorted(held_out())}
     path.write_bytes(pickle.dumps(stored))
+    return 0
+
+
+def judge_elsewhere(names: Sequence[str], count: int, path: Path) -> int:
+    """Judge originals by what they gave in another environment: nothing was changed, so whatever is found is told."""
+    stored = pickle.loads(path.read_bytes())["samples"]
+    totals: Counter[str] = Counter()
+    for name in names:
+        here = samples(OPERATORS[name]._replace(harmful={}, harmless={}), range(SEEDS * count))[ORIGINAL]
+        for start in range(0, SEEDS * count, SEEDS):
+            trial = slice(start, start + SEEDS)
+            given = verdict(here[trial], baseline_of(stored[name][ORIGINAL][trial]))
+            totals[given.reason] += 1
+            if given.status is Status.FAILED:
+                print(f"{name}, trial {start // SEEDS}: {given.message}")
+    print(", ".join(f"{number} {reason}" for reason, number in totals.items()))
     return 0
 
 

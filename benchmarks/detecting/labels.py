@@ -19,12 +19,13 @@ import json
 from collections.abc import Iterator
 from math import exp, inf, isfinite, log, sqrt
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from detecting.measured import digest, run, truth
 from detecting.operator import Array, Operator
+from precreg.execute.environment import detect
 from precreg.types import Comparison
 
 FILE = Path(__file__).parent / "labels.json"
@@ -38,6 +39,9 @@ QUANTILE = 3.2905
 """Of the normal distribution: intervals hold at 99.9 %."""
 
 WORSE, NOTHING = 1.05, 1.02
+ROUNDED = 1.002
+"""Intervals that are closer than this contradict nothing: they are stored with five digits, and of some thousand."""
+COMPACT = (",", ":")
 AVERAGES = ("mean_abs_error", "rms_error", "mean_log2_ulp")
 MEASURES = (*AVERAGES, "mean_ulp")
 
@@ -157,37 +161,49 @@ def clear(found: Label) -> bool:
 
 
 def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
-    """Write labels, a change a line."""
+    """Write labels, a change a line, and where they were measured."""
     operators = []
     for operator, changes in sorted(labels.items()):
-        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(as_json(found))}" for name, found in changes.items())
+        lines = ",\n".join(
+            f"   {json.dumps(name)}: {json.dumps(as_json(found), separators=COMPACT)}"
+            for name, found in changes.items()
+        )
         operators.append(f"  {json.dumps(operator)}: {{\n{lines}\n  }}")
-    path.write_text("{\n" + ",\n".join(operators) + "\n}\n", encoding="utf-8")
+    head = f' "measured on": {json.dumps(machine())},\n "labels": {{\n'
+    path.write_text("{\n" + head + ",\n".join(operators) + "\n }\n}\n", encoding="utf-8")
+
+
+def machine() -> dict[str, str]:
+    """Say what exponentials and logarithms of float32 depend on."""
+    facts = detect("cpu").facts
+    return {name: facts[name] for name in ("cpu_features", "numpy", "libc") if name in facts}
 
 
 def as_json(found: Label) -> dict[str, object]:
-    """Give a label as it is written: five digits of each number, infinity as null."""
+    """Give a label as it is written: five digits of each number, infinity as null, and no shares of no seeds."""
+    shares = {"same_bits": found.same_bits, "non_finite": found.non_finite}
     ratios = {name: [rounded(number) for number in found.ratios[name]] for name in MEASURES}
     head = {"label": found.label, "severity": rounded(found.severity), "seeds": found.seeds}
-    return {**head, "same_bits": rounded(found.same_bits), "non_finite": rounded(found.non_finite), **ratios}
+    return {**head, **{name: rounded(share) for name, share in shares.items() if share}, **ratios}
 
 
 def rounded(number: float) -> float | None:
-    """Give five digits of a number."""
+    """Give five digits of a number: the ratios of hard effects are infinite."""
     return float(f"{number:.5g}") if isfinite(number) else None
 
 
 def read(path: Path = FILE) -> dict[str, dict[str, Label]]:
     """Read what `write` wrote."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = json.loads(path.read_text(encoding="utf-8"))["labels"]
     return {operator: {name: from_json(line) for name, line in changes.items()} for operator, changes in stored.items()}
 
 
-def from_json(line: dict) -> Label:
+def from_json(line: dict[str, Any]) -> Label:
     """Understand one line."""
     ratios = {name: Ratio(*(inf if number is None else number for number in line[name])) for name in MEASURES}
+    shares = line.get("same_bits", 0.0), line.get("non_finite", 0.0)
     severity = inf if line["severity"] is None else line["severity"]
-    return Label(line["label"], severity, line["seeds"], line["same_bits"], line["non_finite"], ratios)
+    return Label(line["label"], severity, line["seeds"], *shares, ratios)
 
 
 def contradictions(operator: Operator, stored: dict[str, Label], seeds: int) -> Iterator[str]:
@@ -201,5 +217,5 @@ def contradictions(operator: Operator, stored: dict[str, Label], seeds: int) -> 
             yield f"{operator.name}: {name}: a hard effect {'is' if again.hard else 'was'} there"
         for measure in AVERAGES if not before.hard else ():
             one, other = before.ratios[measure], again.ratios[measure]
-            if one.lower > other.upper or other.lower > one.upper:
+            if one.lower > other.upper * ROUNDED or other.lower > one.upper * ROUNDED:
                 yield f"{operator.name}: {name}: {measure} was {one.value:.4g} times and is {other.value:.4g} times"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,11 +98,3 @@ def samples(operator: Operator, seeds: Sequence[int]) -> dict[str, list[Sample]]
         for name, compute in computes.items():
             found[name].append(sample(compute, known, seed))
     return found
-
-
-def trials(found: dict[str, list[Sample]], size: int) -> Iterator[tuple[str, int, list[Sample], list[Sample]]]:
-    """Yield every change's name, the number of a trial, and its samples with those of the original at these seeds."""
-    originals = found[ORIGINAL]
-    for name, changed in found.items():
-        for number, start in enumerate(range(0, len(changed), size) if name != ORIGINAL else ()):
-            yield name, number, changed[start : start + size], originals[start : start + size]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil, inf, log2, log10, sqrt
 from statistics import fmean
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from detecting.measured import Sample
+from detecting.measured import ORIGINAL, Sample
 from precreg.baseline.entry import entry_from
 from precreg.records import Baseline, Environment
 from precreg.tolerance.pyramid import SHIPPED, resolve
@@ -41,17 +41,15 @@ def outcome_of(samples: Sequence[Sample]) -> Outcome:
     return Outcome(CASE.id, CASE.definition, execution, comparisons)
 
 
-def verdict(current: Sequence[Sample], accepted: Sequence[Sample], baselines: int = PROMISED) -> Verdict:
-    """Give precreg's verdict on a change, with the original as its baseline."""
-    baseline = Baseline(entry_from(outcome_of(accepted), ENVIRONMENT.fingerprint, ""), "exact", "baselines/cpu")
+def baseline_of(accepted: Sequence[Sample]) -> Baseline:
+    """Give what precreg keeps of the original when it is accepted."""
+    return Baseline(entry_from(outcome_of(accepted), ENVIRONMENT.fingerprint, ""), "exact", "baselines/cpu")
+
+
+def verdict(current: Sequence[Sample], baseline: Baseline) -> Verdict:
+    """Give precreg's verdict on a change."""
     tolerances = {"out": tolerance_of(current[0].comparison.dtype)}
-    policy = Policy(**({"baselines": baselines} if "baselines" in Policy.__struct_fields__ else {}))
-    return judge(CASE, outcome_of(current), tolerances, baseline, ENVIRONMENT, policy)
-
-
-def ours(current: Sequence[Sample], accepted: Sequence[Sample]) -> bool:
-    """Ask precreg."""
-    return verdict(current, accepted).status is Status.FAILED
+    return judge(CASE, outcome_of(current), tolerances, baseline, ENVIRONMENT, Policy(baselines=PROMISED))
 
 
 def strange(samples: Sequence[Sample]) -> bool:
@@ -116,7 +114,6 @@ def fixed(current: Sequence[Sample], accepted: Sequence[Sample]) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "precreg": ours,
     "fixed thresholds": fixed,
     "allclose": allclose,
     "max_abs * 1.1": grown("max_abs_error"),
@@ -128,8 +125,12 @@ RULES: dict[str, Rule] = {
 }
 
 
+OURS = "precreg"
+"""The rule that is not among RULES, because it asks for more than two sets of samples: for a baseline as it is kept."""
+
+
 class Told(NamedTuple):
-    """What each rule said of one change in one trial."""
+    """What each rule said of one change in one trial; `evidence` is what precreg says."""
 
     operator: str
     change: str
@@ -139,9 +140,17 @@ class Told(NamedTuple):
     evidence: str
 
 
-def told(operator: str, change: str, trial: int, current: Sequence[Sample], accepted: Sequence[Sample]) -> Told:
-    """Ask every rule; ours is also asked why."""
-    given = verdict(current, accepted)
-    flags = {name: rule(current, accepted) for name, rule in RULES.items() if name != "precreg"}
-    flags["precreg"] = given.status is Status.FAILED
-    return Told(operator, change, trial, flags, not flags["other bits"], f"{given.reason}: {given.message}")
+def told(operator: str, found: dict[str, list[Sample]], size: int) -> Iterator[Told]:
+    """Ask every rule about every change of an operator, in trials of so many seeds."""
+    originals = found[ORIGINAL]
+    for number, start in enumerate(range(0, len(originals), size)):
+        accepted = originals[start : start + size]
+        baseline = baseline_of(accepted)
+        for change, samples in found.items():
+            if change != ORIGINAL:
+                current = samples[start : start + size]
+                given = verdict(current, baseline)
+                flags = {OURS: given.status is Status.FAILED}
+                flags |= {name: rule(current, accepted) for name, rule in RULES.items()}
+                same = not other_bits(current, accepted)
+                yield Told(operator, change, number, flags, same, f"{given.reason}: {given.message}")

@@ -7,7 +7,7 @@ from math import inf
 
 from detecting.labels import AVERAGES, Label
 from detecting.operators import OPERATORS, held_out
-from detecting.rules import RULES, Told
+from detecting.rules import OURS, RULES, Told
 
 BANDS = (("<1.1", 1.1), ("1.1-1.5", 1.5), ("1.5-3", 3.0), ("3-10", 10.0), (">10", inf))
 COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "alarms", "alarms, other bits")
@@ -41,7 +41,7 @@ def table(title: str, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
     chosen = {name: [one for one in rows if column(name, labels)(one)] for name in COLUMNS}
     changes = {name: len({(one.operator, one.change) for one in found}) for name, found in chosen.items()}
     yield f"{'changes':20}" + "".join(f"{changes[name]:>{width(name)}}" for name in COLUMNS)
-    for rule in RULES:
+    for rule in (OURS, *RULES):
         cells = (share([one.flags[rule] for one in chosen[name]]) for name in COLUMNS)
         yield f"{rule:20}" + "".join(f"{cell:>{width(name)}}" for name, cell in zip(COLUMNS, cells, strict=True))
 
@@ -108,7 +108,7 @@ def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
                 found.setdefault((one.operator, one.change), []).append(one)
         yield f"\n{title} by precreg"
         for (operator, change), trials in found.items():
-            bad = [one for one in trials if one.flags["precreg"] is wrong]
+            bad = [one for one in trials if one.flags[OURS] is wrong]
             if bad:
                 half = "held out" if operator in apart else "chosen on"
                 yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({half}); {shown(labels[operator][change])}"
