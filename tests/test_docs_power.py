@@ -1,6 +1,8 @@
 """docs/power.md says what the program does: its project is run, and its command prints what the page shows."""
 
 import re
+import sys
+from subprocess import run
 
 from precreg.report.power import HEADINGS
 from precreg.tolerance.pyramid import GROWTHS
@@ -8,7 +10,7 @@ from precreg.types import STATISTIC
 from precreg.verdict.growth import FLOOR_ULP
 from precreg.verdict.paired import LEAST, MEASURES
 from precreg.verdict.power import POWER, SCALING
-from tests.e2e.command import precreg, repository
+from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
 from tests.test_docs import commands, page, table, write_files
 
@@ -39,3 +41,19 @@ def test_the_figures_of_the_page():
     assert f"below {FLOOR_ULP:g} ULP is rounding" in PAGE
     assert f"fewer than {LEAST} samples" in PAGE
     assert (len(MEASURES), [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])
+
+
+def test_the_benchmark_asks_the_rule_of_what_the_page_shows():
+    """With few draws: rows, and that a loss is caught far more often than its root, and none hardly ever."""
+    done = run([sys.executable, ROOT / "benchmarks" / "power.py", "6"], capture_output=True, text=True, check=True)
+    heading, *rows = [line.split() for line in done.stdout.splitlines()]
+    columns = ("operator", "format", "shape", "told", "caught", "its root", "no loss")
+    shown = [list(row.values()) for row in table(PAGE, *columns)]
+    assert heading == " ".join(columns).split()
+    assert [row[:3] for row in rows] == [row[:3] for row in shown]
+    caught, root, nothing = (sum(float(row[column].rstrip("%")) for row in rows) / len(rows) for column in (4, 5, 6))
+    assert caught > 80
+    assert root < caught / 2
+    assert nothing < 1
+    for row, told in zip(rows, shown, strict=True):
+        assert 0.7 < float(row[3]) / float(told[3]) < 1.4
