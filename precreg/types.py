@@ -285,6 +285,8 @@ class Comparison(Struct, frozen=True):
     """Where max_abs_error, max_rel_error, mare and max_ulp are first met: flat C-order index, if they are not 0."""
     groups: tuple[AxisGroups, ...] = ()
     """Sums of errors in the groups of each axis, which merge by adding."""
+    runs: tuple[dict[str, float], ...] = ()
+    """Averages of errors, run by run, of a case whose runs need not repeat; empty for any other."""
     described: tuple[Metric, ...] = ()
     """The metrics that analyzers are asked for, described, so that no reader needs the package that measured them."""
 

@@ -27,6 +27,7 @@ from precreg.inputs.digest import array_digest
 from precreg.inputs.draw import draw
 from precreg.inputs.last_bits import is_movable, moved
 from precreg.inputs.spec import parse
+from precreg.measure.compare import compare
 from precreg.measure.pooled import compare_runs, with_worst
 from precreg.measure.share import share_of_tolerance
 from precreg.replicate import LongSum, Noise
@@ -224,8 +225,11 @@ def _compared(
     case: Case, seed: int, output: str, runs: list[NDArray[Any]], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
     tolerance = resolve(case.layers, output, dtype_name(runs[0].dtype), chain)
-    rtol, atol = tolerance.rtol.limit, tolerance.atol.limit
-    measured = compare_runs(runs, oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=tolerance.regions)
+    limits = {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit}
+    if case.deterministic:
+        measured = compare(runs[-1], oracle, output=output, seed=seed, **limits, regions=tolerance.regions)
+    else:
+        measured = compare_runs(runs, oracle, output=output, seed=seed, **limits, regions=tolerance.regions)
     if not case.analyzers:
         return measured
     with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():

@@ -9,12 +9,17 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.measure.compare import compare, measurements, tally_of
+from precreg.measure.figures import figures
 from precreg.measure.merge import merge_all
 from precreg.measure.pairing import pairing_of
+from precreg.measure.regions import regions_of
 from precreg.measure.tally import Rules
 from precreg.types import AxisGroups, Comparison
 
 WORST = 100
+
+AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "bias", "match_ratio")
+"""What is kept of each run by itself: how they spread tells what a run alone may show by chance."""
 
 
 def compare_runs(
@@ -31,8 +36,8 @@ def compare_runs(
 
     Metrics, counts and the histogram are those of all their elements: means are those over the runs, maxima the
     largest in any. Places and named positions are within one run, so that one may be named more than once. Sums of
-    groups are means over the runs, for one run and many to be held against each other. Where runs differ in shape or
-    dtype, or from the reference in shape, only the first that differs is measured.
+    groups are means over the runs, for one run and many to be held against each other. Averages are kept of each run,
+    too. Where runs differ in shape or dtype, or from the reference in shape, only the first that differs is measured.
 
     Raises:
         UserError: bad-value and unknown-dtype, as `compare` does.
@@ -40,13 +45,15 @@ def compare_runs(
     arrays, r = [np.asarray(run) for run in runs], np.asarray(reference)
     odd = [a for a in arrays if a.shape != r.shape or a.dtype != arrays[0].dtype]
     first = odd[0] if odd else arrays[0]
-    if odd or len(arrays) == 1 or r.size == 0:
+    if odd or r.size == 0:
         return compare(first, r, output=output, seed=seed, rtol=rtol, atol=atol, worst=WORST, regions=regions)
     pairing, rules = pairing_of(first.dtype, r.dtype), Rules(rtol, atol, WORST, tuple((regions or {}).items()))
-    tally = merge_all([tally_of(a, r, rules) for a in arrays], rules)
+    tallies = [tally_of(a, r, rules) for a in arrays]
+    alone = [figures(tally, pairing.format, regions_of(pairing.dtype, rules.regions)) for tally in tallies]
     pooled = replace(
         Comparison(output, seed, pairing.dtype, first.shape, pairing.reference_dtype, r.shape),
-        **measurements(tally, pairing, rules),
+        **measurements(merge_all(tallies, rules), pairing, rules),
+        runs=tuple({name: run[name] for name in AVERAGES if name in run} for run in alone),
     )
     return replace(pooled, groups=tuple(_of_one_run(groups, len(arrays)) for groups in pooled.groups))
 

@@ -47,6 +47,9 @@ BIAS = Measure("bias", "signed")
 
 MEASURES = (*MEANS, BIAS)
 
+MATCHES = Measure("match_ratio", "")
+"""What a golden is judged by, beside them, where runs need not repeat: of any other case a loss needs no statistic."""
+
 
 class Sample(NamedTuple):
     """Group sums of a run and of a baseline, one entry per seed and group along one axis; `axis` None: per seed.
@@ -93,7 +96,28 @@ def changes(current: Sequence[Comparison], accepted: BaselineOutput, groups: Seq
 def _change(
     measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput, groups: Sequence[AxisSums]
 ) -> Change | None:
-    return of_samples(current[0].output, measure, samples(measure, current, accepted, groups))
+    found = of_samples(current[0].output, measure, samples(measure, current, accepted, groups))
+    if found is None or not current[0].runs:
+        return found
+    by_chance = of_runs(measure, current, accepted)
+    return None if by_chance is None else max((found, by_chance), key=lambda each: each.upper)
+
+
+def of_runs(measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput) -> Change | None:
+    """Return the change of what need not repeat, as its seeds or runs tell of it; None below LEAST of them.
+
+    All groups of a run may share what chance did to it, so that they do not show it. Seeds do, as both sides drew
+    theirs by chance. Where they are too few, runs do; those of the baseline are taken to spread as the current ones.
+    """
+    enough = len(current) >= LEAST
+    sample = _by_seed(measure, current, accepted) if enough else _by_run(measure, current, accepted)
+    if sample is None or len(sample.n) < LEAST:
+        return None
+    estimate = jackknife(sample, _STATISTICS.get(measure.metric, _log_ratio), measure.power)
+    if estimate is None:
+        return None
+    error = estimate[1] * (1 if enough else sqrt(2))
+    return change(current[0].output, measure.metric, estimate[0], error, len(sample.n), None)
 
 
 def of_samples(output: str, measure: Measure, samples: Iterable[Sample]) -> Change | None:
@@ -137,7 +161,15 @@ def _growth_of_bias(current: float, baseline: float, n: int, absolute: float) ->
     return log(1 + growth) if growth > -1 and isfinite(growth) else None
 
 
-_STATISTICS: dict[str, Statistic] = {"mean_log2_ulp": _log_of_logs, "bias": _growth_of_bias}
+def _fewer_matches(current: float, baseline: float, n: int, absolute: float) -> float | None:
+    return (baseline - current) / n if n else None
+
+
+_STATISTICS: dict[str, Statistic] = {
+    "mean_log2_ulp": _log_of_logs,
+    "bias": _growth_of_bias,
+    "match_ratio": _fewer_matches,
+}
 
 
 def jackknife(sample: Sample, statistic: Statistic, power: float) -> tuple[float, float] | None:
@@ -205,4 +237,20 @@ def _by_seed(measure: Measure, current: Sequence[Comparison], accepted: Baseline
         sample.baseline.append(then**power * pairs)
         sample.n.append(pairs)
         sample.absolute.append(absolute * pairs)
+    return sample
+
+
+def _by_run(measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput) -> Sample | None:
+    """Return each run of each seed, beside the baseline's mean over its runs of that seed."""
+    sample = Sample(None, [], [], [], [])
+    for seed, comparison in enumerate(current):
+        then, absolute = (accepted.metrics.get(name, [])[seed] for name in (measure.metric, "mean_abs_error"))
+        for run in comparison.runs:
+            now = run.get(measure.metric)
+            if now is None or then is None or absolute is None:
+                return None
+            sample.current.append(now ** (1 / measure.power))
+            sample.baseline.append(then ** (1 / measure.power))
+            sample.n.append(1)
+            sample.absolute.append(absolute)
     return sample

@@ -19,7 +19,7 @@ from precreg.measure.metrics import described
 from precreg.records import BaselineEntry
 from precreg.types import STATISTIC, Comparison, Finding, Reason, Role, Tolerance
 from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
-from precreg.verdict.paired import DOUBT, LEAST, MEASURES, Change, changes
+from precreg.verdict.paired import DOUBT, LEAST, MATCHES, MEASURES, Change, changes, of_runs
 from precreg.verdict.student import quantile
 
 RUN_LEVEL = 0.05
@@ -191,7 +191,13 @@ def _exactness_lost(output: Held) -> Iterator[Finding]:
 def _match_ratio_lost(output: Held) -> Iterator[Finding]:
     current, baseline = means(output.comparisons, output.entry.outputs[output.output], "match_ratio")
     if output.role == "golden" and current is not None and baseline is not None and current < baseline:
-        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; any loss counts"
+        counts = "any loss counts"
+        if output.comparisons[0].runs:
+            found = of_runs(MATCHES, output.comparisons, output.entry.outputs[output.output])
+            if found is None or found.chance >= output.level:
+                return
+            counts = "more than runs differ by"
+        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
         yield _lost(output, "match_ratio", message, current, baseline)
 
 
