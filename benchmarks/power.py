@@ -90,7 +90,7 @@ def judged(operator, dtype, shape, draws) -> Iterator[tuple[float, list[bool]]]:
     for number, accepted in enumerate(sets):
         ran = Execution(tuple("abc"), {"out": tuple("abc")}, 1.0)
         entry = entry_from(Outcome("unit/s/a", "1:d", ran, tuple(accepted)), "f00d", "c0")
-        (told,) = losses(entry, {"out": tolerance}, "reference", seeds=SEEDS, level=LEVEL, alike=True)
+        (told,) = losses(entry, {"out": tolerance}, "reference", seeds=SEEDS, level=LEVEL)
         for other in OTHERS:
             now = sets[(number + other) % draws]
             found = []

@@ -52,5 +52,5 @@ def _power(case: Case, baselines: Baselines, environment: Environment, level: fl
     tolerances = {
         name: resolve(case.layers, name, output.dtype, environment.chain) for name, output in entry.outputs.items()
     }
-    alike = entry.fingerprint == environment.fingerprint
-    return Power(case.id, losses(entry, tolerances, case.role, seeds=case.seeds, level=level, alike=alike))
+    terms = {"alike": entry.fingerprint == environment.fingerprint, "by_chance": not case.deterministic}
+    return Power(case.id, losses(entry, tolerances, case.role, seeds=case.seeds, level=level, **terms))

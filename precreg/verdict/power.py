@@ -76,25 +76,34 @@ class Power(Struct, frozen=True):
 class Terms(Struct, frozen=True):
     """How one output is judged: seeds that both sides have, the error level of one change, and the tolerance.
 
-    `alike` tells that the baseline was accepted on the same fingerprint, so that no rounding of libraries differs.
+    `alike` tells that the baseline was accepted on the same fingerprint, so that no rounding of libraries differs, and
+    `by_chance` that runs need not repeat, so that seeds must be a sample, too.
     """
 
     seeds: int
     level: float
-    alike: bool
     tolerance: Tolerance
     role: Role
+    alike: bool = True
+    by_chance: bool = False
 
 
 def losses(
-    entry: BaselineEntry, tolerances: Mapping[str, Tolerance], role: Role, *, seeds: int, level: float, alike: bool
+    entry: BaselineEntry,
+    tolerances: Mapping[str, Tolerance],
+    role: Role,
+    *,
+    seeds: int,
+    level: float,
+    alike: bool = True,
+    by_chance: bool = False,
 ) -> tuple[Loss, ...]:
     """Return the smallest loss of each output that would be caught; `level` is the case's error level."""
     share = level / (len(MEASURES) * len(entry.outputs))
     both = min(seeds, len(entry.inputs))
+    terms = {name: Terms(both, share, tolerances[name], role, alike, by_chance) for name in entry.outputs}
     return tuple(
-        _loss(name, accepted, entry.groups.get(name, ()), Terms(both, share, alike, tolerances[name], role))
-        for name, accepted in entry.outputs.items()
+        _loss(name, accepted, entry.groups.get(name, ()), terms[name]) for name, accepted in entry.outputs.items()
     )
 
 
@@ -113,13 +122,15 @@ def _loss(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms
 def _guards(terms: Terms) -> dict[str, float]:
     """Return the ratios beyond which the growth of single metrics is caught; of a golden any lost match is."""
     others = {metric: growth for metric, growth in terms.tolerance.regression.items() if metric not in RULES}
-    if terms.role == "golden":
+    if terms.role == "golden" and not terms.by_chance:
         others = {metric: others[metric] for metric in others.keys() - MAXIMA} | {"match_ratio": 0.0}
     return {metric: allowed_ratio(metric, growth) for metric, growth in sorted(others.items())}
 
 
 def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms) -> str:
     """Say why no figure can be told."""
+    if terms.by_chance and terms.seeds < LEAST:
+        return f"runs need not repeat, and of fewer than {LEAST} seeds their spread is not kept"
     units = [len(sums) for measure in SCALING for _, sums, _ in samples(measure, accepted, groups, terms.seeds)]
     if units and max(units) < LEAST:
         return f"fewer than {LEAST} samples: bounds and guards alone"
@@ -132,15 +143,20 @@ def _of_measure(
     name: str, measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms
 ) -> Iterator[Loss]:
     """Yield what the statistic of a measure catches, and what a threshold on it does, where there is one."""
-    found = spread(measure, accepted, groups, terms.seeds)
-    if found is None:
+    spreads = [spread(measure, accepted, groups, terms.seeds)]
+    if terms.by_chance:
+        spreads.append(spread(measure, accepted, (), terms.seeds))
+    known = [each for each in spreads if each is not None]
+    if len(known) < len(spreads):
         return
-    error, units, axis = found
     regression, floor = terms.tolerance.regression, _floor(accepted, terms.seeds)
     if STATISTIC in regression:
         least = 0.0 if terms.alike else floor
-        shift = needed(error, units - 1, terms.level, log(1 + regression[STATISTIC]), least)
+        material = log(1 + regression[STATISTIC])
+        shifts = [(needed(error, units - 1, terms.level, material, least), error) for error, units, _ in known]
+        (shift, _), (error, units, axis) = max(zip(shifts, known, strict=True))
         yield Loss(name, _ratio(shift), "", measure.metric, "statistic", units, axis, error)
+    error, units, axis = max(known, key=lambda each: each[0])
     if measure.metric in regression and prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS:
         least = max(log(1 + regression[measure.metric]), floor)
         shift = least + NormalDist().inv_cdf(POWER) * error

@@ -43,8 +43,8 @@ def accepted(comparisons):
     )
 
 
-def told(kept, given=STATISTICAL, *, role="reference", seeds=9, alike=True, level=LEVEL):
-    (loss,) = losses(kept, {"out": given}, role, seeds=seeds, level=level, alike=alike)
+def told(kept, given=STATISTICAL, *, role="reference", seeds=9, level=LEVEL, **terms):
+    (loss,) = losses(kept, {"out": given}, role, seeds=seeds, level=level, **terms)
     return loss
 
 
@@ -164,6 +164,19 @@ def test_another_environment_adds_the_rounding_floor():
     kept = replace(kept, outputs={"out": replace(kept.outputs["out"], metrics=metrics)})
     assert told(kept).ratio < 1.2
     assert told(kept, alike=False).ratio > 1.5
+
+
+def test_where_runs_need_not_repeat_seeds_are_a_sample_too_and_four_are_too_few():
+    few, enough = (accepted(drawn(Random(5), seeds, 4.0)) for seeds in (4, 6))
+    loss = told(few, by_chance=True)
+    assert (loss.ratio, loss.why) == (None, "runs need not repeat, and of fewer than 5 seeds their spread is not kept")
+    assert told(enough, by_chance=True).ratio > told(enough).ratio
+    assert (told(enough, by_chance=True).units, told(enough).units) == (6, 96)
+
+
+def test_what_chance_may_do_to_matches_with_a_golden_is_no_loss_by_itself():
+    kept = accepted(drawn(Random(5), 6, 4.0))
+    assert "match_ratio" not in told(kept, role="golden", by_chance=True).guards
 
 
 def test_bounds_and_what_is_lost_of_a_golden_are_named():
