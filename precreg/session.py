@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from precreg import __version__, vcs
 from precreg.baseline.environments import explained, facts
 from precreg.baseline.proposal import Proposal
-from precreg.baseline.store import Baselines
+from precreg.baseline.store import Baselines, Lookup
 from precreg.ci import project_name
 from precreg.errors import UserError
 from precreg.execute.environment import detect
@@ -102,9 +102,10 @@ def gone(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[str]:
 class Judge:
     """Judges the cases of one project one by one, in this process; every file of baselines is read once."""
 
-    def __init__(self, project: Path, *, environment: str | None, ci: bool) -> None:
-        """Detect the environment as `detect` does. Raises UserError (bad-value)."""
-        self.project, self.environment, self.baselines = project, detect(environment), Baselines(project)
+    def __init__(self, project: Path, *, environment: str | None, ci: bool, baselines: Lookup | None = None) -> None:
+        """Detect the environment as `detect` does; `baselines` are else the project's. Raises UserError (bad-value)."""
+        self.project, self.environment = project, detect(environment)
+        self.baselines: Lookup = Baselines(project) if baselines is None else baselines
         self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
 
     def run(self, case: Case) -> CaseResult:

@@ -28,6 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="The folder of precreg's reports, after a =; else reports/ in the project.",
     )
+    parser.getgroup("precreg").addoption(
+        "--precreg-against",
+        metavar="REVISION",
+        default="auto",
+        help="The commit whose baselines and bounds judge, after a =, as of precreg run --against.",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

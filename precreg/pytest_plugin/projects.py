@@ -15,6 +15,7 @@ from precreg.garbage import without_search
 
 if TYPE_CHECKING:
     from precreg.handwritten import Check
+    from precreg.integrity.against import Bar
     from precreg.session import Judge
     from precreg.suite.load import Foundation, Suite
     from precreg.types import Case, Layer
@@ -34,6 +35,8 @@ class Projects:
             if project not in self.named.values():
                 self.named[folder] = project
         self.environment = os.environ.get("PRECREG_ENVIRONMENT") or None
+        self._against = config.getoption("precreg_against", "off")
+        self.base, self.bar = cache(self._base), cache(self._bar)
         self._first: dict[Path, dict[str, Suite]] = {}
         self.judge = cache(self._judge)
         self.foundation = cache(self._foundation)
@@ -75,7 +78,23 @@ class Projects:
         from precreg.ci import in_ci
         from precreg.session import Judge
 
-        return Judge(project, environment=self.environment, ci=in_ci(os.environ))
+        ci = in_ci(os.environ)
+        return Judge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
+
+    def _base(self, project: Path) -> str | None:
+        """Return the commit that judges a project, if one does. Raises UserError as `base_commit` does."""
+        from precreg.integrity.base import base_commit
+
+        return base_commit(project, self._against)
+
+    def _bar(self, project: Path) -> Bar:
+        """Return what judges a project. All of its suites are read where there is a base, and none without."""
+        from precreg.baseline.store import Baselines
+        from precreg.integrity.against import bar
+        from precreg.suite.expand import load_cases
+
+        commit = self.base(project)
+        return bar(project, commit, [] if commit is None else load_cases(project), Baselines(project))
 
     def _foundation(self, project: Path) -> Foundation:
         from precreg.suite.load import read_foundation
@@ -90,7 +109,8 @@ class Projects:
         with without_search():
             suite = read_suite(path, project, self.foundation(project))
             require_own_name(suite, self._first.setdefault(project, {}))
-            return expand(suite, project)
+            held = {case.id: case for case in self.bar(project).cases}
+            return [held.get(case.id, case) for case in expand(suite, project)]
 
     def _suites(self, project: Path) -> dict[str, str]:
         """Return where each suite of a project stands, by tier/suite; nothing while they cannot all be read."""

@@ -77,18 +77,23 @@ class Recorder:
     def _begin(self, name: str) -> None:
         if name in self._begun:
             return
+        from msgspec.structs import replace
+
         from precreg.session import begin
 
         project = Path(name)
         judge = self._projects.judge(project)
         asked = {"pytest": self._arguments}
-        self._begun[name] = begin(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
+        begun = begin(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
+        bar = self._projects.bar(project)
+        self._begun[name] = replace(begun, findings=bar.findings, against=bar.commit)
         self._results[name] = {}
 
     def _finish(self, project: Path) -> None:
         from msgspec.structs import replace
 
         from precreg.baseline.proposal import pending, propose
+        from precreg.baseline.store import Baselines
         from precreg.pytest_plugin.carry import unpacked
         from precreg.report.files import write_reports
         from precreg.report.terminal import brief
@@ -103,7 +108,7 @@ class Recorder:
         self._bound |= any(finding.binding for finding in record.findings)
         dropped: set[str] = set()
         if whole:
-            record = with_orphans(record, cases, self._projects.judge(project).baselines)
+            record = with_orphans(record, cases, Baselines(project))
             dropped = gone(pending(project), cases)
         written = write_reports(record, self._folder(project), "gitlab")
         try:

@@ -30,6 +30,7 @@ class Suites:
 
         for project in self._projects.named.values():
             try:
+                self._projects.base(project)
                 pending(project)
             except UserError as mistake:
                 raise pytest.UsageError(str(self._projects.shown(project, mistake))) from None
