@@ -76,6 +76,8 @@ class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     Of the first value of a definition, and where there are too few samples, nothing is said.
     """
+    steps: int = 1
+    """How many values were accepted from the one before it, which is kept, up to this one."""
     confirmation: str = ""
 
 

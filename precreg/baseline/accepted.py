@@ -7,6 +7,7 @@ metric the smallest. So nothing that creep is told by is ever thinned out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import hypot
 
 from msgspec.structs import replace
@@ -63,11 +64,13 @@ def thinned(values: Sequence[AcceptedValue], definition: str) -> list[AcceptedVa
     last = range(max(0, len(values) - LAST), len(values))
     alike = [index for index, value in enumerate(values) if value.definition == definition]
     kept = sorted({*last, *alike[:1], *_smallest(values, alike)})
-    before = [-1, *kept]
-    return [
-        replace(values[index], reach=together([value.reach for value in values[former + 1 : index + 1]]))
-        for former, index in zip(before, kept, strict=False)
-    ]
+    return [_in_one(values[former + 1 : index + 1]) for former, index in pairwise([-1, *kept])]
+
+
+def _in_one(values: Sequence[AcceptedValue]) -> AcceptedValue:
+    """Return the last of several values, of which it alone is kept."""
+    reach = together([value.reach for value in values])
+    return replace(values[-1], reach=reach, steps=sum(value.steps for value in values))
 
 
 def together(reaches: Sequence[Reach]) -> Reach:

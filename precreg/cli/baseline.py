@@ -182,8 +182,10 @@ def prune(given: Path | None, /) -> None:
 @click.pass_obj
 def list_(given: Path | None, /, creep: bool) -> None:
     """Show everything that was accepted: when, by whom, why."""
-    for place, entry in entries(find_project(given)).items():
-        if not creep:
+    project = find_project(given)
+    read = terms(project, None, RERUNS) if creep else None
+    for place, entry in entries(project).items():
+        if read is None:
             click.echo(f"{place}: {accepted(value_of(entry))}")
         elif entry.accepted:
-            click.echo("\n".join([f"{place}", *past(entry)]))
+            click.echo("\n".join([str(place), *past(read, place, entry)]))

@@ -9,7 +9,9 @@ from msgspec import to_builtins
 
 from precreg.baseline.accepted import history
 from precreg.baseline.change import Change, MetricChange
+from precreg.baseline.store import Place
 from precreg.cli.accepting import Terms, creep_of, warning
+from precreg.creeping import budgets
 from precreg.records import AcceptedValue, BaselineEntry
 from precreg.report.numbers import figure
 from precreg.types import Finding
@@ -48,28 +50,29 @@ def evidence(terms: Terms, change: Change, verbose: bool) -> Iterator[str]:
         yield f"  {'accepted':10}  {accepted(past[0])}; {len(past) - len(recent) - 1} between"
     yield from (f"  {'accepted':10}  {accepted(value)}" for value in recent)
     found = creep_of(terms, change)
-    worst = largest(change.new)
+    worst = largest(terms, change.place, change.new)
     if found is not None:
         yield f"  {'creep':10}  {warning(found)}"
     elif worst is not None:
         yield f"  {'creep':10}  {worst}"
 
 
-def largest(entry: BaselineEntry) -> Creep | None:
+def largest(terms: Terms, place: Place, entry: BaselineEntry) -> Creep | None:
     """Return the metric that has crept most, if any has."""
-    return max(creeps(entry), key=lambda found: found.factor, default=None)
+    allowed = budgets(entry, terms.layers.get(place.id), terms.here.chain)
+    return max(creeps(entry, allowed), key=lambda found: found.factor, default=None)
 
 
-def past(entry: BaselineEntry) -> Iterator[str]:
+def past(terms: Terms, place: Place, entry: BaselineEntry) -> Iterator[str]:
     """Yield how far an entry has crept, and everything that was accepted of it, oldest first."""
-    found = largest(entry)
-    yield f"  {'creep':10}  {'none: nothing was accepted that is smaller' if found is None else found}"
+    found = largest(terms, place, entry)
+    yield f"  {'creep':10}  {'none' if found is None else found}"
     yield from (f"  {'accepted':10}  {accepted(value)}" for value in history(entry))
 
 
 def values(terms: Terms, change: Change) -> dict[str, Any]:
     """Return everything about one proposal as values that JSON has."""
-    found, worst = creep_of(terms, change), largest(change.new)
+    found, worst = creep_of(terms, change), largest(terms, change.place, change.new)
     crept = None
     if worst is not None:
         crept = {"output": worst.output, "metric": worst.metric, "factor": worst.factor, "since": worst.since.date}

@@ -5,6 +5,9 @@ accepted since, losses and gains. So a loss that was made good is none, and a ga
 is seen. The steps' own bounds say how sure that is: their distances, in logarithms, add in squares. Of all values
 before, the one counts that the present one is most surely above, which is the smallest where chance has no part in it.
 
+A single loss that is surely beyond what is allowed, and beyond BUDGET, is no small one: it was accepted for what it is,
+and nothing before it counts any more. Smaller regressions that were accepted add up like losses that nothing refuses.
+
 Growth below the rounding floor of the output dtype is no loss: what was smaller counts as the floor. Values of another
 definition of the case are not compared, and of two numbers of seeds those that both have.
 """
@@ -19,17 +22,16 @@ from precreg.measure.metrics import MEANS, described, mean_over_seeds, ratio
 from precreg.records import AcceptedValue, BaselineEntry, BaselineOutput, Kind, RunFinding
 from precreg.types import Location
 from precreg.verdict.growth import FLOOR_ULP
-from precreg.verdict.steps import Reach
 
 BUDGET = 1.25
-"""What is allowed of a case that no suite tells of."""
+"""What is allowed of a case that no suite tells of, and the smallest loss that is not small."""
 
 
 class Creep(NamedTuple):
     """How many times an earlier accepted value one metric is, at least `lower` times, and what that value was.
 
-    `lower` is 0 where it is not known how sure the factor is. `steps` were accepted since; `before` is at least the
-    rounding floor, and of a logarithm, as `current`, no ratio.
+    `lower` is 0 where it is not known how sure the factor is. `steps` of those kept were accepted since; `before` is at
+    least the rounding floor, and of a logarithm, as `current`, no ratio.
     """
 
     output: str
@@ -57,7 +59,7 @@ def creep(about: str, entry: BaselineEntry, budgets: Mapping[str, float], source
 
     `budgets` has the factor that is allowed of each output; one that is not named may creep.
     """
-    beyond = [found for found in creeps(entry) if found.lower > budgets.get(found.output, inf)]
+    beyond = [found for found in creeps(entry, budgets) if found.lower > budgets.get(found.output, inf)]
     if not beyond:
         return None
     worst = max(beyond, key=lambda found: found.lower / budgets[found.output])
@@ -65,35 +67,49 @@ def creep(about: str, entry: BaselineEntry, budgets: Mapping[str, float], source
     return RunFinding(Kind.CREEP, about, message, worst.factor, source)
 
 
-def creeps(entry: BaselineEntry) -> Iterator[Creep]:
+def creeps(entry: BaselineEntry, budgets: Mapping[str, float]) -> Iterator[Creep]:
     """Yield every metric whose accepted value is above one that was accepted before, output by output."""
-    for name, output in entry.outputs.items():
+    for name in entry.outputs:
         for metric in MEANS:
-            found = list(_above(name, metric, output, entry))
+            large = max(BUDGET, budgets.get(name, inf))
+            found = [one for one in _since(name, metric, entry, large) if one.factor > 1]
             if found:
                 yield max(found, key=lambda one: (one.lower, one.factor))
 
 
-def _above(name: str, metric: str, output: BaselineOutput, entry: BaselineEntry) -> Iterator[Creep]:
-    """Yield the ratio to each value before that is smaller than the present one."""
+def _since(name: str, metric: str, entry: BaselineEntry, large: float) -> Iterator[Creep]:
+    """Yield the ratio to each value before, the latest first, back to a single step that is surely large."""
+    output = entry.outputs[name]
     now, floor = output.metrics.get(metric, []), _floor(metric, output)
-    reaches = [*(value.reach for value in entry.accepted), entry.reach]
-    for index, value in enumerate(entry.accepted):
+    after, reach, joined, distance = now, entry.reach, 1, 0.0
+    for index, value in reversed([*enumerate(entry.accepted)]):
         then = value.means.get(name, {}).get(metric, [])
-        seeds = min(len(now), len(then))
-        current, before = mean_over_seeds(now[:seeds]), mean_over_seeds(then[:seeds])
-        if current is None or before is None or value.definition != entry.definition:
-            continue
-        factor = ratio(metric, current, max(before, floor))
-        if factor is not None and factor > 1:
-            lower = factor * exp(-_reach(reaches[index + 1 :], name, metric))
-            steps = len(entry.accepted) - index
-            yield Creep(name, metric, factor, lower, current, max(before, floor), value, steps)
+        of_step = reach.get(name, {}).get(metric, inf)
+        step = _ratio(metric, after, then, floor)
+        if joined == 1 and step is not None and step.factor * exp(-of_step) > large:
+            return
+        distance = hypot(distance, of_step)
+        found = _ratio(metric, now, then, floor)
+        if found is not None and value.definition == entry.definition:
+            lower = found.factor * exp(-distance)
+            yield Creep(name, metric, found.factor, lower, *found[1:], value, len(entry.accepted) - index)
+        after, reach, joined = then, value.reach, value.steps
 
 
-def _reach(steps: Sequence[Reach], output: str, metric: str) -> float:
-    """Return the distance of several steps' product from its bounds; infinite where one step's is not known."""
-    return hypot(*(reach.get(output, {}).get(metric, inf) for reach in steps))
+class _Ratio(NamedTuple):
+    factor: float
+    current: float
+    before: float
+
+
+def _ratio(metric: str, now: Sequence[float | None], then: Sequence[float | None], floor: float) -> _Ratio | None:
+    """Compare the means over the seeds that both have; what was smaller than the floor counts as that."""
+    seeds = min(len(now), len(then))
+    current, before = mean_over_seeds(now[:seeds]), mean_over_seeds(then[:seeds])
+    if current is None or before is None:
+        return None
+    factor = ratio(metric, current, max(before, floor))
+    return None if factor is None else _Ratio(factor, current, max(before, floor))
 
 
 def _floor(metric: str, output: BaselineOutput) -> float:

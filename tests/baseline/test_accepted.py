@@ -56,9 +56,9 @@ def test_what_takes_its_own_place_is_no_other_value():
 def test_a_case_that_is_defined_otherwise_keeps_its_past_and_creeps_from_its_own_beginning():
     redefined = accepted(1.0, 5.0, definitions="ab")
     assert [value.definition for value in history(redefined)] == ["a", "b"]
-    assert list(creeps(redefined)) == []
+    assert list(creeps(redefined, {})) == []
     back = accepted(1.0, 5.0, 2.0, definitions="aba")
-    assert {found.factor for found in creeps(back)} == {2.0}, "a definition that comes back has its old values"
+    assert {found.factor for found in creeps(back, {})} == {2.0}, "a definition that comes back has its old values"
 
 
 def test_of_many_values_the_first_the_smallest_and_the_last_are_kept():
@@ -74,7 +74,7 @@ errors = st.lists(st.floats(1.0, 1e3), min_size=1, max_size=70)
 def test_the_past_is_bounded_and_its_creep_is_that_of_everything_ever_accepted(errors):
     last = accepted(*errors)
     assert len(last.accepted) <= 1 + LAST + len(MEANS)
-    found = {one.metric: one.factor for one in creeps(last)}
+    found = {one.metric: one.factor for one in creeps(last, {})}
     grown = errors[-1] / min(errors)
     assert set(found) == ({"mean_abs_error", "rms_error", "mean_ulp"} if grown > 1 else set())
     for factor in found.values():
@@ -89,7 +89,7 @@ def test_thinning_forgets_no_doubt(steps):
         error *= 1.01
         made = succeed(entry(number, error), last)
         last = replace(made, reach={"out": {"mean_abs_error": step}}) if number else made
-    (found,) = (one for one in creeps(last) if one.metric == "mean_abs_error")
+    (found,) = (one for one in creeps(last, {}) if one.metric == "mean_abs_error")
     if found.since.reason == "reason 0":
         assert isclose(found.lower, found.factor * exp(-hypot(*steps)))
     else:
