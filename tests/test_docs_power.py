@@ -9,7 +9,8 @@ from precreg.tolerance.pyramid import GROWTHS
 from precreg.types import STATISTIC
 from precreg.verdict.growth import FLOOR_ULP
 from precreg.verdict.paired import LEAST, MEASURES
-from precreg.verdict.power import POWER, SCALING
+from precreg.verdict.power import NARROW, POWER, SCALING
+from precreg.verdict.regression import ELSEWHERE
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
 from tests.test_docs import commands, page, table, write_files
@@ -38,7 +39,9 @@ def test_every_column_is_explained():
 def test_the_figures_of_the_page():
     assert f"a chance of {100 * POWER:g} %" in PAGE
     assert f"material ratio, {1 + GROWTHS[STATISTIC]}" in PAGE
-    assert f"below {FLOOR_ULP:g} ULP is rounding" in PAGE
+    assert f"below {FLOOR_ULP:g} ULP are explained" in PAGE
+    assert f"growth by {1 + ELSEWHERE['narrow']} times in a format of at most {NARROW} significant bits" in PAGE
+    assert f"by {1 + ELSEWHERE['wide']} times in any other" in PAGE
     assert f"fewer than {LEAST} samples" in PAGE
     assert (len(MEASURES), [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])
 

@@ -16,11 +16,13 @@ from statistics import NormalDist, fmean
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from precreg.arith.formats import FORMATS
 from precreg.measure import kept_groups
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.types import RULES, STATISTIC, Role, Tolerance
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
 from precreg.verdict.paired import DOUBT, LEAST, MEANS, MEASURES, Measure, Sample, jackknife
+from precreg.verdict.regression import ELSEWHERE
 from precreg.verdict.student import quantile
 
 POWER = 0.9
@@ -31,6 +33,9 @@ SCALING = tuple(measure for measure in MEANS if measure.metric != "mean_log2_ulp
 
 MOST_GROUPS = 16
 """Of an axis, as AxisGroups has them."""
+
+NARROW = 11
+"""The most significant bits of a format that hides most of what differs between environments."""
 
 _REACH = 5
 _STEPS = 16
@@ -152,7 +157,7 @@ def _of_measure(
     regression, floor = terms.tolerance.regression, _floor(accepted, terms.seeds)
     if STATISTIC in regression:
         least = 0.0 if terms.alike else floor
-        material = log(1 + regression[STATISTIC])
+        material = log(1 + _material(accepted.dtype, terms))
         shifts = [(needed(error, units - 1, terms.level, material, least), error) for error, units, _ in known]
         (shift, _), (error, units, axis) = max(zip(shifts, known, strict=True))
         yield Loss(name, _ratio(shift), "", measure.metric, "statistic", units, axis, error)
@@ -161,6 +166,14 @@ def _of_measure(
         least = max(log(1 + regression[measure.metric]), floor)
         shift = least + NormalDist().inv_cdf(POWER) * error
         yield Loss(name, _ratio(shift), "", measure.metric, "guard", units, axis, error)
+
+
+def _material(dtype: str, terms: Terms) -> float:
+    """Return the growth that is not yet material: elsewhere what another environment explains, as in a verdict."""
+    material = terms.tolerance.regression[STATISTIC]
+    number_format = FORMATS.get(dtype)
+    width = "narrow" if number_format is not None and number_format.precision <= NARROW else "wide"
+    return material if terms.alike else max(material, ELSEWHERE[width])
 
 
 def _ratio(shift: float) -> float | None:

@@ -48,8 +48,8 @@ def told(kept, given=STATISTICAL, *, role="reference", seeds=9, level=LEVEL, **t
     return loss
 
 
-def caught(current, kept):
-    one = held(current, kept, STATISTICAL, "reference", alike=True, level=LEVEL)
+def caught(current, kept, *, alike=True):
+    one = held(current, kept, STATISTICAL, "reference", alike=alike, level=LEVEL)
     return any(True for _ in worse(one))
 
 
@@ -158,12 +158,27 @@ def test_what_catches_the_smaller_loss_is_told():
     assert told(kept, both).rule == "guard"
 
 
+@pytest.mark.parametrize(("dtype", "material"), [("float32", 1.5), ("float16", 1.1), ("bfloat16", 1.1), ("int32", 1.5)])
+def test_elsewhere_only_what_another_environment_does_not_explain_is_caught_as_in_a_verdict(dtype, material):
+    random = Random(11)
+    number, draws = 0, 200
+    for _ in range(draws):
+        kept = accepted([replace(each, dtype=dtype) for each in drawn(random, 3, 400.0)])
+        kept = replace(kept, outputs={"out": replace(kept.outputs["out"], dtype=dtype)})
+        loss = told(kept, alike=False).ratio
+        assert loss > material
+        now = [replace(each, dtype=dtype) for each in drawn(random, 3, 400.0, loss)]
+        number += caught(now, kept, alike=False)
+    assert abs(number / draws - POWER) < 3 * sqrt(POWER * (1 - POWER) / draws) + 0.02
+
+
 def test_another_environment_adds_the_rounding_floor():
     kept = accepted(drawn(Random(5), 3, 400.0))
     metrics = kept.outputs["out"].metrics | {"mean_ulp": [0.1] * 3}
     kept = replace(kept, outputs={"out": replace(kept.outputs["out"], metrics=metrics)})
-    assert told(kept).ratio < 1.2
-    assert told(kept, alike=False).ratio > 1.5
+    narrow = replace(kept, outputs={"out": replace(kept.outputs["out"], dtype="float16")})
+    assert told(narrow).ratio < 1.1
+    assert told(narrow, alike=False).ratio > 1.5
 
 
 def test_where_runs_need_not_repeat_seeds_are_a_sample_too_and_four_are_too_few():
