@@ -69,6 +69,7 @@ ADVICE: dict[str, str] = {
     "hook-exists": "keep it and have it called first: precreg hook install --chain; or remove it",
     "not-a-push": "let git call the hook: precreg hook install; by hand there is precreg run --changed-since",
     "no-checkout": "mend what git names, or check the commit out and push again: then it is checked in place",
+    "nothing-to-calibrate": "select cases with inputs that a seed or a last bit can move, and that run",
     "nothing-selected": "loosen the selection; of suites precreg list shows what there is",
     "unknown-case": "name a case as precreg list prints it",
     "accept-in-ci": "accept baselines on your own machine, and commit them for review",

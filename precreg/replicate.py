@@ -9,7 +9,7 @@ class Replicate(Struct, frozen=True):
     """How a run of a case differs from the case's own, so that what its figures vary by can be told.
 
     `first_seed` is the first of the seeds that inputs are drawn from. `moved` is the number of a random move of inputs:
-    each floating element by at most one ULP; None leaves them as they are drawn.
+    each element that inputs/last_bits.py moves, to a neighbour or not; None leaves them as they are drawn.
     """
 
     first_seed: int = 0

@@ -12,6 +12,7 @@ from precreg.records import CaseResult, ComparedPair
 from precreg.types import Status
 
 if TYPE_CHECKING:
+    from precreg.calibration.calibrated import Calibrated, Uncalibrated
     from precreg.scoring.score import Score, Unplanted
 
 LINES_IN_A_LOG = 10
@@ -43,6 +44,13 @@ def shown_scores(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Sc
     if sys.stderr.isatty():
         return _with_bar(scores, total, lambda score: score.case)
     return _with_lines(scores, total, "faults", lambda score: "")
+
+
+def shown_calibrations(found: Iterable[Calibrated | Uncalibrated], total: int) -> Iterator[Calibrated | Uncalibrated]:
+    """Pass calibrations through, and show how far they are."""
+    if sys.stderr.isatty():
+        return _with_bar(found, total, lambda each: each.case)
+    return _with_lines(found, total, "cases", lambda each: "")
 
 
 def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Iterator[_T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,15 @@ from precreg.arith.formats import PARTS, format_of, numpy_dtype
 from precreg.inputs.bits import word_stream
 
 Array = NDArray[Any]
+
+_MEASURED = frozenset({"normal", "uniform", "log_uniform", "legacy_normal", "file"})
+"""Distributions whose last bits are as good as others. Bits of constants, special values, whole numbers and sums of a
+chosen condition are chosen: to move them is to ask for something else."""
+
+
+def is_movable(mapping: Mapping[str, Any]) -> bool:
+    """Tell whether an input, {shape, dtype, DISTRIBUTION: options}, has last bits to move."""
+    return format_of(mapping["dtype"]) is not None and bool(_MEASURED & mapping.keys())
 
 
 def moved(array: Array, name: str, seed: int, number: int) -> Array:

@@ -21,7 +21,7 @@ def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None, r
     too narrow. A golden is in the output's own dtype, so its bits can be asked for.
     """
     exact = _exact(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *_vacuous(tolerance, magnitude)]
+    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *vacuous(tolerance, magnitude)]
 
 
 def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
@@ -62,7 +62,8 @@ def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
         yield f"{limits} is below half an ULP of {where}: only a reference that needs no rounding can be met"
 
 
-def _vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
+def vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
+    """Say where twice the reference passes in place of the reference; `magnitude` is its mean size, if it is known."""
     drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
     matching = drowned or tolerance.rtol.limit >= 1
 
