@@ -14,6 +14,7 @@ from pathlib import Path
 from precreg.suite.modules import find_module, search_path
 
 _DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
+_CHECKERS = "TYPE_CHECKING"
 _WHOLE = "*"
 _EFFECTS = ""
 """In the place of a name: all of a module, and what importing it does besides defining."""
@@ -44,8 +45,11 @@ def _follow(path: Path, name: str, folders: tuple[Path, ...], seen: dict[tuple[P
         waiting.append((place[0], _EFFECTS))
         statements = _statements(*place)
         seen[place] = "\n".join(ast.dump(statement, annotate_fields=False) for statement in statements)
-        for statement in statements:
-            waiting += ((place[0], node.id) for node in ast.walk(statement) if isinstance(node, ast.Name))
+        for node in (node for statement in statements for node in ast.walk(statement)):
+            if isinstance(node, ast.Name):
+                waiting.append((place[0], node.id))
+            elif isinstance(node, ast.Import | ast.ImportFrom) and node not in statements:
+                waiting += _imported(node, place[0], folders, _WHOLE)
         for statement in _module(place[0], place[0].stat().st_mtime_ns):
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 waiting += _imported(statement, place[0], folders, place[1])
@@ -71,7 +75,17 @@ def _module(path: Path, _modified_ns: int) -> list[ast.stmt]:
             node, clean=False
         ):
             del node.body[0]
-    return tree.body
+    return [statement for statement in tree.body if not _says_nothing(statement)]
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """Tell whether a statement does nothing where it runs: a text about the one before, or what checkers import."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    if not isinstance(statement, ast.If) or statement.orelse or not isinstance(statement.test, ast.Name):
+        return False
+    imports = all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body)
+    return imports and statement.test.id == _CHECKERS
 
 
 def _does_more(statement: ast.stmt) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from posixpath import commonpath
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ def changes(base: Side, head: Side, pairs: Pairs, references: Mapping[str, str])
     `references` says, by the id of a case at HEAD, what changed of its reference that no definition tells.
     """
     return (
-        *(Change(Kind.BASE_UNREADABLE, each.file, _unreadable(each.message)) for each in base.unreadable),
+        *_unreadable(base),
         *_of_the_project(base, head),
         *_of_cases(pairs, references),
         *rewritten(base, head, pairs),
@@ -50,8 +51,15 @@ def findings(found: Iterable[Change], pairs: Pairs, allowances: Sequence[Allowan
     return (*_by_suite(judged, pairs), *unused(allowances, known))
 
 
-def _unreadable(message: str) -> str:
-    return f"cannot be read as the base has it, so HEAD's own bar judges: {message}"
+def _unreadable(base: Side) -> Iterator[Change]:
+    """Yield what cannot be read of the base; files with the same to say, as of an older schema, by their folder."""
+    files: dict[str, list[str]] = {}
+    for each in base.unreadable:
+        files.setdefault(each.message, []).append(each.file)
+    for message, names in files.items():
+        several = f"{len(names)} files " if len(names) > 1 else ""
+        text = f"{several}cannot be read as the base has it, so HEAD's own bar judges: {message}"
+        yield Change(Kind.BASE_UNREADABLE, commonpath(names), text)
 
 
 def _of_the_project(base: Side, head: Side) -> Iterator[Change]:

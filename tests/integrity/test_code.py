@@ -21,7 +21,9 @@ def exact(x):
 
 
 def helper(x):
-    return scale(np.abs(x), whole.f)
+    from late import twice
+
+    return scale(np.abs(twice(x)), whole.f)
 
 
 def subject(x):
@@ -30,6 +32,7 @@ def subject(x):
 FILES = {
     "suites/unit/k.py": MODULE,
     "suites/shared.py": "LIMIT = 9\nother = 5\n\n\ndef scale(x, f):\n    return f(x, LIMIT)\n",
+    "suites/late.py": "def twice(x):\n    return x\n\n\ndef thrice(x):\n    return x\n",
     "suites/whole.py": "from deep.er import g as f\n",
     "suites/deep/__init__.py": "",
     "suites/deep/er.py": "from . import near\n\n\ndef g(x, limit):\n    return near.h(x)\n",
@@ -63,6 +66,9 @@ def code(tmp_path):
         ("suites/unit/k.py", "return x * UNUSED", "return  x + UNUSED"),
         ("suites/unit/k.py", "FACTOR * pi", "FACTOR  *  pi"),
         ("suites/shared.py", "other = 5", "other = 6"),
+        ("suites/late.py", "thrice(x):\n    return x", "thrice(x):\n    return 3 * x"),
+        ("suites/shared.py", "other = 5", 'other = 5\n"""Another one."""'),
+        ("suites/shared.py", "other = 5", "other = 5\nif TYPE_CHECKING:\n    import numpy"),
     ],
 )
 def test_what_it_does_not_use_and_how_it_is_written_do_not_count(code, path, before, after):
@@ -83,6 +89,9 @@ def test_what_it_does_not_use_and_how_it_is_written_do_not_count(code, path, bef
         ("suites/unit/k.py", "def exact(x):", "@np.vectorize\ndef exact(x):"),
         ("suites/unit/k.py", "def exact(x):", "def exact(x:"),
         ("suites/shared.py", "LIMIT = 9", "LIMIT = 8"),
+        ("suites/shared.py", "LIMIT = 9", "LIMIT = 9\nif TYPE_CHECKING:\n    pass\nelse:\n    LIMIT = 8"),
+        ("suites/shared.py", "LIMIT = 9", "LIMIT = 9\nif TYPE_CHECKING:\n    LIMIT.real = 8"),
+        ("suites/late.py", "    return x", "    return 2 * x"),
         ("suites/shared.py", "f(x, LIMIT)", "x"),
         ("suites/deep/near.py", "return x", "return 2 * x"),
         ("suites/deep/er.py", "near.h(x)", "x"),
