@@ -225,11 +225,11 @@ def _compared(
     case: Case, seed: int, output: str, runs: list[NDArray[Any]], oracle: NDArray[Any], chain: tuple[str, ...]
 ) -> Comparison:
     tolerance = resolve(case.layers, output, dtype_name(runs[0].dtype), chain)
-    limits = {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit}
+    rtol, atol, regions = tolerance.rtol.limit, tolerance.atol.limit, tolerance.regions
     if case.deterministic:
-        measured = compare(runs[-1], oracle, output=output, seed=seed, **limits, regions=tolerance.regions)
+        measured = compare(runs[-1], oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=regions)
     else:
-        measured = compare_runs(runs, oracle, output=output, seed=seed, **limits, regions=tolerance.regions)
+        measured = compare_runs(runs, oracle, output=output, seed=seed, rtol=rtol, atol=atol, regions=regions)
     if not case.analyzers:
         return measured
     with blamed_on(Reason.ANALYZER_ERROR), SurroundingsRestored():
