@@ -105,13 +105,16 @@ class _Run(NamedTuple):
             yield pair
 
     def _first(self, case: Case, pair: Pair) -> _Seen:
-        """Judge the seeds of the case itself: by the other version, or by what was accepted where that gave nothing."""
+        """Judge the seeds of the case itself: by the other version, or by what was accepted where that gave nothing.
+
+        What is declared to be known-bad is so by what was accepted: another version that is as bad would pass it.
+        """
         stored, environment = self.accepted[case.id], self.plan.environment
         result = judged(case, stored, pair.own, environment, self.policy)
-        problem = _problem(pair)
+        problem = "declared to be known-bad" if case.expect_failure is not None else _problem(pair)
         if problem:
             return _Seen(case, replace(result, paired=Paired(case.seeds, False, problem)), pair, 0.0, ())
-        looks = planned(case.seeds, self.effort.seeds) if case.expect_failure is None else (case.seeds,)
+        looks = planned(case.seeds, self.effort.seeds)
         other = self._baseline(case, pair)
         policy = shared(self.policy, len(looks))
         by_other = judged(case, other, pair.own, environment, policy)

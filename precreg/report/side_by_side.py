@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from precreg.records import CaseResult, RunRecord
 from precreg.types import Status
 
+MOST_IDS = 3
+
 
 def judge_of(result: CaseResult) -> str:
     """Say what judged a case of a paired run, after how many seeds; nothing of any other run."""
     if result.paired is None:
         return ""
     if result.paired.problem or result.baseline is None:
-        return f"what was accepted, because of the other version: {result.paired.problem}"
+        return f"what was accepted: {result.paired.problem}"
     commit = result.baseline.entry.commit[:8]
     return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result)} of both"
 
@@ -29,9 +31,16 @@ def summary(record: RunRecord) -> Iterator[str]:
     for result in passed:
         if result.paired is not None and not (result.paired.clear or result.paired.problem):
             yield f"not clear after {_seeds(result)}: {result.id}: {result.verdict.message}"
+    by_problem: dict[str, list[str]] = {}
     for result in alone:
-        if result.paired is not None:
-            yield f"judged by what was accepted: {result.id}: {result.paired.problem}"
+        by_problem.setdefault(result.paired.problem if result.paired else "", []).append(result.id)
+    for problem, ids in by_problem.items():
+        yield f"judged by what was accepted: {_some(ids)}: {problem}"
+
+
+def _some(ids: list[str]) -> str:
+    rest = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
+    return ", ".join(ids[:MOST_IDS]) + rest
 
 
 def _seeds(result: CaseResult) -> str:

@@ -122,6 +122,15 @@ def test_a_case_that_the_other_version_cannot_compute_is_judged_by_what_was_acce
     assert "judged by what was accepted: unit/t/default: subject_error there" in done.stdout
 
 
+def test_a_case_that_is_known_to_be_bad_stays_so_beside_a_version_that_is_as_bad(project):
+    suite = project / "suites/unit/s.yaml"
+    change(suite, "rtol: 1e-2, atol: 1e-2}", "rtol: 0, atol: 0, match_ratio: 1}\nexpect: fail\nreason: rounded twice")
+    done = precreg(project, "run", "--pair", "HEAD", CI="true")
+    assert done.returncode == 0, done.stdout
+    assert only_result(project)["verdict"]["reason"] == "expected_failure"
+    assert only_result(project)["paired"]["problem"] == "declared to be known-bad"
+
+
 def test_other_inputs_there_are_told_and_not_compared(tmp_path):
     suite = SUITE.replace("normal: {mean: 0, std: 1}", "file: {path: x.npy}")
     project = with_suite(tmp_path / "project", suite, KERNEL)

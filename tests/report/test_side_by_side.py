@@ -22,7 +22,7 @@ RUN = run_of(WORSE, UNCLEAR, ALONE, CLEAR, pair=COMMIT)
 def test_the_version_that_judged_is_named_with_its_seeds():
     assert judge_of(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
     assert judge_of(UNCLEAR).endswith("after 1 seed of both")
-    assert judge_of(ALONE) == "what was accepted, because of the other version: crashed there: killed by SIGKILL"
+    assert judge_of(ALONE) == "what was accepted: crashed there: killed by SIGKILL"
     assert judge_of(passed()) == ""
 
 
@@ -53,8 +53,14 @@ def test_a_case_without_pair_tells_what_was_accepted_and_why_that_judged():
 
 
 def test_many_lines_are_cut_short():
-    many = run_of(*(replace(ALONE, id=f"unit/row_sum/{number}") for number in range(30)), pair=COMMIT)
-    assert terminal.render(many, colour=False).count("pair      ") == terminal.MOST_OF_PAIR + 1
+    several = [
+        replace(ALONE, id=f"unit/row_sum/{number}", paired=Paired(3, False, f"problem {number // 5}"))
+        for number in range(60)
+    ]
+    text = terminal.render(run_of(*several, pair=COMMIT), colour=False)
+    first = "judged by what was accepted: unit/row_sum/0, unit/row_sum/1, unit/row_sum/2 and 2 more: problem 0"
+    assert first in text
+    assert text.count("pair      ") == terminal.MOST_OF_PAIR + 1
 
 
 def test_what_was_accepted_is_known_whatever_judged(tmp_path):
