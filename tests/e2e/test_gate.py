@@ -145,6 +145,8 @@ def test_the_shipped_suites_pass_with_other_bits_and_promised_ones_are_kept(tmp_
     if machine in ("x86_64", "amd64"):
         reasons = {result["verdict"]["reason"] for result in results}
         assert "within_tolerance" in reasons, "without vector units some bits must be other than the baselines'"
+        changes = {result["baseline"]["change"] for result in results if result["baseline"]}
+        assert all("cpu_features without" in change and "Prescott" in change for change in changes), changes
     promised = {suite.id for suite in load(ROOT) if promises_its_bits(suite)}
     assert {"unit/sum", "unit/variance", "unit/matmul", "unit/apply_adam"} <= promised
     kept = {

@@ -131,6 +131,37 @@ def test_a_case_that_is_known_to_be_bad_stays_so_beside_a_version_that_is_as_bad
     assert only_result(project)["paired"]["problem"] == "declared to be known-bad"
 
 
+def test_a_version_that_crashed_is_mended_by_one_that_does_not(project):
+    become(project, "import os\n\n\n" + SUBJECT.replace("e = np", "os._exit(3)\n    e = np"))
+    git(project, "commit", "-qam", "crashes")
+    change(project / "suites/unit/k.py", "    os._exit(3)\n", "")
+    assert precreg(project, "run", "--pair", "HEAD", "--no-ci").returncode == 2, "it is new: nothing judges it"
+    assert only_result(project)["paired"]["problem"] == "crashed there: exited with code 3"
+
+
+def test_a_verdict_is_the_same_with_any_number_of_workers_in_a_shard_and_alone(project):
+    change(project / "suites/unit/s.yaml", "inputs:", "matrix: {rows: [3, 5, 9, 4000]}\ninputs:")
+    change(project / "suites/unit/s.yaml", "[5, 7]", "[$rows, 7]")
+    become(project, SLIGHTLY_WORSE)
+    whole, *others = (
+        judged(project, *asked, "--pair", "HEAD", "--pair-seconds", "60")
+        for asked in (("--jobs", "1"), ("--jobs", "2"), ("--shard", "2/2"), ("*rows=9",))
+    )
+    assert len(whole) == 4
+    assert len({seeds for _, seeds in whole.values()}) > 1, "some are clear at once, and others are not"
+    for part in others:
+        assert part == {id: whole[id] for id in part}
+
+
+def judged(project, *asked):
+    """Run, and return the verdict and the seeds of every case."""
+    assert precreg(project, "run", *asked).returncode in (0, 1)
+    return {
+        result["id"]: (json.dumps(result["verdict"]), result["paired"]["seeds"])
+        for result in record_of(project)["results"]
+    }
+
+
 def test_other_inputs_there_are_told_and_not_compared(tmp_path):
     suite = SUITE.replace("normal: {mean: 0, std: 1}", "file: {path: x.npy}")
     project = with_suite(tmp_path / "project", suite, KERNEL)
