@@ -40,7 +40,7 @@ def rewritten(base: Side, head: Side, pairs: Pairs) -> Iterator[Change]:
         id = place.id if is_handwritten(entry.definition) else ids.get(place.id)
         if id is not None:
             yield from _entry(place, entry, head.accepted.get(Place(place.environment, id)), id)
-    yield from _shading(base, head, ids)
+    yield from _added(base, head, ids)
 
 
 def _entry(place: Place, before: BaselineEntry, now: BaselineEntry | None, id: str) -> Iterator[Change]:
@@ -87,16 +87,22 @@ def _mean(output: BaselineOutput, metric: str) -> float | None:
     return mean_over_seeds(output.metrics.get(metric, []))
 
 
-def _shading(base: Side, head: Side, ids: Mapping[str, str]) -> Iterator[Change]:
-    """Yield entries that are new, and are found before one that judged: of a more specific environment."""
+def _added(base: Side, head: Side, ids: Mapping[str, str]) -> Iterator[Change]:
+    """Yield entries of known cases that are new: they are found before one that judged, or judge where none did."""
     former = {now: before for before, now in ids.items()}
-    for place in head.accepted:
+    unreadable = {each.file for each in base.unreadable}
+    for place, entry in head.accepted.items():
         before = former.get(place.id, place.id)
-        if Place(place.environment, before) in base.accepted:
-            continue
-        if place.id in former or is_handwritten(head.accepted[place].definition):
-            for level in chain(place.environment)[1:]:
-                if Place(level, before) in base.accepted:
-                    message = f"{place.file} is new, and comes before the baseline of {level}, which judged"
-                    yield Change(Kind.BASELINE_CHANGED, place.id, message, source=Location(place.file))
-                    break
+        known = (place.id in former or is_handwritten(entry.definition)) and place.file not in unreadable
+        if known and Place(place.environment, before) not in base.accepted:
+            levels = (level for level in chain(place.environment) if Place(level, before) in base.accepted)
+            yield _new(place, next(levels, None))
+
+
+def _new(place: Place, judged: str | None) -> Change:
+    source = Location(place.file)
+    if judged is None:
+        message = f"has a first baseline in {place.environment}, and HEAD's judges there"
+        return Change(Kind.CASE_INTRODUCED, place.id, message, source=source)
+    message = f"{place.file} is new, and comes before the baseline of {judged}, which judged"
+    return Change(Kind.BASELINE_CHANGED, place.id, message, source=source)

@@ -114,6 +114,22 @@ def test_a_new_suite_is_told_and_judged_by_the_baseline_that_comes_with_it(proje
     assert project.judged("unit/more/n=17").verdict.reason is Reason.IDENTICAL
 
 
+def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_before(project):
+    """Whoever lets the job run under another label is judged by what comes along for it: a reviewer has to see that."""
+    (project.root / "baselines/generic").rename(project.root / "baselines/cpu")
+    for path in (project.root / "baselines/cpu").glob("*/*.json"):
+        path.write_text(path.read_text().replace('"environment": "generic"', '"environment": "cpu"'))
+    merged = project.commit()
+    project.write(
+        MEANS.replace("generic", "npu"), project.read(MEANS.replace("generic", "cpu")).replace('"cpu"', '"npu"')
+    )
+    found = project.bar(base=merged).findings
+    assert [(finding.kind, finding.about, finding.fails) for finding in found] == [
+        (Kind.CASE_INTRODUCED, "unit/mean", False)
+    ]
+    assert "first baseline in npu" in found[0].message
+
+
 def test_a_tighter_bar_is_no_finding_and_judges_at_once(project):
     project.change("suites/tolerances.yaml", "max_ulp: 4096", "max_ulp: 0.001")
     project.change("suites/unit/mean.yaml", "seeds: 2", "seeds: 3")
