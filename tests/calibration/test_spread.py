@@ -7,7 +7,7 @@ import pytest
 
 from precreg.calibration.spread import CONFIDENCE, FEWEST, not_excluded, spread, tail
 
-TRIALS = 40_000
+TRIALS = 20_000
 
 
 def test_percentiles_are_nearest_ranks():
