@@ -78,11 +78,11 @@ def each(task: Callable[[str], Any], names: Sequence[str], jobs: int) -> Iterato
 
 def measure_labels(names: Sequence[str], jobs: int) -> int:
     """Measure the labels of some operators, and store them with the others'."""
-    known = labels.read() if labels.FILE.exists() else {}
+    known = {} if set(names) == set(OPERATORS) else labels.read()
     for name, found in each(label_operator, names, jobs):
         known[name] = found
-        labels.write({name: of for name, of in known.items() if name in OPERATORS})
         print(f"{name}: {len(found)} changes, {max(one.seeds for one in found.values())} seeds at most", flush=True)
+    labels.write(known)
     print("\n".join(table.summary(labels.read())))
     return 0
 

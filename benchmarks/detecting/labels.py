@@ -135,8 +135,8 @@ def ratio(measure: str, now: Array, then: Array) -> Ratio:
 
 
 def interval(logarithm: float, error: float) -> Ratio:
-    """Give a ratio with its bounds from its logarithm and the standard error of that."""
-    return Ratio(*(exp(logarithm + times * error) for times in (0, -QUANTILE, QUANTILE)))
+    """Give a ratio with its bounds, five digits of each, from its logarithm and the standard error of that."""
+    return Ratio(*(float(f"{exp(logarithm + times * error):.5g}") for times in (0, -QUANTILE, QUANTILE)))
 
 
 def judged(ratios: dict[str, Ratio], non_finite: bool) -> tuple[str, float]:
