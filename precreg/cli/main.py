@@ -16,7 +16,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run the cases, judge them against tolerances and baselines, and write reports.",
     "list": "Show the cases.",
     "explain": "Show where every setting of one case comes from.",
-    "baseline": "Review what runs propose: diff, accept, reject, prune, list.",
+    "baseline": "Review what runs propose: review, diff, accept, reject, prune, list.",
     "hook": "Check what is pushed before it is: install, uninstall, run.",
     "export": "Call a model on stored arrays, and write what its nodes give.",
     "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
