@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.records import GitState
+from precreg.records import GitState, Kind
 from precreg.report.record import merge, read, require_every_shard, write
 from precreg.study import Growth, Study, TradeOff
+from precreg.verdict.combined import combined_losses
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -26,6 +27,8 @@ from tests.report.made import (
     road,
     run_of,
 )
+from tests.verdict.drawn import FINGERPRINT
+from tests.verdict.test_combined import result as suite_result
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
 
@@ -204,6 +207,22 @@ def test_findings_of_every_shard_are_kept_once_and_one_that_binds_fails_the_whol
     assert merged.exit_code == 1
     assert merge([replace(one, findings=(CHANGED,)), replace(other, findings=(UNUSED,))]).exit_code == 0
     assert merge([run_of(findings=(REMOVED,), exit_code=1), run_of(exit_code=0)]).exit_code == 1
+
+
+def test_what_a_suite_lost_is_told_of_all_its_shards_together_and_in_any_grouping():
+    lost = [suite_result(number, 1.06) for number in range(24)]
+    here = replace(road().environment, fingerprint=FINGERPRINT)
+    shards = [run_of(*lost[start::6], environment=here, exit_code=0) for start in range(6)]
+    merged = merge(shards)
+    assert merged.findings == tuple(combined_losses(lost, FINGERPRINT))
+    assert ([finding.kind for finding in merged.findings], merged.exit_code) == ([Kind.COMBINED_LOSS], 1)
+    assert merge([merge(shards[3:]), merge(shards[:3])]) == merged
+
+
+def test_machines_that_differ_have_no_loss_in_common():
+    lost = [suite_result(number, 1.06) for number in range(24)]
+    places = [replace(road().environment, fingerprint=text) for text in (FINGERPRINT, "0ther")]
+    assert merge([run_of(*lost[start::2], environment=places[start]) for start in range(2)]).findings == ()
 
 
 def test_a_case_in_two_shards_is_kept_once():
