@@ -206,10 +206,10 @@ def in_ci(project):
 
 def with_another_kernel_than_proposed(project):
     accept = ("baseline", "accept", "unit/mean/float16", "--reason", "a cheaper sum")
-    project.run("run", "--jobs", "0")
+    project.run("run")
     project.run(*accept)
     project.change("x.mean(axis=0)", "x.mean(axis=0) * x.dtype.type(1.01)", "suites/unit/kernels.py")
-    project.run("run", "--jobs", "0")
+    project.run("run")
     project.change("1.01", "1.02", "suites/unit/kernels.py")
     return project.run(*accept)
 

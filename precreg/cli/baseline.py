@@ -111,13 +111,9 @@ def _decide(terms: Terms, accepts: tuple[str, ...], rejects: tuple[str, ...], re
 
 
 def _require_terminal() -> None:
-    streams = {"stdin": sys.stdin, "stdout": sys.stdout}
-    missing = [name for name, stream in streams.items() if not stream.isatty()]
-    if missing:
-        message = (
-            f"expected a terminal to ask in but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} none"
-        )
-        raise UserError("not-a-terminal", message)
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        if not stream.isatty():
+            raise UserError("not-a-terminal", f"expected a terminal to ask in but {name} is none")
 
 
 @command.command("accept")
