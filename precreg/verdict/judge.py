@@ -74,7 +74,18 @@ def judge(
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
     plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
+    plain = replace(plain, message=plain.message + _elsewhere(plain.reason, baseline))
     return plain if case.expect_failure is None else inverted(plain, case.expect_failure)
+
+
+_OF_CHANGE = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
+
+
+def _elsewhere(reason: Reason, baseline: Baseline | None) -> str:
+    """Name the level of the environment that a change was judged by, and what is different here, if anything is."""
+    if baseline is None or not baseline.change or reason not in _OF_CHANGE:
+        return ""
+    return f"; by the baseline of {baseline.environment}, accepted elsewhere: {baseline.change}"
 
 
 def acceptable(

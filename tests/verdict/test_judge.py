@@ -26,6 +26,15 @@ def test_other_bits_that_are_no_worse_are_within_tolerance():
     assert verdict().reason is Reason.WITHIN_TOLERANCE
 
 
+def test_a_baseline_of_another_environment_names_its_level_and_what_is_different_here():
+    elsewhere = replace(baseline(), change="numpy 2.3.5 -> 2.5.1")
+    told = "; by the baseline of generic, accepted elsewhere: numpy 2.3.5 -> 2.5.1"
+    bits_alone = case(exact=True)
+    assert verdict(against=elsewhere).message == verdict().message + told
+    assert verdict(bits_alone, against=elsewhere).message == verdict(bits_alone).message + told
+    assert "elsewhere" not in verdict(on=outcome(digests=("a0", "a1")), against=elsewhere).message
+
+
 @pytest.mark.parametrize("reason", ERRORS)
 def test_a_failure_of_execution_is_an_error_and_nothing_else_is_asked(reason):
     failed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(reason, "boom")))
