@@ -145,7 +145,7 @@ def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
     """Say of each output whose repeats differ as they may not where they do; the first one is where it starts."""
     for number, (name, where) in enumerate(unforeseen(case, outcome.execution)):
         message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
-        yield Finding(Reason.NONDETERMINISTIC, message, name)
+        yield Finding(Reason.NONDETERMINISTIC, message, name, rule="hard")
 
 
 def _out_of_tolerance(outcome: Outcome, tolerances: Mapping[str, Tolerance]) -> Iterator[Finding]:

@@ -92,6 +92,7 @@ def test_an_output_that_only_the_baseline_has_is_missing_and_one_that_only_the_r
 def test_repeats_that_differ_are_nondeterministic():
     given = verdict(on=outcome(unsteady=("out",)))
     assert (given.reason, given.message) == (Reason.NONDETERMINISTIC, "starts in output 'out'")
+    assert given.findings[0].rule == "hard"
 
 
 def test_nondeterminism_starts_in_the_first_output_that_differs():
