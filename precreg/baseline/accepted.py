@@ -67,6 +67,24 @@ def thinned(values: Sequence[AcceptedValue], definition: str) -> list[AcceptedVa
     return [_in_one(values[former + 1 : index + 1]) for former, index in pairwise([-1, *kept])]
 
 
+def continues(entry: BaselineEntry, former: BaselineEntry) -> bool:
+    """Tell whether the past of an entry is what accepting makes of a former one's: nothing of it left out or altered.
+
+    Up to LAST values may have been accepted since. An entry that has the former's figures is the same value still.
+    """
+    values = history(former)
+    for since in range(len(entry.accepted) + 1):
+        recent = entry.accepted[len(entry.accepted) - since :]
+        if _told(thinned([*values, *recent], entry.definition)) == _told(entry.accepted):
+            return True
+    return entry.accepted == former.accepted and entry.reach == former.reach and entry.outputs == former.outputs
+
+
+def _told(values: Sequence[AcceptedValue]) -> list[AcceptedValue]:
+    """Leave out how sure the ratios are, which several steps that became one tell in rounded sums."""
+    return [replace(value, reach={}) for value in values]
+
+
 def _in_one(values: Sequence[AcceptedValue]) -> AcceptedValue:
     """Return the last of several values, of which it alone is kept."""
     reach = together([value.reach for value in values])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from precreg.baseline.accepted import continues
 from precreg.baseline.store import Place
 from precreg.execute.environment import chain
 from precreg.integrity.side import Change, Pairs, Side, is_redefined
@@ -56,19 +57,9 @@ def _entry(place: Place, before: BaselineEntry, now: BaselineEntry | None, id: s
         if worst is not None:
             message += f"; {worst[1]} is {worst[0]:.3g} times what was accepted"
         yield Change(Kind.BASELINE_CHANGED, id, message, None if worst is None else worst[0], source)
-    if before.definition == now.definition and not _keeps_the_first(before, now):
-        message = f"what was accepted first is not kept in {place.file}: small losses would add up unseen"
+    if before.definition == now.definition and not continues(now, before):
+        message = f"what was accepted before is not all kept in {place.file}: small losses would add up unseen"
         yield Change(Kind.HISTORY_REMOVED, id, message, source=source)
-
-
-def _keeps_the_first(before: BaselineEntry, now: BaselineEntry) -> bool:
-    """Tell whether the value that creep is counted from is kept: the first of the former ones, or the entry itself."""
-    if now.outputs == before.outputs and now.accepted == before.accepted:
-        return True
-    first = before.accepted[0] if before.accepted else before
-    return bool(now.accepted) and all(
-        getattr(now.accepted[0], name) == getattr(first, name) for name in ("date", "commit", "definition")
-    )
 
 
 def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.baseline.accepted import LAST, history, succeed, together, value_of
+from precreg.baseline.accepted import LAST, continues, history, succeed, together, value_of
 from precreg.measure.metrics import MEANS
 from precreg.records import BaselineEntry, BaselineOutput
 from precreg.verdict.creep import creeps
@@ -101,3 +101,24 @@ def test_steps_together_are_known_where_each_is():
     assert together([one]) == one
     assert together([one, other]) == {"out": {"rms_error": 0.5}}
     assert together([{}, other]) == {}
+
+
+@given(errors, st.integers(0, LAST))
+def test_every_entry_continues_those_before_it(errors, since):
+    former = accepted(*errors)
+    last = former
+    for number in range(since):
+        last = succeed(entry(len(errors) + number, 1.0 + number % 7), last)
+    assert continues(last, former)
+
+
+def test_a_past_that_was_left_out_or_altered_continues_nothing():
+    former, last = accepted(1.0, 2.0), accepted(1.0, 2.0, 3.0)
+    first, second = last.accepted
+    assert continues(last, former)
+    dearer = replace(first, means={"out": {"mean_abs_error": [2.9]}})
+    for past in ([], [first], [second], [dearer, second], [first, replace(second, steps=9)], [second, first]):
+        assert not continues(replace(last, accepted=past), former)
+    assert not continues(replace(former, accepted=[]), former)
+    assert not continues(replace(former, reach={"out": {"mean_abs_error": 9.0}}), former)
+    assert continues(replace(former, reason="said better"), former)
