@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from precreg.suite.modules import find_module, search_path
 
@@ -19,61 +19,103 @@ _WHOLE = "*"
 _EFFECTS = ""
 """In the place of a name: all of a module, and what importing it does besides defining."""
 
-
-def code_of(target: str, directory: str, project: Path) -> str:
-    """Return a text that changes with the code of `module:function` as a suite in `directory` finds it.
-
-    Comments, docstrings and the places of it all do not count. The text is empty for what is installed elsewhere.
-    """
-    module, _, function = target.partition(":")
-    folders = search_path(project, directory)
-    path = find_module(module, folders)
-    if path is None:
-        return ""
-    seen: dict[tuple[Path, str], str] = {}
-    _follow(path, function.partition(".")[0], folders, seen)
-    return "\n".join(sorted(f"{name}: {text}" for (_, name), text in seen.items() if text))
+Folders = tuple[Path, ...]
 
 
-def _follow(path: Path, name: str, folders: tuple[Path, ...], seen: dict[tuple[Path, str], str]) -> None:
-    """Add what a name of a module stands for, what that uses, and what importing all of it does, to what was seen."""
-    waiting = [(path, name)]
-    while waiting:
-        place = waiting.pop()
-        if place in seen:
-            continue
-        waiting.append((place[0], _EFFECTS))
-        statements = _statements(*place)
-        seen[place] = "\n".join(ast.dump(statement, annotate_fields=False) for statement in statements)
+class _Name(NamedTuple):
+    """A name in a module of the project."""
+
+    path: Path
+    name: str
+
+
+class Code:
+    """The code of one project as it stands; each module is read, and each name followed, once."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._modules: dict[Path, list[tuple[ast.stmt, frozenset[str]]]] = {}
+        self._steps: dict[tuple[_Name, Folders], tuple[str, list[_Name]]] = {}
+        self._found: dict[tuple[str, Folders], Path | None] = {}
+
+    def of(self, target: str, directory: str) -> str:
+        """Return a text that changes with the code of `module:function` as a suite in `directory` finds it.
+
+        Comments, docstrings and the places of it all do not count. The text is empty for what is installed elsewhere.
+        """
+        module, _, function = target.partition(":")
+        folders = search_path(self._project, directory)
+        path = self._find(module, folders)
+        waiting = [] if path is None else [_Name(path, function.partition(".")[0])]
+        seen: dict[_Name, str] = {}
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen[name], more = self._step(name, folders)
+                waiting += more
+        return "\n".join(sorted(f"{name.name}: {text}" for name, text in seen.items() if text))
+
+    def _step(self, name: _Name, folders: Folders) -> tuple[str, list[_Name]]:
+        """Return the text that gives a name its meaning, and the names that it uses, or whose effects it has."""
+        key = (name, folders)
+        if key not in self._steps:
+            module = self._module(name.path)
+            wanted = (name.name, _EFFECTS)
+            statements = [statement for statement, names in module if not names.isdisjoint(wanted)]
+            more = [_Name(name.path, _EFFECTS), *self._used(name, statements, folders)]
+            for statement in (each for each, _ in module if isinstance(each, ast.Import | ast.ImportFrom)):
+                more += self._imported(statement, name, folders)
+            text = "\n".join(ast.dump(statement, annotate_fields=False) for statement in statements)
+            self._steps[key] = text, list(dict.fromkeys(more))
+        return self._steps[key]
+
+    def _used(self, name: _Name, statements: list[ast.stmt], folders: Folders) -> Iterator[_Name]:
         for node in (node for statement in statements for node in ast.walk(statement)):
             if isinstance(node, ast.Name):
-                waiting.append((place[0], node.id))
+                yield _Name(name.path, node.id)
             elif isinstance(node, ast.Import | ast.ImportFrom) and node not in statements:
-                waiting += _imported(node, place[0], folders, _WHOLE)
-        for statement in _module(place[0], place[0].stat().st_mtime_ns):
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                waiting += _imported(statement, place[0], folders, place[1])
+                yield from self._imported(node, _Name(name.path, _WHOLE), folders)
+
+    def _imported(self, statement: ast.Import | ast.ImportFrom, wanted: _Name, folders: Folders) -> Iterator[_Name]:
+        """Yield what of the project a statement brings under a wanted name, and what importing it does."""
+        path = wanted.path
+        level = 0 if isinstance(statement, ast.Import) else statement.level
+        places = folders if level == 0 else (path.parents[min(level, len(path.parents)) - 1],)
+        base = "" if isinstance(statement, ast.Import) else statement.module or ""
+        for alias in statement.names:
+            known = alias.asname or alias.name.partition(".")[0]
+            module = f"{base}.{alias.name}".strip(".")
+            for part in _packages(module):
+                found = self._find(part, places)
+                if found is None or not found.is_relative_to(self._project):
+                    continue
+                yield _Name(found, _EFFECTS)
+                if wanted.name in (known, _WHOLE) or known == "*":
+                    name = wanted.name if known == "*" else alias.name
+                    yield _Name(found, _WHOLE if part == module else name)
+
+    def _find(self, module: str, folders: Folders) -> Path | None:
+        key = (module, folders)
+        if key not in self._found:
+            self._found[key] = find_module(module, folders)
+        return self._found[key]
+
+    def _module(self, path: Path) -> list[tuple[ast.stmt, frozenset[str]]]:
+        """Return the statements of a module, each with the names whose meaning it is part of."""
+        if path not in self._modules:
+            statements = _statements(path.read_bytes())
+            self._modules[path] = [(statement, frozenset(_parts(statement))) for statement in statements]
+        return self._modules[path]
 
 
-def _statements(path: Path, name: str) -> list[ast.stmt]:
-    """Return the statements of a module that give a name its meaning, and those that do more than define."""
-    return [
-        statement
-        for statement in _module(path, path.stat().st_mtime_ns)
-        if name == _WHOLE or _does_more(statement) or name in _named(statement)
-    ]
-
-
-@lru_cache(maxsize=256)
-def _module(path: Path, _modified_ns: int) -> list[ast.stmt]:
+def _statements(text: bytes) -> list[ast.stmt]:
+    """Return the statements of a module, without what says nothing; what Python cannot read, as it stands."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return [ast.Expr(ast.Constant(path.read_bytes()))]  # what Python cannot read is compared as it stands
+        return [ast.Expr(ast.Constant(text))]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(
-            node, clean=False
-        ):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _says_nothing(node.body[0]):
             del node.body[0]
     return [statement for statement in tree.body if not _says_nothing(statement)]
 
@@ -95,6 +137,13 @@ def _does_more(statement: ast.stmt) -> bool:
     return not isinstance(statement, _DEFINING | ast.AnnAssign)
 
 
+def _parts(statement: ast.stmt) -> Iterator[str]:
+    yield _WHOLE
+    if _does_more(statement):
+        yield _EFFECTS
+    yield from _named(statement)
+
+
 def _named(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement of a module gives a meaning to."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -103,26 +152,6 @@ def _named(statement: ast.stmt) -> Iterator[str]:
         yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
     else:
         yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-
-
-def _imported(
-    statement: ast.Import | ast.ImportFrom, path: Path, folders: tuple[Path, ...], wanted: str
-) -> Iterator[tuple[Path, str]]:
-    """Yield the modules of the project that a statement brings under a wanted name, or for what importing them does."""
-    level = 0 if isinstance(statement, ast.Import) else statement.level
-    places = folders if level == 0 else (path.parents[min(level, len(path.parents)) - 1],)
-    base = "" if isinstance(statement, ast.Import) else statement.module or ""
-    for alias in statement.names:
-        known = alias.asname or alias.name.partition(".")[0]
-        module = f"{base}.{alias.name}".strip(".")
-        for part in _packages(module):
-            found = find_module(part, places)
-            if found is None or not found.is_relative_to(folders[-1]):
-                continue
-            yield found, _EFFECTS
-            if wanted in (known, _WHOLE) or known == "*":
-                inner = part == module
-                yield found, _WHOLE if inner else wanted if known == "*" else alias.name
 
 
 def _packages(module: str) -> list[str]:

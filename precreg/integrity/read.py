@@ -13,7 +13,7 @@ from precreg.baseline.store import FOLDER, Baselines, Place, read_bytes, read_su
 from precreg.dependency.files import paths_in
 from precreg.errors import UserError
 from precreg.integrity.allowances import Allowance, read_allowances, with_spent
-from precreg.integrity.code import code_of
+from precreg.integrity.code import Code
 from precreg.integrity.side import Pairs, Side, Unreadable, paired
 from precreg.records import BaselineEntry
 from precreg.simulate.read import table_paths
@@ -150,6 +150,7 @@ def _references(pairs: Pairs, then: Path, now: Path, changed: set[str]) -> dict[
     `changed` are the files of the project that are not as the base has them.
     """
     told: dict[str, str] = {}
+    code_then, code_now = Code(then), Code(now)
     code: dict[tuple[str, str, str], bool] = {}
     modules = any(path.endswith(".py") for path in changed)
     for before, case in pairs.judged:
@@ -159,7 +160,7 @@ def _references(pairs: Pairs, then: Path, now: Path, changed: set[str]) -> dict[
         elif modules and case.oracle.kind == before.oracle.kind == "python":
             key = (case.oracle.spec, before.directory, case.directory)
             if key not in code:
-                code[key] = code_of(key[0], key[1], then) != code_of(key[0], key[2], now)
+                code[key] = code_then.of(key[0], key[1]) != code_now.of(key[0], key[2])
             if code[key]:
                 told[case.id] = f"the code of its {case.role} {case.oracle.spec} changed"
     return told

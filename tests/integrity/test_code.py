@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.integrity.code import code_of
+from precreg.integrity.code import Code
 
 MODULE = '''\
 """A module."""
@@ -52,7 +52,7 @@ def code(tmp_path):
         assert before in text
         (tmp_path / path).unlink()
         (tmp_path / path).write_text(text.replace(before, after, 1))
-        return code_of("k:exact", "suites/unit", tmp_path)
+        return Code(tmp_path).of("k:exact", "suites/unit")
 
     return code
 
@@ -111,16 +111,16 @@ def test_moving_it_does_not_count_and_what_is_above_the_project_is_not_read(tmp_
             "from ....above import f\nfrom near import g\n\n\ndef e():\n    return f, g\n"
         )
         (project / folder / "near.py").write_text("def g():\n    return 1\n")
-    one, other = (code_of("k:e", folder, project) for folder in ("suites/unit", "suites/model"))
+    one, other = (Code(project).of("k:e", folder) for folder in ("suites/unit", "suites/model"))
     assert one == other
     assert "Return" in one
 
 
 def test_a_class_in_the_place_of_a_function_and_what_is_installed(tmp_path):
     (tmp_path / "k.py").write_text("class C:\n    @staticmethod\n    def f(x):\n        return x\n")
-    before = code_of("k:C.f", "suites", tmp_path)
+    before = Code(tmp_path).of("k:C.f", "suites")
     (tmp_path / "k.py").unlink()
     (tmp_path / "k.py").write_text("class C:\n    @staticmethod\n    def f(x):\n        return -x\n")
     assert before
-    assert code_of("k:C.f", "suites", tmp_path) != before
-    assert code_of("numpy:mean", "suites", tmp_path) == ""
+    assert Code(tmp_path).of("k:C.f", "suites") != before
+    assert Code(tmp_path).of("numpy:mean", "suites") == ""

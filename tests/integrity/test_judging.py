@@ -6,11 +6,13 @@ import shutil
 import pytest
 
 from precreg.integrity.judged import AcceptedThen
-from precreg.integrity.side import Side
+from precreg.integrity.side import Side, paired
 from precreg.records import Kind
 from precreg.types import Reason
-from tests.integrity.demo import CASE, KERNELS, MEANS
+from tests.e2e.command import git, repository
+from tests.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.integrity.test_tricks import TRICKS
+from tests.verdict.made import case
 
 WORSE = ("dtype=np.float32", "dtype=x.dtype")
 
@@ -273,3 +275,51 @@ def test_a_lookup_falls_back_to_head_only_where_the_base_has_nothing():
 
     then = AcceptedThen(Side({}, {}), Now(), frozenset())
     assert then.lookup("unit/s/a", ("generic",)) == ("HEAD's", "unit/s/a", ("generic",))
+
+
+def test_baselines_of_hand_written_tests_are_looked_after_though_no_suite_tells_of_them(project):
+    file = "baselines/generic/unit/test_k.json"
+    document = json.loads(project.read(MEANS)) | {"suite": "unit/test_k"}
+    document["cases"] = {name: {**entry, "definition": "pytest-1:0"} for name, entry in document["cases"].items()}
+    project.write(file, json.dumps(document))
+    base = project.commit()
+    first, second, *_ = document["cases"]
+    document["cases"][first]["outputs"]["out"]["metrics"]["mean_abs_error"] = [1.0, 1.0]
+    del document["cases"][second]
+    project.write(file, json.dumps(document))
+    assert {(finding.kind, finding.about, finding.binding) for finding in project.bar(base=base).findings} == {
+        (Kind.BASELINE_CHANGED, f"unit/test_k/{first}", True),
+        (Kind.HISTORY_REMOVED, f"unit/test_k/{first}", True),
+        (Kind.BASELINE_REMOVED, f"unit/test_k/{second}", True),
+    }
+    chain = ("cpu-test", "cpu", "generic")
+    kept = project.bar(base=base).baselines.lookup(f"unit/test_k/{first}", chain)
+    assert kept.entry.outputs["out"].metrics["mean_abs_error"] != [1.0, 1.0]
+
+
+def test_a_project_in_a_folder_of_its_repository(template, tmp_path):
+    """The rest of the repository is none of its business, and paths are its own."""
+    shutil.copytree(template, tmp_path / "part", ignore=shutil.ignore_patterns(".git"))
+    repository(tmp_path)
+    git(tmp_path, "add", "-A", "-f")
+    project = Demo(tmp_path / "part")
+    project.change("suites/shared.py", "astype('float64')", "astype('float32')")
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites/shared.py").write_text("nothing")
+    TRICKS["remove a baseline's entry"].done(project)
+    assert {(finding.kind, finding.about) for finding in project.bar().findings} == {
+        (Kind.REFERENCE_CHANGED, "unit/mean"),
+        (Kind.REFERENCE_CHANGED, "unit/device"),
+        (Kind.BASELINE_REMOVED, CASE),
+    }
+
+
+def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_rest_is_what_it_is():
+    def made(*names):
+        return {f"unit/s/{name}": case(id=f"unit/s/{name}", definition=f"1:{name[0]}") for name in names}
+
+    pairs = paired(made("a1", "a2", "b", "c"), made("a3", "c", "d"))
+    assert [(before.id, now.id) for before, now in pairs.renamed] == [("unit/s/a1", "unit/s/a3")]
+    assert [each.id for each in pairs.removed] == ["unit/s/a2", "unit/s/b"]
+    assert [each.id for each in pairs.introduced] == ["unit/s/d"]
+    assert [before.id for before, _ in pairs.same] == ["unit/s/c"]
