@@ -128,20 +128,26 @@ def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
     """Store samples by operator, change (the original among them) and seed, with labels and halves."""
     known = labels.read()
     found = dict(each(partial(sample_operator, count=count), names, jobs))
-    stored = {"samples": found, "labels": {name: known[name] for name in names}, "held_out": sorted(held_out())}
+    stored = {
+        "samples": found,
+        "labels": {name: known[name] for name in names},
+        "held_out": sorted(held_out()),
+        "measured on": labels.machine(),
+    }
     path.write_bytes(pickle.dumps(stored))
     return 0
 
 
 def judge_elsewhere(names: Sequence[str], count: int, path: Path) -> int:
     """Judge originals by what they gave in another environment: nothing was changed, so whatever is found is told."""
-    stored = pickle.loads(path.read_bytes())["samples"]
+    there = pickle.loads(path.read_bytes())
+    stored, fingerprint = there["samples"], str(there["measured on"])
     totals: Counter[str] = Counter()
     for name in names:
         here = samples(OPERATORS[name]._replace(harmful={}, harmless={}), range(SEEDS * count))[ORIGINAL]
         for start in range(0, SEEDS * count, SEEDS):
             trial = slice(start, start + SEEDS)
-            given = verdict(here[trial], baseline_of(stored[name][ORIGINAL][trial]))
+            given = verdict(here[trial], baseline_of(stored[name][ORIGINAL][trial], fingerprint))
             totals[given.reason] += 1
             if given.status is Status.FAILED:
                 print(f"{name}, trial {start // SEEDS}: {given.message}")

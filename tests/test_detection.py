@@ -46,6 +46,18 @@ def test_there_are_enough_operators_and_changes_as_measured():
         assert found.count("not_worse") >= 5, operator
 
 
+def test_no_two_harmful_changes_are_the_same():
+    from detecting.operators import OPERATORS
+
+    known = stored()
+    for operator in OPERATORS.values():
+        inputs = operator.inputs(8)
+        harmful = [change for change, found in known[operator.name].items() if found.label == "harmful"]
+        with np.errstate(all="ignore"):
+            bits = {operator.changes()[change](*inputs).tobytes() for change in harmful}
+        assert len(bits) == len(harmful), operator.name
+
+
 def test_labels_follow_from_what_was_measured_and_span_all_severities():
     from detecting.labels import FEWEST, MOST, judged
     from detecting.table import BANDS, band_of

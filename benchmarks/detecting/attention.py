@@ -74,7 +74,6 @@ ATTENTION = Operator(
         "dot products accumulated in float16": partial(attention, dots=partial(rank_one, keep=as_half)),
         "the scale with two digits": partial(attention, scale=0.18),
         "the scale in bfloat16": partial(attention, scale=float(bfloat16(1 / np.sqrt(32)))),
-        "the scale in float16": partial(attention, scale=float(np.float16(1 / np.sqrt(32)))),
         "truncated to float16": partial(attention, store=half_cut),
         "the mask lost": partial(attention, masked=False),
         "exp with 12 bits": partial(attention, exp=lambda x: kept(np.exp(x), 12)),

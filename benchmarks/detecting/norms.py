@@ -162,7 +162,6 @@ LAYER_NORM_HALF = Operator(
         "the product with the gain in float16": partial(layer_norm, gained=lambda x, y: as_half(x * y)),
         "sums in float16": partial(layer_norm, total=narrow),
         "sums in bfloat16 by a tree": partial(layer_norm, total=partial(narrow, dtype=bfloat16, order=tree)),
-        "one step of Newton's from 8 bits, in float16": partial(layer_norm, root=lambda x: as_half(newton(x, 1))),
         "the estimate of the root of 8 bits": partial(layer_norm, root=partial(newton, steps=0)),
         "truncated to float16": partial(layer_norm, store=half_cut),
         "epsilon of 1e-3": partial(layer_norm, epsilon=np.float32(1e-3)),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from detecting.labels import machine
 from detecting.measured import ORIGINAL, Sample
 from precreg.baseline.entry import entry_from
 from precreg.records import Baseline, Environment
@@ -25,7 +26,7 @@ _PLACE = Location("benchmarks/detection.py")
 _NOTHING = Computation("python", "")
 CASE = Case("unit/detection/case", "unit", "detection", "case", _PLACE, "definition", "unit/detection/case",
             "definition", "suites/unit", _NOTHING, _NOTHING, "reference", {}, {}, {}, (), 3)  # fmt: skip
-ENVIRONMENT = Environment("cpu", ("cpu", "generic"), "fingerprint", {})
+ENVIRONMENT = Environment("cpu", ("cpu", "generic"), str(machine()), {})
 
 
 def tolerance_of(dtype: str) -> Tolerance:
@@ -41,9 +42,9 @@ def outcome_of(samples: Sequence[Sample]) -> Outcome:
     return Outcome(CASE.id, CASE.definition, execution, comparisons)
 
 
-def baseline_of(accepted: Sequence[Sample]) -> Baseline:
-    """Give what precreg keeps of the original when it is accepted."""
-    return Baseline(entry_from(outcome_of(accepted), ENVIRONMENT.fingerprint, ""), "exact", "baselines/cpu")
+def baseline_of(accepted: Sequence[Sample], fingerprint: str = ENVIRONMENT.fingerprint) -> Baseline:
+    """Give what precreg keeps of the original when it is accepted, here or in another environment."""
+    return Baseline(entry_from(outcome_of(accepted), fingerprint, ""), "exact", "baselines/cpu")
 
 
 def verdict(current: Sequence[Sample], baseline: Baseline) -> Verdict:

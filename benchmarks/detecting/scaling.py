@@ -17,7 +17,6 @@ from detecting.rounding import (
     brain_cut,
     cut,
     double,
-    half_cut,
     kept,
     single,
 )
@@ -49,7 +48,6 @@ RMS_NORM = Operator(
         "the normalised row truncated to 11 bits": partial(rms_norm, scale=partial(cut, bits=11)),
         "the root stored in bfloat16": partial(rms_norm, root=lambda x: as_brain(square_root(x))),
         "the root rounded to 9 bits": partial(rms_norm, root=lambda x: kept(square_root(x), 9)),
-        "the root's estimate of 8 bits": partial(rms_norm, root=partial(newton, steps=0)),
         "the mean square stored in bfloat16": partial(rms_norm, root=lambda x: square_root(as_brain(x))),
         "accumulated in bfloat16": partial(rms_norm, total=partial(narrow, dtype=bfloat16)),
         "accumulated in bfloat16 by a tree": partial(rms_norm, total=partial(narrow, dtype=bfloat16, order=tree)),
@@ -57,7 +55,6 @@ RMS_NORM = Operator(
         "truncated to bfloat16": partial(rms_norm, store=brain_cut),
         "a stale tail": partial(rms_norm, total=stale_tail),
         "the last term lost": partial(rms_norm, total=without_last),
-        "the normalised row in float16, truncated": partial(rms_norm, scale=lambda x: single(half_cut(x))),
     },
     {
         "one accumulator": partial(rms_norm, total=serial),

@@ -188,7 +188,6 @@ HANN = Operator(
         "symmetric about the middle": lambda at: window(np.minimum(at, np.float32(1) - at)),
         "in two pieces": lambda at: np.concatenate([window(at[:100]), window(at[100:])]),
         "halves subtracted in one": lambda at: fused(np.float32(-0.5), np.cos(TURN * at), np.float32(0.5)),
-        "a series of twelve terms": partial(window, cos=partial(cosine_by_terms, terms=12)),
     },
 )
 

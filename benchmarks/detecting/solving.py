@@ -196,7 +196,6 @@ SMOOTHING = Operator(
     smoothing,
     {
         "two products": partial(smoothing, form=two_products),
-        "two products, 0.95": partial(smoothing, form=partial(two_products, rest=np.float32(0.95))),
         "the state of 22 bits": partial(smoothing, keep=partial(kept, bits=22)),
         "the state of 23 bits": partial(smoothing, keep=partial(kept, bits=23)),
         "the state truncated to 23 bits": partial(smoothing, keep=partial(cut, bits=23)),
