@@ -8,6 +8,7 @@ import pytest
 from precreg.calibration.quality import ESTIMATED, KINDS, MOST_LIKELY, SLACK, VACUOUS, Quality
 from precreg.calibration.replicates import ORDERS, REPLICATES
 from precreg.calibration.spread import FEWEST, not_excluded
+from precreg.calibration.terminal import COLUMNS
 from precreg.cli.calibrate import command
 from tests.e2e.command import ROOT, precreg
 from tests.test_docs import page, table
@@ -35,6 +36,8 @@ def test_the_tables_are_those_of_the_code():
     assert tuple(row["kind"] for row in table(PAGE, "kind", "how it differs from the case's own run")) == KINDS
     assert [row["quality"] for row in table(PAGE, "quality", "when")] == list(Quality)
     assert all(f"`{order}`" in PAGE for order in ORDERS)
+    header = next(line for line in PAGE.splitlines() if line.startswith("  output  bound"))
+    assert tuple(re.split(" {2,}", header.strip())) == COLUMNS
 
 
 def test_every_option_is_in_the_table_with_its_default():

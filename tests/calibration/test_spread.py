@@ -4,6 +4,8 @@ from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precreg.calibration.spread import CONFIDENCE, FEWEST, not_excluded, spread, tail
 
@@ -51,6 +53,13 @@ def test_of_lighter_tails_the_chance_is_an_upper_bound_and_of_maxima_it_is_near(
 def test_what_is_reached_with_a_chance_has_that_chance(chance):
     of_ten = tail([1.0, 2, 3, 5, 8, 13, 21, 34, 55, 89])
     assert of_ten.chance(of_ten.reached(chance)) == pytest.approx(chance)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=FEWEST, max_size=40), st.floats(1, 10), st.floats(1, 10))
+def test_a_higher_limit_is_never_exceeded_more_often(values, factor, more):
+    found = tail(values)
+    limit = factor * max(values)
+    assert 0 <= found.chance(more * limit) <= found.chance(limit) <= (found.above + 1) / (found.n + 1)
 
 
 def test_values_that_are_all_alike_are_exceeded_by_nothing():
