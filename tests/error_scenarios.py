@@ -326,10 +326,10 @@ SCENARIOS = {
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
     "bad-allowance": with_a_misspelt_allowance,
     "old-schema": written(
-        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/2", "baseline/1"), "run", "--jobs", "0"
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/1"), "run", "--jobs", "0"
     ),
     "future-schema": written(
-        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/2", "baseline/9"), "baseline", "list"
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/9"), "baseline", "list"
     ),
     "unreadable-record": written("reports/record.json", "{}", "report", "reports"),
     "unreadable-journal": written(".precreg/journal.jsonl", "{}\n", "run", "--resume"),
