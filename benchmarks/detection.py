@@ -4,7 +4,7 @@ Prints, for operators that thresholds may be chosen on and for those held out, t
 reports a change, by how much the change truly costs; then every change that precreg missed or reported wrongly.
 docs/detection.md tells how labels are measured and how to read the tables.
 
-python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1]
+python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1] [--markdown]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return judge_elsewhere(names, asked.trials, asked.against)
     if asked.dump:
         return dump(names, asked.trials, asked.jobs, asked.dump)
-    return score(names, asked.trials, asked.jobs)
+    return score(names, asked.trials, asked.jobs, table.in_markdown if asked.markdown else table.in_columns)
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -59,6 +59,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("operators", nargs="*", metavar="OPERATOR")
     parser.add_argument("--trials", type=int, default=20, help="trials of three seeds each")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--markdown", action="store_true", help="print tables as a page has them")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--label", action="store_true", help="measure labels and store them")
     what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
@@ -109,13 +110,13 @@ def score_operator(name: str, count: int) -> list[Told]:
     return list(told(name, sample_operator(name, count), SEEDS))
 
 
-def score(names: Sequence[str], count: int, jobs: int) -> int:
-    """Print the tables."""
+def score(names: Sequence[str], count: int, jobs: int, show: Callable[[Sequence[str]], str]) -> int:
+    """Print the tables, each line as `show` gives it."""
     known = {name: labels.read()[name] for name in names}
     rows = [row for _, found in each(partial(score_operator, count=count), names, jobs) for row in found]
     print("\n".join(table.summary(known)))
     print(f"\nshare of {count} trials of {SEEDS} seeds in which each rule reports a change")
-    print("\n".join((*table.tables(rows, known), *table.mistakes(rows, known))))
+    print("\n".join((*table.tables(rows, known, show), *table.mistakes(rows, known))))
     return 0
 
 

@@ -318,6 +318,19 @@ def test_the_table_has_a_row_for_every_rule_in_both_halves():
     assert "false alarms by precreg" in shown
 
 
+def test_a_table_can_be_put_on_a_page():
+    from detecting.rules import RULES
+    from detecting.table import COLUMNS
+
+    shown = run("detection.py", "int8_product_exact", "--trials", 1, "--markdown")
+    (block,) = re.findall(r"^all operators\n\n((?:\|.+\n)+)", shown, re.MULTILINE)
+    header, rule, *lines = block.splitlines()
+    assert header == f"|  | {' | '.join(COLUMNS)} |"
+    assert rule == "|" + "---|" * (len(COLUMNS) + 1)
+    assert len(lines) == 2 + len(RULES)
+    assert lines[1].startswith("| precreg | 100.0 % | - |")
+
+
 def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
     from detecting.measured import ORIGINAL
     from detecting.operators import OPERATORS

@@ -34,21 +34,25 @@ def column(name: str, labels: Labels) -> Callable[[Told], bool]:
     return counts
 
 
-def table(title: str, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield one table: how many changes and trials there are, and in what share of them each rule told."""
-    yield f"\n{title}"
-    yield f"{'':20}" + "".join(f"{name:>{width(name)}}" for name in COLUMNS)
+def table(rows: Sequence[Told], labels: Labels) -> Iterator[list[str]]:
+    """Yield the lines of a table, cell by cell: how many changes there are, and in what share of trials rules told."""
+    yield ["", *COLUMNS]
     chosen = {name: [one for one in rows if column(name, labels)(one)] for name in COLUMNS}
-    changes = {name: len({(one.operator, one.change) for one in found}) for name, found in chosen.items()}
-    yield f"{'changes':20}" + "".join(f"{changes[name]:>{width(name)}}" for name in COLUMNS)
+    yield ["changes", *(str(len({(one.operator, one.change) for one in found})) for found in chosen.values())]
     for rule in (OURS, *RULES):
-        cells = (share([one.flags[rule] for one in chosen[name]]) for name in COLUMNS)
-        yield f"{rule:20}" + "".join(f"{cell:>{width(name)}}" for name, cell in zip(COLUMNS, cells, strict=True))
+        yield [rule, *(share([one.flags[rule] for one in found]) for found in chosen.values())]
 
 
-def width(name: str) -> int:
-    """Give a column room."""
-    return max(len(name), 7) + 2
+def in_columns(cells: Sequence[str]) -> str:
+    """Give a line of a table, as wide as the names of columns need."""
+    widths = [max(len(name), 7) + 2 for name in COLUMNS]
+    return f"{cells[0]:20}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells[1:], widths, strict=True))
+
+
+def in_markdown(cells: Sequence[str]) -> str:
+    """Give a line of a table of a page; below the names of columns stands the line that makes it one."""
+    line = f"| {' | '.join(cells)} |"
+    return line if cells[0] else f"{line}\n|{'---|' * len(cells)}"
 
 
 def share(flags: Sequence[bool]) -> str:
@@ -56,12 +60,17 @@ def share(flags: Sequence[bool]) -> str:
     return f"{100 * sum(flags) / len(flags):.1f} %" if flags else "-"
 
 
-def tables(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield the tables of both halves and of all operators."""
+def tables(rows: Sequence[Told], labels: Labels, show: Callable[[Sequence[str]], str]) -> Iterator[str]:
+    """Yield the lines of the tables of both halves and of all operators."""
     apart = held_out()
-    yield from table("chosen on", [one for one in rows if one.operator not in apart], labels)
-    yield from table("held out", [one for one in rows if one.operator in apart], labels)
-    yield from table("all operators", rows, labels)
+    parts = {
+        "chosen on": [one for one in rows if one.operator not in apart],
+        "held out": [one for one in rows if one.operator in apart],
+        "all operators": rows,
+    }
+    for title, of in parts.items():
+        yield f"\n{title}\n" if show is in_markdown else f"\n{title}"
+        yield from map(show, table(of, labels))
 
 
 def summary(labels: Labels) -> Iterator[str]:
