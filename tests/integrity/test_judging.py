@@ -322,3 +322,12 @@ def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_
     assert [each.id for each in pairs.removed] == ["unit/s/a2", "unit/s/b"]
     assert [each.id for each in pairs.introduced] == ["unit/s/d"]
     assert [before.id for before, _ in pairs.same] == ["unit/s/c"]
+
+
+def test_more_baselines_make_no_rule_milder(project):
+    """The error level follows from the number of baselines: that of the base, whatever is piled up beside it."""
+    document = json.loads(project.read(MEANS)) | {"suite": "unit/heap"}
+    entry = document["cases"][CASE.rpartition("/")[2]]
+    document["cases"] = {f"n={number}": entry for number in range(40)}
+    project.write("baselines/generic/unit/heap.json", json.dumps(document, indent=2))
+    assert project.bar().baselines.number(("cpu", "generic")) == 10
