@@ -330,4 +330,4 @@ def test_more_baselines_make_no_rule_milder(project):
     entry = document["cases"][CASE.rpartition("/")[2]]
     document["cases"] = {f"n={number}": entry for number in range(40)}
     project.write("baselines/generic/unit/heap.json", json.dumps(document, indent=2))
-    assert project.bar().baselines.number(("cpu", "generic")) == 10
+    assert project.bar().baselines.number(("cpu", "generic")) == 8
