@@ -71,7 +71,7 @@ def test_what_more_seeds_bring_is_simulated_again():
     for row in table(PAGE, "true ratio", "found with 3 seeds", "found in a pair", "seeds drawn, on average"):
         told = [float(cell.removesuffix(" %")) for cell in row.values()]
         _, at_once, in_pair, seeds = told
-        runs = 25
+        runs = 12
         found = [simulated(np.random.default_rng([11, run]), told[0]) for run in range(runs)]
         for number, rate in (
             (sum(first for first, _, _ in found), at_once),
