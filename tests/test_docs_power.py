@@ -8,9 +8,10 @@ from precreg.report.power import HEADINGS
 from precreg.tolerance.pyramid import GROWTHS
 from precreg.types import STATISTIC
 from precreg.verdict.growth import FLOOR_ULP
-from precreg.verdict.paired import LEAST, MEASURES
+from precreg.verdict.paired import TESTS
 from precreg.verdict.power import NARROW, POWER, SCALING
 from precreg.verdict.regression import ELSEWHERE
+from precreg.verdict.sample import LEAST
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
 from tests.test_docs import commands, page, table, write_files
@@ -43,7 +44,7 @@ def test_the_figures_of_the_page():
     assert f"growth by {1 + ELSEWHERE['narrow']} times in a format of at most {NARROW} significant bits" in PAGE
     assert f"by {1 + ELSEWHERE['wide']} times in any other" in PAGE
     assert f"fewer than {LEAST} samples" in PAGE
-    assert (len(MEASURES), [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])
+    assert (TESTS, [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])
 
 
 def test_the_benchmark_asks_the_rule_of_what_the_page_shows():

@@ -18,7 +18,7 @@ from precreg.tolerance.pyramid import GROWTHS
 from precreg.types import CREEP
 from precreg.verdict.creep import BUDGET
 from precreg.verdict.growth import FLOOR_ULP
-from precreg.verdict.paired import LEAST
+from precreg.verdict.sample import LEAST
 from tests.e2e.command import OUTSIDE, precreg, repository
 from tests.test_docs import commands, matches, names, page, sections, table, write_files
 

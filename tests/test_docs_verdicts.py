@@ -13,8 +13,10 @@ from precreg.tolerance.pyramid import GROWTHS, SHIPPED, resolve
 from precreg.types import Comparison, Reason, Rule
 from precreg.verdict.growth import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
 from precreg.verdict.judge import Policy, judge
-from precreg.verdict.paired import DOUBT, LEAST, MEASURES, change
+from precreg.verdict.paired import DOUBT, TESTS, change
 from precreg.verdict.regression import BIAS_MATERIAL, ELSEWHERE, FEWEST, RUN_LEVEL, Held, error_level, noise
+from precreg.verdict.sample import LEAST, MEASURES
+from precreg.verdict.spread import CLEARLY, Spread
 from tests.test_docs import VERDICTS, names, table
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
@@ -51,11 +53,15 @@ def test_the_averages_are_those_that_are_judged():
 
 def test_the_conditions_have_the_numbers_of_the_rule():
     text = flat(PARTS["The statistic"])
-    assert "The level is 0.05 divided by" in text
+    assert "The level is 0.1 divided by" in text
     assert "32 at least" in text
     assert "wrong with 1 % at most" in text
-    assert "above 1.02; for the bias above 1.05" in text
-    assert (RUN_LEVEL, FEWEST, DOUBT, GROWTHS["statistic"], BIAS_MATERIAL) == (0.05, 32, 0.01, 0.02, 0.05)
+    assert "above 1.02; for the bias above 1.2" in text
+    assert (RUN_LEVEL, FEWEST, DOUBT, GROWTHS["statistic"], BIAS_MATERIAL) == (0.1, 32, 0.01, 0.02, 0.2)
+    assert "the seven tests" in text
+    assert TESTS == 7
+    assert "more than 1.5 times" in text
+    assert CLEARLY == 1.5
     assert "Below five samples" in text
     assert LEAST == 5
     elsewhere = flat(PARTS["Another environment"])
@@ -65,12 +71,12 @@ def test_the_conditions_have_the_numbers_of_the_rule():
 
 def test_what_noise_explains():
     given = outcome(errors)
-    share = error_level(600) / len(MEASURES)
+    share = error_level(600) / TESTS
     output = Held(given.comparisons, accepted(given).entry, tolerance(), "reference", True, share, ())
     rows = table(PARTS["The statistic"], "standard error", "noise explains")
     assert len(rows) == 5
     for row in rows:
-        spread = change("out", "mean_abs_error", 0.1, float(row["standard error"]), 3 * 16, 0)
+        spread = change("out", "mean_abs_error", 0.1, Spread(float(row["standard error"]), 3 * 16, 0))
         assert f"{noise(output, spread):.3f}" == row["noise explains"]
 
 

@@ -12,8 +12,9 @@ from math import exp, fsum, log, sqrt
 
 from precreg.records import CaseResult, Kind, RunFinding
 from precreg.types import STATISTIC, Comparison
-from precreg.verdict.paired import DOUBT, LEAST, changes
+from precreg.verdict.paired import DOUBT, changes
 from precreg.verdict.regression import RUN_LEVEL
+from precreg.verdict.sample import LEAST
 from precreg.verdict.student import quantile, tail
 
 METRIC = "mean_abs_error"

@@ -1,16 +1,15 @@
 """What would be caught? The smallest loss that the rules would tell from noise, from what a baseline keeps.
 
-The standard error of a change is not known before there is one. That of two independent draws is known: the one of the
-baseline's own mean, over its groups and seeds, times sqrt(2). A change whose errors are correlated with those of the
-baseline has less, so what is told here is the cautious side. docs/power.md derives it.
+The paired standard error of a change is not known before there is one. That of two independent draws is: the one of the
+baseline's own mean, over its groups and seeds, times sqrt(2). The rule takes the smaller of both, so what is told here
+is the cautious side. docs/power.md derives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import pairwise, product
-from math import erfc, exp, inf, isfinite, log, prod, sqrt
+from itertools import pairwise
+from math import exp, inf, isfinite, log, prod
 from statistics import NormalDist, fmean
 
 from msgspec import Struct, field
@@ -21,8 +20,10 @@ from precreg.measure import kept_groups
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.types import RULES, STATISTIC, Role, Tolerance
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
-from precreg.verdict.paired import DOUBT, LEAST, MEANS, MEASURES, Measure, Sample, jackknife
+from precreg.verdict.paired import DOUBT, REDRAWN, TESTS
 from precreg.verdict.regression import ELSEWHERE
+from precreg.verdict.sample import LEAST, MEANS, Measure, Sample
+from precreg.verdict.spread import Spread, redrawn, widest
 from precreg.verdict.student import quantile
 
 POWER = 0.9
@@ -104,7 +105,7 @@ def losses(
     by_chance: bool = False,
 ) -> tuple[Loss, ...]:
     """Return the smallest loss of each output that would be caught; `level` is the case's error level."""
-    share = level / (len(MEASURES) * len(entry.outputs))
+    share = level / (TESTS * len(entry.outputs))
     both = min(seeds, len(entry.inputs))
     terms = {name: Terms(both, share, tolerances[name], role, alike, by_chance) for name in entry.outputs}
     return tuple(
@@ -155,7 +156,7 @@ def _of_measure(
     if len(known) < len(spreads):
         return
     regression, floor = terms.tolerance.regression, _floor(accepted, terms.seeds)
-    if STATISTIC in regression:
+    if STATISTIC in regression and measure.metric in REDRAWN:
         least = 0.0 if terms.alike else floor
         material = log(1 + _material(accepted.dtype, terms))
         shifts = [(needed(error, units - 1, terms.level, material, least), error) for error, units, _ in known]
@@ -194,27 +195,18 @@ def _metric(accepted: BaselineOutput, metric: str, seeds: int) -> list[float]:
     return known if len(known) == len(values) else []
 
 
-def spread(
-    measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int
-) -> tuple[float, int, int | None] | None:
-    """Return the standard error of the logarithm of a ratio of two draws, the samples, and their axis.
+def spread(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int) -> Spread | None:
+    """Return the standard error of the logarithm of a ratio of two draws of the baseline's errors, as in a verdict.
 
-    The axis is the one with the largest error, as in a verdict. None where there are too few samples, or no errors.
+    None where there are too few samples, or no errors.
     """
     known = [
-        (jackknife(Sample(axis, sums, sums, n, sums), _log_mean, measure.power), len(sums), axis)
+        redrawn(Sample(axis, sums, sums, n, sums), measure)
         for axis, sums, n in samples(measure, accepted, groups, seeds)
         if len(sums) >= LEAST
     ]
-    errors = [(found[1], units, axis) for found, units, axis in known if found is not None and isfinite(found[1])]
-    if not known or len(errors) < len(known):
-        return None
-    error, units, axis = max(errors, key=lambda found: found[0])
-    return error * sqrt(2), units, axis
-
-
-def _log_mean(sums: float, _same: float, n: int, _absolute: float) -> float | None:
-    return log(sums / n) if sums > 0 and n else None
+    errors = [each for each in known if each is not None and isfinite(each.error)]
+    return widest(errors) if known and len(errors) == len(known) else None
 
 
 def samples(
@@ -245,35 +237,8 @@ def needed(error: float, freedom: int, level: float, material: float, least: flo
     """Return the logarithm of the smallest ratio that is caught with chance POWER.
 
     It is caught if it exceeds what noise reaches with chance `level`, if its lower confidence bound is above
-    `material`, and if it is above `least`; all but `level` are logarithms of ratios. The true standard error of the
-    change is not known: `error` estimates it with so many degrees of freedom, and a run will do so again, half from
-    the same baseline. Both estimates are integrated over.
+    `material`, and if it is above `least`; all but `level` are logarithms of ratios. What a run must exceed is known,
+    as `error` is that of the baseline; what it draws about the true ratio, in units of `error`, is Student's t.
     """
-    if error == 0:
-        return max(material, least)
-    significant, doubt = quantile(level, freedom), quantile(DOUBT / len(MEASURES), freedom)
-    bars = []
-    for (then, one), (now, other) in product(_scales(freedom), repeat=2):
-        judged = sqrt((then * then + now * now) / 2)
-        bar = max(significant * judged, material / error * then + doubt * judged, least / error * then)
-        bars.append((one * other, then, bar))
-    low, high = 0.0, max(bar / then for _, then, bar in bars) + 10 / bars[0][1]
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        caught = sum(weight * erfc((bar - middle * then) / sqrt(2)) for weight, then, bar in bars) / 2
-        low, high = (middle, high) if caught < POWER else (low, middle)
-    return high * error
-
-
-@lru_cache(maxsize=256)
-def _scales(freedom: int) -> list[tuple[float, float]]:
-    """Return values of an estimated standard error in units of the true one, sqrt(chi^2/freedom), with their weights.
-
-    Their density is proportional to s^(f - 1) exp(-f s^2/2), with a standard deviation of about 1/sqrt(2 f).
-    """
-    reach = _REACH / sqrt(2 * freedom)
-    first, last = max(0.0, 1 - reach), 1 + reach
-    places = [first + (last - first) * (step + 0.5) / _STEPS for step in range(_STEPS)]
-    weights = [exp((freedom - 1) * log(place) - freedom * (place * place - 1) / 2) for place in places]
-    total = sum(weights)
-    return [(place, weight / total) for place, weight in zip(places, weights, strict=True)]
+    significant, doubt = quantile(level, freedom) * error, quantile(DOUBT / TESTS, freedom) * error
+    return max(significant, material + doubt, least) + quantile(1 - POWER, freedom) * error

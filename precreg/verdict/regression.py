@@ -19,10 +19,11 @@ from precreg.measure.metrics import described
 from precreg.records import BaselineEntry
 from precreg.types import STATISTIC, Comparison, Finding, Reason, Role, Tolerance
 from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
-from precreg.verdict.paired import DOUBT, LEAST, MATCHES, MEASURES, Change, changes, of_runs
+from precreg.verdict.paired import DOUBT, TESTS, Change, changes, of_runs
+from precreg.verdict.sample import LEAST, MATCHES
 from precreg.verdict.student import quantile
 
-RUN_LEVEL = 0.05
+RUN_LEVEL = 0.1
 """The chance that a change of every case, none of them worse, has any of them called worse or better by noise."""
 
 FEWEST = 32
@@ -35,7 +36,7 @@ Another processor has another order of sums and other elementary functions, whic
 up to 1.31 times in float32 between a BLAS with and without AVX. Rounding to a narrow output hides most of that.
 """
 
-BIAS_MATERIAL = 0.05
+BIAS_MATERIAL = 0.2
 """Growth of the bias, in units of the mean |d|, that is not yet material."""
 
 
@@ -83,7 +84,7 @@ def held(
     found: tuple[Change, ...] = ()
     if STATISTIC in tolerance.regression:
         found = changes(pairs, accepted, entry.groups.get(pairs[0].output, ()))
-    share = level / (len(MEASURES) * len(entry.outputs))
+    share = level / (TESTS * len(entry.outputs))
     return Held(pairs, entry, tolerance, role, alike, share, found)
 
 
@@ -141,7 +142,7 @@ def noise(output: Held, change: Change) -> float:
     """Return the smallest ratio that would be called worse, given the spread of this change."""
     freedom = change.units - 1
     significant = quantile(output.level, freedom) * change.error
-    doubt = quantile(DOUBT / len(MEASURES), freedom) * change.error
+    doubt = quantile(DOUBT / TESTS, freedom) * change.error
     return max(_exp(significant), (1 + _material(output, change.metric)) * _exp(doubt))
 
 

@@ -11,7 +11,8 @@ from math import isfinite, log, prod
 
 from precreg.measure import kept_groups
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
-from precreg.verdict.paired import MEANS, Change, Measure, Sample, of_samples
+from precreg.verdict.paired import Change, of_samples
+from precreg.verdict.sample import MEANS, Measure, Sample
 
 Reach = dict[str, dict[str, float]]
 """By output and metric, the distance in logarithms of a ratio from its bounds."""

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.verdict.paired import LEAST, MEASURES, changes
+from precreg.verdict.paired import DOUBT, TESTS, changes
+from precreg.verdict.sample import LEAST
+from precreg.verdict.spread import Spread, widest
 from precreg.verdict.student import quantile
 from tests.verdict.drawn import accepted, errors, outcome
 
@@ -31,23 +33,52 @@ def leaving_one_out(now, then, power, axis):
     return np.log(current.sum() / baseline.sum()) * power, error * power
 
 
+def reach_of(change, value):
+    reach = quantile(DOUBT / TESTS, change.units - 1) * change.error
+    assert np.log(change.ratio) == pytest.approx(value, abs=2e-3)  # the baseline keeps four digits of each sum
+    assert (np.log(change.lower), np.log(change.upper)) == pytest.approx((value - reach, value + reach), abs=2e-3)
+
+
 @pytest.mark.parametrize(("metric", "power"), [("mean_abs_error", 1), ("rms_error", 2)])
 def test_ratio_and_error_are_those_of_a_slow_jackknife(metric, power):
     def now(seed):
-        return errors(seed, scale=1.3, shared=0.3)
+        return 1.3 * (0.8 * errors(seed, shared=0.3) + 0.6 * errors(seed, shared=0.3, draw=1))
 
     def then(seed):
-        return errors(seed, shared=0.3, draw=1)
+        return errors(seed, shared=0.3)
 
     sides = [np.array([np.abs(of(seed)) ** power for seed in range(3)]) for of in (now, then)]
     slow = [leaving_one_out(*sides, 1 / power, axis) for axis in (0, 1)]
     value, error = max(slow, key=lambda each: each[1])
     change = found(now, then)[metric]
-    assert np.log(change.ratio) == pytest.approx(value, abs=2e-3)  # the baseline keeps four digits of each sum
     assert change.error == pytest.approx(error, rel=0.02)
     assert (change.units, change.axis) == (48, int(slow[1][1] > slow[0][1]))
-    reach = quantile(0.01 / len(MEASURES), 47) * change.error
-    assert (np.log(change.lower), np.log(change.upper)) == pytest.approx((value - reach, value + reach), abs=2e-3)
+    reach_of(change, value)
+
+
+def test_what_the_baseline_can_draw_is_told_from_the_baseline_alone():
+    """The run's errors are shared by rows, and those of the baseline are not: its own spread is the smaller one."""
+
+    def now(seed):
+        return errors(seed, scale=1.3, shared=0.9, draw=1)
+
+    sides = [np.array([np.abs(of(seed)) for seed in range(3)]) for of in (now, errors)]
+    (value, paired), _ = (leaving_one_out(*sides, 1, axis) for axis in (0, 1))
+    alone = [leaving_one_out(sides[1], np.ones_like(sides[1]), 1, axis)[1] for axis in (0, 1)]
+    change = found(now, errors)["mean_abs_error"]
+    assert change.error == pytest.approx(np.sqrt(2) * max(alone), rel=0.02)
+    assert change.error < paired / 3
+    reach_of(change, value)
+    by_few_elements = found(now, errors)["rms_error"]
+    assert by_few_elements.error > 2 * change.error
+
+
+def test_an_axis_of_few_groups_is_taken_where_errors_are_clearly_shared_along_it():
+    few, many = Spread(0.02, 6, 0), Spread(0.018, 48, 1)
+    assert widest([few, many]) == many
+    assert widest([Spread(0.03, 6, 0), many]) == Spread(0.03, 6, 0)
+    assert widest([Spread(0.02, 24, 0), many]) == Spread(0.02, 24, 0)
+    assert widest([few]) == few
 
 
 def test_the_logarithm_of_ulps_is_a_difference_of_means():

@@ -8,7 +8,8 @@ from precreg.baseline.entry import entry_from
 from precreg.measure.pooled import AVERAGES, compare_runs
 from precreg.types import Execution, Outcome, Reason
 from precreg.verdict.judge import Policy, judge
-from precreg.verdict.paired import LEAST, MATCHES, MEASURES, changes
+from precreg.verdict.paired import changes
+from precreg.verdict.sample import LEAST, MATCHES, MEASURES
 from tests.verdict.made import ENVIRONMENT, baseline, case, tolerance
 
 STATISTIC = replace(tolerance(), regression={"statistic": 0.02})

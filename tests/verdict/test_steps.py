@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.measure.groups import MOST
-from precreg.verdict.paired import MEANS, changes
+from precreg.verdict.paired import changes
+from precreg.verdict.sample import MEANS
 from precreg.verdict.steps import GROUPS, reaches, step
 from tests.verdict.drawn import accepted, errors, outcome
 
