@@ -63,7 +63,7 @@ def markdown_row(project, case):
     """Return (reason, metric, current, baseline, ratio) of a case in the table of the Markdown summary."""
     lines = (project / "reports" / "summary.md").read_text().splitlines()
     cells = next([cell.strip() for cell in line.strip("|").split("|")] for line in lines if f"`{case}`" in line)
-    return (cells[2], *cells[4:8])
+    return (cells[2].removesuffix(" (hard)"), *cells[4:8])
 
 
 def text_row(text, case):
