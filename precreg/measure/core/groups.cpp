@@ -5,7 +5,7 @@
 
 namespace precreg {
 
-constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 2048;
+constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 512;
 
 Axis::Axis(int64_t length, int64_t stride)
     : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), product((size_t)groups), n((size_t)groups) {
@@ -62,6 +62,15 @@ void GroupSums::close_stretch() {
     }
     for (double& of : stretch) of = 0.0;
     of_stretch = {};
+}
+
+void GroupSums::split() {
+    for (int64_t i = 0; i < width; i++) {
+        Product product;
+        product.times(mantissa[i], exponent[i]);
+        mantissa[i] = product.mantissa, exponent[i] = product.exponent;
+    }
+    room = MOST_ROOM;
 }
 
 void GroupSums::leave_out(int64_t position) {

@@ -46,12 +46,14 @@ struct Axis {
     int64_t positions_in(int64_t group, int64_t end) const;     // how many positions below `end` it has
 };
 
+constexpr int MOST_ROOM = 990; // bits that mantissas may grow by
+
 // What a kernel adds to: a tile of `width` places, if there is one, and the stretch that is open.
 struct GroupSums {
     GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_t stop);
 
     double* place[ADDED];
-    double* mantissa; // of the product at each place
+    double* mantissa; // the product at each place is mantissa * 2**exponent, the mantissa at least 1
     int64_t* exponent;
     int64_t width = 0;
     bool in_stretches;
@@ -60,6 +62,11 @@ struct GroupSums {
     int64_t stretch_begin = 0, stretch_end = 0;
 
     void open_stretch(int64_t position);
+    // Let every mantissa have room for a factor of at most 2**bits. No run has two pairs for one place.
+    void make_room(int bits) {
+        if (room < bits) split();
+        room -= bits;
+    }
     void leave_out(int64_t position); // a pair that is not finite is in no group
     void overflow(int64_t position);  // its U* is infinite
     std::vector<Axis>& finish();
@@ -69,6 +76,9 @@ struct GroupSums {
     std::vector<double> places;
     std::vector<int64_t> exponents;
     size_t leading;
+    int room = MOST_ROOM;
+
+    void split(); // take the powers of two out of mantissas
 
     void close_stretch();
 };

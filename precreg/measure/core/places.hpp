@@ -16,6 +16,8 @@ struct Factor {
     Longs exponent;
 };
 constexpr int64_t BELOW_KEY = ((int64_t)1 << KEY_SHIFT) - 1, QUARTER = (int64_t)1021 << 52;
+constexpr double LARGEST_WHOLE = 7.75; // for a U*, so that 4 U* + 1 is at most 2**BITS_OF_WHOLE
+constexpr int BITS_OF_WHOLE = 5;
 constexpr double LARGEST_END = 0x1.FEp1023; // of a bin that ends at a finite number
 
 INLINE Factor factor_of(Doubles ulps) {
@@ -39,14 +41,20 @@ INLINE Product product_of(double ulps) {
     return {end, exponent};
 }
 
-// Multiply a product at each place, keeping mantissas in [1, 2).
-INLINE void multiply_at(double* mantissas, int64_t* exponents, Factor by) {
-    const Longs bits = (Longs)(load<Doubles>(mantissas) * by.mantissa);
-    store(mantissas, (Doubles)((bits & MANTISSA) | ONE));
-    store(exponents, load<Longs>(exponents) + by.exponent + (Longs)((ULongs)(bits - ONE) >> 52));
+// The same as one number, 4 U* + 1, where it is small enough for a product of some.
+INLINE Doubles whole_factor_of(Doubles ulps) {
+    return (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1) * all(4.0) + all(1.0);
 }
 
-void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, int64_t position) {
+// Multiply a product at each place.
+template <bool WHOLE> INLINE void multiply_at(double* mantissas, int64_t* exponents, Doubles ulps) {
+    if (WHOLE) return store(mantissas, load<Doubles>(mantissas) * whole_factor_of(ulps));
+    const Factor by = factor_of(ulps);
+    store(mantissas, load<Doubles>(mantissas) * by.mantissa);
+    store(exponents, load<Longs>(exponents) + by.exponent);
+}
+
+template <bool WHOLE> void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, int64_t position) {
     int64_t offset = position % groups.width;
     while (n > 0) {
         const int here = (int)(n < groups.width - offset ? n : groups.width - offset);
@@ -61,17 +69,16 @@ void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, 
             add_at(bias + i, difference);
             add_at(squared + i, difference * difference);
             add_at(ulp + i, load<Doubles>(ulps + i));
-            multiply_at(mantissas + i, exponents + i, factor_of(load<Doubles>(ulps + i)));
+            multiply_at<WHOLE>(mantissas + i, exponents + i, load<Doubles>(ulps + i));
         }
         for (; i < here; i++) {
             absolute[i] += __builtin_fabs(d[i]);
             bias[i] += d[i];
             squared[i] += d[i] * d[i];
             ulp[i] += ulps[i];
-            Product product = {mantissas[i], exponents[i]};
             const Product by = product_of(ulps[i]);
-            product.times(by.mantissa, by.exponent);
-            mantissas[i] = product.mantissa, exponents[i] = product.exponent;
+            mantissas[i] *= WHOLE ? std::ldexp(by.mantissa, (int)by.exponent) : by.mantissa;
+            exponents[i] += WHOLE ? 0 : by.exponent;
         }
         d += here, ulps += here, n -= here, offset = 0;
     }
@@ -107,7 +114,12 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int 
 }
 
 INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t position) {
-    if (groups.width) add_to_tile(groups, run.d, run.ulps, n, position);
+    if (groups.width) {
+        const bool whole = !any_above(run.peak[PEAK_ULPS], LARGEST_WHOLE);
+        groups.make_room(whole ? BITS_OF_WHOLE : 1);
+        if (whole) add_to_tile<true>(groups, run.d, run.ulps, n, position);
+        else add_to_tile<false>(groups, run.d, run.ulps, n, position);
+    }
     if (__builtin_expect(any_above(run.peak[PEAK_ULPS], LARGEST_END), 0))
         for (int i = 0; i < n; i++)
             if (run.ulps[i] > LARGEST_END) groups.overflow(position + i);
