@@ -310,8 +310,8 @@ class Outcome(Struct, frozen=True):
 
 
 Rule = Literal["", "bound", "hard", "statistic", "guard", "budget"]
-"""What binds a finding: a bound of the pyramid, a rule without a measure, a statistic with its interval, a guard on
-maxima, a budget; empty where there is nothing to hold to."""
+"""What binds a finding: a bound of the pyramid, a rule without a measure, a statistic with its interval, a threshold on
+the growth of a metric, a budget; empty where there is nothing to hold to."""
 
 
 class Finding(Struct, frozen=True):

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from precreg.measure.metrics import described, mean_over_seeds, ratio
 from precreg.records import BaselineOutput
-from precreg.types import RULES, Comparison, Finding, Reason, Role, Rule, Tolerance
+from precreg.types import RULES, Comparison, Finding, Reason, Role, Tolerance
 
 MIN_ELEMENTS = 16
 """Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
@@ -103,7 +103,6 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
             f"{metric} is {factor:.3g} times the baseline's "
             f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
         )
-    rule: Rule = "guard" if metric in MAXIMA else "bound"
     return Finding(
         Reason.REGRESSED,
         message,
@@ -113,7 +112,7 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
         baseline=baseline,
         ratio=factor,
         limit=allowed_ratio(metric, threshold),
-        rule=rule,
+        rule="guard",
     )
 
 

@@ -192,7 +192,8 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
     current, baseline = outcome.execution.duration_s, entry.duration_s
     if current > limit * baseline:
         message = f"the subject took {current:.3g} s, {current / baseline:.3g} times the baseline's {baseline:.3g} s"
-        yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, current, baseline, current / baseline, limit)
+        figures = (current, baseline, current / baseline, limit)
+        yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, *figures, rule="budget")
 
 
 def _not_worse(case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry) -> Iterator[Finding]:

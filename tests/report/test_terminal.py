@@ -182,10 +182,14 @@ def test_text_of_a_finding_cannot_steer_the_terminal():
     assert "\x1b" not in render(run_of(findings=(steering,)), colour=False)
 
 
-def test_what_binds_is_said_in_a_line_above_the_figures():
-    assert explanation(judged_by(STATISTIC))[1:4] == [
-        "rule      statistic on mean_abs_error of out: "
-        "4.9 times, 4.73 to 5.06, noise explains 1.001, at most 1.02 allowed",
+def test_figures_are_told_once_and_the_rule_with_them():
+    assert explanation(judged_by(STATISTIC))[:3] == [
+        "out: mean_abs_error is 4.9 times the baseline's",
         "output  metric          current  baseline  ratio  interval      noise  allowed  rule",
         "out     mean_abs_error  0.1175   0.024     4.9    4.73 to 5.06  1.001  1.02     statistic",
     ]
+
+
+def test_a_rule_without_figures_is_named():
+    hard = replace(STATISTIC, message="its bits are not the baseline's", output="", metric="", rule="hard")
+    assert explanation(judged_by(hard))[1] == "rule      hard"

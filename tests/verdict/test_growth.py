@@ -89,7 +89,7 @@ def test_a_bias_is_as_bad_as_it_is_large():
 
 def test_a_ratio_is_lost_downward():
     (finding,) = chosen("equal_share", 0.5, 0.9)
-    assert (finding.ratio, finding.limit) == (0.5 / 0.9, 0.9)
+    assert (finding.ratio, finding.limit, finding.rule) == (0.5 / 0.9, 0.9, "guard")
     assert not chosen("equal_share", 0.9, 0.5)
 
 

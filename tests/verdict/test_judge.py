@@ -184,7 +184,8 @@ def test_the_time_budget_is_judged_on_the_same_fingerprint_alone():
     slow = outcome()
     slow = replace(slow, execution=replace(slow.execution, duration_s=3.0))
     of = case(budget=Budget(time_ratio=2.0))
-    assert verdict(of, on=slow).reason is Reason.OVER_BUDGET
+    found = verdict(of, on=slow)
+    assert (found.reason, found.findings[0].rule) == (Reason.OVER_BUDGET, "budget")
     elsewhere = baseline(replace(entry(), fingerprint="other"))
     assert verdict(of, on=slow, against=elsewhere).reason is Reason.WITHIN_TOLERANCE
 
