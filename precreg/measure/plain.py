@@ -205,7 +205,7 @@ def _terms(pair: Pair, format: Format | None, regions: Regions) -> Terms:
 def _ulp(magnitude: Number, format: Format | None) -> Number:
     if format is None:
         return 1.0
-    if isinf(magnitude):
+    if np.isinf(magnitude):  # math.isinf takes a long double for a float, beyond which it may be
         return np.ldexp(type(magnitude)(1), format.max_exponent - format.precision + 1)
     spacing = exact_ulp(_fraction(magnitude), format)
     exponent = spacing.numerator.bit_length() - spacing.denominator.bit_length()

@@ -205,6 +205,14 @@ def test_without_rtol_the_size_of_a_reference_allows_nothing_even_beyond_float64
     assert FORMS[form](actual, reference, 0, (2,), RULES[0]).counts.matching == 1
 
 
+@pytest.mark.parametrize("form", FAST)
+def test_an_absolute_value_beyond_float64_has_its_ulp_in_long_doubles(form):
+    actual, reference = np.zeros(1, np.longdouble), np.array([1.3e308 + 1.3e308j])
+    found = FORMS[form](actual, reference, 0, (1,), RULES[0])
+    assert found.maxima.magnitude == math.inf
+    check_same(found, plain.tally(actual, reference, 0, (1,), RULES[0]))
+
+
 TINY = 2.0**-1022
 HARD = {
     "runs of tiny errors, each larger than those before": (np.repeat(TINY * 2.0 ** np.arange(4), 128), np.zeros(512)),
