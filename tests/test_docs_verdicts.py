@@ -16,7 +16,7 @@ from precreg.verdict.judge import Policy, judge
 from precreg.verdict.paired import DOUBT, TESTS, change
 from precreg.verdict.regression import BIAS_MATERIAL, ELSEWHERE, FEWEST, RUN_LEVEL, Held, error_level, noise
 from precreg.verdict.sample import LEAST, MEASURES
-from precreg.verdict.spread import CLEARLY, Spread
+from precreg.verdict.spread import CLEARLY, PLAINLY, Spread
 from tests.test_docs import VERDICTS, names, table
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
@@ -61,8 +61,9 @@ def test_the_conditions_have_the_numbers_of_the_rule():
     assert "the seven tests" in text
     assert TESTS == 7
     assert "more than 1.5 times" in text
-    assert CLEARLY == 1.5
-    assert "Below five samples" in text
+    assert "where it is more than 3 times" in text
+    assert (CLEARLY, PLAINLY) == (1.5, 3.0)
+    assert "Where no sample has five units" in text
     assert LEAST == 5
     elsewhere = flat(PARTS["Another environment"])
     assert "a growth of 0.1 in formats of up to 11 significant bits, and of 0.5 in wider ones" in elsewhere

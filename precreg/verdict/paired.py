@@ -88,9 +88,9 @@ def of_runs(measure: Measure, current: Sequence[Comparison], accepted: BaselineO
 
 def of_samples(output: str, measure: Measure, samples: Iterable[Sample]) -> Change | None:
     """Return the change that samples along several axes tell of; None below LEAST, or where one is not defined."""
-    known = [sample for sample in samples if len(sample.n) >= LEAST]
+    known = list(samples)
     estimates = [estimate for sample in known if (estimate := paired(sample, measure)) is not None]
-    if not known or len(estimates) < len(known):
+    if max((len(sample.n) for sample in known), default=0) < LEAST or len(estimates) < len(known):
         return None
     spread = widest([each for _, each in estimates])
     value = next(value for value, each in estimates if each is spread)

@@ -53,9 +53,14 @@ class Sample(NamedTuple):
 def samples(
     measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput, groups: Sequence[AxisSums]
 ) -> Iterator[Sample]:
-    """Yield the sums of a measure along each axis that the baseline keeps; seed by seed where it keeps none."""
-    along = [_along(kept, measure, current) for kept in groups] or [by_seed(measure, current, accepted)]
-    yield from (sample for sample in along if sample is not None)
+    """Yield the sums of a measure along each axis that the baseline keeps, and seed by seed.
+
+    Where runs need not repeat they are a sample of their own, which sees more than seeds do.
+    """
+    every = [_along(kept, measure, current) for kept in groups]
+    if not (groups and current[0].runs):
+        every.append(by_seed(measure, current, accepted))
+    yield from (sample for sample in every if sample is not None and len(sample.n) > 1)
 
 
 def _along(kept: AxisSums, measure: Measure, current: Sequence[Comparison]) -> Sample | None:
@@ -86,7 +91,7 @@ def by_seed(measure: Measure, current: Sequence[Comparison], accepted: BaselineO
     for seed, comparison in enumerate(current):
         pairs = comparison.counts.get("finite", 0)
         now = comparison.metrics.get(measure.metric)
-        then, absolute = (accepted.metrics.get(name, [])[seed] for name in (measure.metric, "mean_abs_error"))
+        then, absolute = (_of_seed(accepted, name, seed) for name in (measure.metric, "mean_abs_error"))
         if now is None or then is None or absolute is None:
             return None
         power = 1 / measure.power
@@ -101,7 +106,7 @@ def by_run(measure: Measure, current: Sequence[Comparison], accepted: BaselineOu
     """Return each run of each seed, beside the baseline's mean over its runs of that seed."""
     sample = Sample(None, [], [], [], [])
     for seed, comparison in enumerate(current):
-        then, absolute = (accepted.metrics.get(name, [])[seed] for name in (measure.metric, "mean_abs_error"))
+        then, absolute = (_of_seed(accepted, name, seed) for name in (measure.metric, "mean_abs_error"))
         for run in comparison.runs:
             now = run.get(measure.metric)
             if now is None or then is None or absolute is None:
@@ -111,3 +116,8 @@ def by_run(measure: Measure, current: Sequence[Comparison], accepted: BaselineOu
             sample.n.append(1)
             sample.absolute.append(absolute)
     return sample
+
+
+def _of_seed(accepted: BaselineOutput, metric: str, seed: int) -> float | None:
+    values = accepted.metrics.get(metric, [])
+    return values[seed] if seed < len(values) else None

@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from math import inf, isfinite, log, sqrt
 from typing import NamedTuple
 
-from precreg.verdict.sample import Measure, Sample
+from precreg.verdict.sample import LEAST, Measure, Sample
 
 CLEARLY = 1.5
-"""How many times larger the error along an axis of few groups must be to be taken: it is itself known badly."""
+"""How many times larger the error of fewer than half as many units must be to be taken: it is itself known badly."""
+
+PLAINLY = 3.0
+"""The same of fewer than LEAST units: three seeds that share no error differ so much once in a thousand times."""
 
 
 class Spread(NamedTuple):
@@ -30,8 +33,12 @@ def widest(spreads: Sequence[Spread]) -> Spread:
     """Return the largest error of those with at least half as many units as any; of others where it clearly is more."""
     most = max(spread.units for spread in spreads)
     well = max(spread for spread in spreads if 2 * spread.units >= most)
-    badly = [spread for spread in spreads if 2 * spread.units < most and spread.error > CLEARLY * well.error]
+    badly = [spread for spread in spreads if 2 * spread.units < most and spread.error > _clearly(spread) * well.error]
     return max(badly, default=well)
+
+
+def _clearly(spread: Spread) -> float:
+    return CLEARLY if spread.units >= LEAST else PLAINLY
 
 
 Statistic = Callable[[float, float, int, float], float | None]

@@ -167,3 +167,22 @@ def test_bounds_hold_as_often_as_they_say_and_noise_is_called_by_its_chance(shar
         small += change.chance < 0.05
     assert wrong <= 3  # each with 0.2 %: above 3 with a chance below 1e-4
     assert small <= 32  # both sides, with 5 % each: above 32 with a chance below 1e-4
+
+
+def shared_by_all(seed, draw):
+    """Return errors of which most is one number for all elements of a seed, as a tensor's norm in a denominator is."""
+    (one,) = np.random.default_rng([seed, draw, 77]).standard_normal(1)
+    return errors(seed, draw=draw) / 4 + 1e-4 * one
+
+
+def test_what_a_whole_output_shares_is_seen_between_seeds():
+    """Every group says the same, with hardly any spread; seeds say how little that is worth."""
+    for draw in range(8):
+        change = found(lambda seed, d=draw: shared_by_all(seed, d), lambda seed, d=draw: shared_by_all(seed, 50 + d))
+        assert (change["mean_abs_error"].axis, change["mean_abs_error"].units) == (None, 3)
+        assert change["mean_abs_error"].chance > 1e-3
+
+
+def test_seeds_that_differ_no_more_than_groups_do_not_weaken_the_statistic():
+    change = found(lambda seed: errors(seed, scale=1.3, draw=1), errors)["mean_abs_error"]
+    assert change.units == 48
