@@ -94,6 +94,7 @@ class Recorder:
 
         from precreg.baseline.proposal import pending, propose
         from precreg.baseline.store import Baselines
+        from precreg.creeping import crept
         from precreg.pytest_plugin.carry import unpacked
         from precreg.report.files import write_reports
         from precreg.report.terminal import brief
@@ -103,7 +104,10 @@ class Recorder:
         cases, all_files = self._cases(project, results.values())
         results |= {result.id: result for result in self._of_the_dead(project, cases)}
         whole = all_files and all(case.id in results for case in cases)
-        begun = replace(self._begun[str(project)], selection={}) if whole else self._begun[str(project)]
+        begun = self._begun[str(project)]
+        if whole:  # as only then every case is known, and with it what it allows
+            found = (*begun.findings, *crept(project, cases, begun.environment.chain))
+            begun = replace(begun, selection={}, findings=found)
         record = finish(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
         self._bound |= any(finding.binding for finding in record.findings)
         dropped: set[str] = set()

@@ -4,6 +4,7 @@ import pytest
 
 from tests.e2e.command import change, precreg
 from tests.pytest_plugin.session import accept, counted, project, pytest_, record
+from tests.scaled import Project
 
 KERNELS = """
 import numpy as np
@@ -61,3 +62,14 @@ def test_what_is_allowed_fails_no_session(little):
     assert "allowed  unit/little   combined_loss   1.0" in done.stdout
     assert "allowed   a faster way to add" in done.stdout
     assert done.returncode == 0
+
+
+def test_accepted_losses_that_add_up_fail_a_session_of_all_cases(tmp_path):
+    crept = Project(tmp_path)
+    for step, scale in enumerate((1.0, 1.2, 1.4)):
+        crept.accepted(scale, f"step {step}")
+    option = ("-p", "no:xdist", "-o", "precreg_suites=suites", "suites")
+    done = pytest_(tmp_path, *option)
+    assert done.stdout.count("  creep ") == 2, done.stdout
+    assert (done.returncode, counted(done)["passed"]) == (1, 2)
+    assert pytest_(tmp_path, *option, "-k", "64").returncode == 0, "a part of the cases does not tell what all allow"
