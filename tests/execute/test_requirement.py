@@ -3,6 +3,7 @@ import sys
 import pytest
 
 from precreg.execute.requirement import missing
+from precreg.subject.module_space import enter, step_out
 
 CHAIN = ("npu-910b", "npu", "generic")
 
@@ -32,3 +33,16 @@ def test_nothing_is_imported_to_find_out():
     assert "this" not in sys.modules
     assert missing("this", CHAIN) is None
     assert "this" not in sys.modules
+
+
+def test_a_module_of_the_project_meets_nothing_whatever_ran_before(tmp_path):
+    (tmp_path / "beside_the_suite.py").touch()
+    enter(tmp_path, tmp_path)
+    try:
+        import beside_the_suite  # noqa: F401
+
+        missing.cache_clear()
+        assert missing("beside_the_suite", CHAIN) == "needs beside_the_suite, which is not installed"
+    finally:
+        sys.modules.pop("beside_the_suite", None)
+        step_out()
