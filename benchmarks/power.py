@@ -17,12 +17,17 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.measure.compare import compare
 from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types import AxisGroups, Comparison, Execution, Outcome
+from precreg.types import AxisGroups, Case, Comparison, Computation, Execution, Location, Outcome
 from precreg.verdict.power import losses
 from precreg.verdict.regression import error_level, held, worse
 
 SEEDS, OTHERS = 3, (1, 3)
 LEVEL = error_level(500)
+OPERATOR = Computation("python", "operator:f")
+CASE = Case(
+    "unit/s/a", "unit", "s", "a", Location("s.yaml"), "1:d", "unit/s/a", "1:d", "suites/unit", OPERATOR, OPERATOR,
+    "reference", {}, {}, {}, (), SEEDS,
+)  # fmt: skip
 PLACES = ((np.float32, (64, 256)), (np.float32, (32, 33)), (np.float16, (64, 64)))
 
 
@@ -90,7 +95,7 @@ def judged(operator, dtype, shape, draws) -> Iterator[tuple[float, list[bool]]]:
     for number, accepted in enumerate(sets):
         ran = Execution(tuple("abc"), {"out": tuple("abc")}, 1.0)
         entry = entry_from(Outcome("unit/s/a", "1:d", ran, tuple(accepted)), "f00d", "c0")
-        (told,) = losses(entry, {"out": tolerance}, "reference", seeds=SEEDS, level=LEVEL)
+        (told,) = losses(CASE, entry, {"out": tolerance}, level=LEVEL, alike=True)
         for other in OTHERS:
             now = sets[(number + other) % draws]
             found = []

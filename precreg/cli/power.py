@@ -45,12 +45,18 @@ def command(given: Path | None, /, asked: Asked, environment: str | None, as_jso
 def _power(case: Case, baselines: Baselines, environment: Environment, level: float) -> Power:
     baseline = baselines.lookup(case.baseline_id, environment.chain)
     if baseline is None:
-        return Power(case.id, why=f"no baseline in {', '.join(environment.chain)}")
+        return Power(case.id, why=_without_baseline(case, environment))
     entry = baseline.entry
     if entry.definition != case.baseline_definition:
         return Power(case.id, why=f"defined otherwise than it was accepted in {baseline.file}")
     tolerances = {
         name: resolve(case.layers, name, output.dtype, environment.chain) for name, output in entry.outputs.items()
     }
-    terms = {"alike": entry.fingerprint == environment.fingerprint, "by_chance": not case.deterministic}
-    return Power(case.id, losses(entry, tolerances, case.role, seeds=case.seeds, level=level, **terms))
+    alike = entry.fingerprint == environment.fingerprint
+    return Power(case.id, losses(case, entry, tolerances, level=level, alike=alike), alike=alike)
+
+
+def _without_baseline(case: Case, environment: Environment) -> str:
+    if case.expect_failure is not None:
+        return "expected to fail, which needs no baseline"
+    return f"no baseline in {', '.join(environment.chain)}"

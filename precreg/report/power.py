@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil, inf
 from typing import Any
@@ -14,8 +13,13 @@ from precreg.report.numbers import apart, figure
 from precreg.verdict.power import POWER, Loss, Power
 
 SCHEMA = "precreg-power/1"
-SHARES = (0.1, 0.5, 0.9, 1.0)
+SHARES = (0.1, 0.5, 0.9)
 """Shares of the cases of which it is said what loss they catch."""
+
+MOST = 100
+"""The largest ratio that is written as a figure: beyond it the statistic sees nothing that guards do not see before."""
+
+MOST_IDS = 5
 
 HEADINGS = ("case", "output", "caught by", "samples", "smallest loss", "and by")
 _NOTHING = "-"
@@ -31,15 +35,14 @@ def _worst(power: Power) -> float:
 
 
 def render(powers: Sequence[Power], level: float, baselines: int) -> str:
-    """Write a line for each output, those that catch least first, and a summary over the cases."""
+    """Write a line for each output of which something is known, those that catch least first, and a summary."""
     rows = [row for power in worst_first(powers) for row in _rows(power)]
-    paragraphs = [describe.in_columns(HEADINGS, rows, len(rows)), [*_summary(powers, level, baselines)]]
-    return describe.plain("\n\n".join("\n".join(lines) for lines in paragraphs)) + "\n"
+    table = describe.in_columns(HEADINGS, rows, len(rows)) if rows else []
+    paragraphs = [table, [*_summary(powers, level, baselines)]]
+    return describe.plain("\n\n".join("\n".join(lines) for lines in paragraphs if lines)) + "\n"
 
 
 def _rows(power: Power) -> Iterator[list[str]]:
-    if power.why:
-        yield [power.case, _NOTHING, _NOTHING, _NOTHING, _NOTHING, power.why]
     for loss in power.losses:
         samples = str(loss.units) if loss.units else _NOTHING
         yield [power.case, loss.output, _by(loss), samples, _size(loss), "; ".join(_besides(loss))]
@@ -57,7 +60,7 @@ def _size(loss: Loss) -> str:
 
 def _times(ratio: float) -> str:
     """Write a ratio; one that is larger than 1 never looks like it."""
-    return f"{apart([ratio, 1.0])[0]} times"
+    return f"over {MOST} times" if ratio > MOST else f"{apart([ratio, 1.0])[0]} times"
 
 
 def _besides(loss: Loss) -> Iterator[str]:
@@ -71,16 +74,33 @@ def _besides(loss: Loss) -> Iterator[str]:
 
 
 def _summary(powers: Sequence[Power], level: float, baselines: int) -> Iterator[str]:
-    known = sorted(power.worst for power in powers if power.worst is not None)
-    if known:
+    ratios = sorted(power.worst for power in powers if power.worst is not None and power.worst > 1)
+    if ratios:
         chance = f"{100 * POWER:g} %"
-        yield f"{_cases(len(known))}: caught with a chance of {chance}, each at its worst output, is a loss of"
-        told = [f"{_times(known[ceil(share * len(known)) - 1])} in {100 * share:g} %" for share in SHARES]
-        yield f"  {told[0]} of them, {', '.join(told[1:])}"
-    others = Counter(map(_kind, (power for power in powers if power.worst is None)))
-    yield from (f"{_cases(number)}: {kind}" for kind, number in sorted(others.items()))
+        yield f"{_cases(len(ratios))}: the smallest loss that is caught with a chance of {chance}, at the worst output:"
+        told = [(f"{100 * share:g} %", _times(ratios[ceil(share * len(ratios)) - 1])) for share in SHARES]
+        (share, first), *others = told
+        parts = [f"{share} of them catch {first}", *map(" ".join, others), f"the worst {_times(ratios[-1])}"]
+        yield f"  {', '.join(parts)}"
+    if exact := sum(power.worst == 1 for power in powers):
+        yield f"{_cases(exact)}: exact, so any error is caught"
+    if elsewhere := sum(not power.alike for power in powers):
+        yield f"{_cases(elsewhere)}: accepted on another fingerprint, so a loss must exceed what that explains"
+    yield from _unknown(powers)
     counted = "1 baseline" if baselines == 1 else f"{baselines} baselines"
     yield f"error level of a case: {figure(level, 3)}, from {counted}"
+
+
+def _unknown(powers: Sequence[Power]) -> Iterator[str]:
+    """Count the cases of which no figure is told by what is missing, and name those that have no row."""
+    kinds: dict[str, list[Power]] = {}
+    for power in sorted(powers, key=lambda power: power.case):
+        if power.worst is None:
+            kinds.setdefault(_kind(power), []).append(power)
+    for kind, found in sorted(kinds.items()):
+        without_row = [power.case for power in found if power.why]
+        named = f": {describe.some(without_row, MOST_IDS)}" if without_row else ""
+        yield f"{_cases(len(found))}: {kind}{named}"
 
 
 def _kind(power: Power) -> str:

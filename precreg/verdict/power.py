@@ -1,27 +1,27 @@
 """What would be caught? The smallest loss that the rules would tell from noise, from what a baseline keeps.
 
-The paired standard error of a change is not known before there is one. That of two independent draws is: the one of the
-baseline's own mean, over its groups and seeds, times sqrt(2). The rule takes the smaller of both, so what is told here
-is the cautious side. docs/power.md derives it.
+The rule tests mean_abs_error against what two draws of the baseline's own errors differ by, so that what a run must
+exceed is known before there is one. Other averages are tested against the spread of the change itself, of which the
+baseline tells what it is for independent draws, and how far off that is. docs/power.md derives both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import exp, inf, isfinite, log, prod
-from statistics import NormalDist, fmean
+from math import exp, hypot, inf, isfinite, log, prod, sqrt
+from statistics import fmean
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.arith.formats import FORMATS
 from precreg.measure import kept_groups
+from precreg.measure.metrics import described
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
-from precreg.types import RULES, STATISTIC, Role, Tolerance
+from precreg.types import RULES, STATISTIC, Case, Role, Tolerance
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
 from precreg.verdict.paired import DOUBT, REDRAWN, TESTS
-from precreg.verdict.regression import ELSEWHERE
+from precreg.verdict.regression import material
 from precreg.verdict.sample import LEAST, MEANS, Measure, Sample
 from precreg.verdict.spread import Spread, redrawn, widest
 from precreg.verdict.student import quantile
@@ -30,17 +30,13 @@ POWER = 0.9
 """The chance with which the loss that is told would be caught."""
 
 SCALING = tuple(measure for measure in MEANS if measure.metric != "mean_log2_ulp")
-"""The averages that grow as every error does; a mean of log2(ULP + 1/4) grows by less, where errors are small."""
+"""The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""
 
 MOST_GROUPS = 16
 """Of an axis, as AxisGroups has them."""
 
-NARROW = 11
-"""The most significant bits of a format that hides most of what differs between environments."""
-
-_REACH = 5
-_STEPS = 16
-_HALVINGS = 30
+MOST_SHIFT = 700.0
+"""The largest logarithm of a ratio that is told: float64 has no larger ratios."""
 
 
 class Loss(Struct, frozen=True):
@@ -65,11 +61,15 @@ class Loss(Struct, frozen=True):
 
 
 class Power(Struct, frozen=True):
-    """What would be caught of one case, output by output; `why` says where nothing can be told of it."""
+    """What would be caught of one case, output by output; `why` says where nothing can be told of it.
+
+    `alike` tells that the baseline was accepted on the same fingerprint.
+    """
 
     case: str
     losses: tuple[Loss, ...] = ()
     why: str = ""
+    alike: bool = True
 
     @property
     def worst(self) -> float | None:
@@ -83,46 +83,61 @@ class Terms(Struct, frozen=True):
     """How one output is judged: seeds that both sides have, the error level of one change, and the tolerance.
 
     `alike` tells that the baseline was accepted on the same fingerprint, so that no rounding of libraries differs, and
-    `by_chance` that runs need not repeat, so that seeds must be a sample, too.
+    `by_chance` that runs need not repeat, so that seeds must be a sample by themselves.
     """
 
     seeds: int
     level: float
     tolerance: Tolerance
     role: Role
-    alike: bool = True
-    by_chance: bool = False
+    alike: bool
+    by_chance: bool
 
 
 def losses(
-    entry: BaselineEntry,
-    tolerances: Mapping[str, Tolerance],
-    role: Role,
-    *,
-    seeds: int,
-    level: float,
-    alike: bool = True,
-    by_chance: bool = False,
+    case: Case, entry: BaselineEntry, tolerances: Mapping[str, Tolerance], *, level: float, alike: bool
 ) -> tuple[Loss, ...]:
     """Return the smallest loss of each output that would be caught; `level` is the case's error level."""
     share = level / (TESTS * len(entry.outputs))
-    both = min(seeds, len(entry.inputs))
-    terms = {name: Terms(both, share, tolerances[name], role, alike, by_chance) for name in entry.outputs}
-    return tuple(
-        _loss(name, accepted, entry.groups.get(name, ()), terms[name]) for name, accepted in entry.outputs.items()
-    )
+    seeds = min(case.seeds, len(entry.inputs))
+    found = []
+    for name, accepted in entry.outputs.items():
+        terms = Terms(seeds, share, tolerances[name], case.role, alike, not case.deterministic)
+        bounds = _bounds(tolerances[name])
+        if certain := _certain(case, accepted, terms):
+            found.append(Loss(name, 1.0, certain, rule="hard", bounds=bounds))
+        else:
+            told = _told(name, accepted, entry.groups.get(name, ()), terms)
+            found.append(replace(told, bounds=bounds, guards=_guards(terms)))
+    return tuple(found)
 
 
-def _loss(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms) -> Loss:
-    alternatives = (bound for branch in terms.tolerance.alternatives for bound in branch)
-    bounds = tuple(dict.fromkeys(bound.metric for bound in (*terms.tolerance.bounds, *alternatives)))
+def _bounds(tolerance: Tolerance) -> tuple[str, ...]:
+    alternatives = (bound for branch in tolerance.alternatives for bound in branch)
+    return tuple(dict.fromkeys(bound.metric for bound in (*tolerance.bounds, *alternatives)))
+
+
+def _certain(case: Case, accepted: BaselineOutput, terms: Terms) -> str:
+    """Say why any loss is caught, by a hard rule; nothing where none holds."""
+    if case.exact:
+        return "declared exact: any other bit is caught"
     errors = _metric(accepted, "mean_abs_error", terms.seeds)
     if errors and not any(errors):
-        beyond = "" if terms.alike else f" above {FLOOR_ULP:g} ULP"
-        return Loss(name, 1.0, f"exact: any error{beyond} is caught", rule="hard", bounds=bounds)
-    found = [loss for measure in SCALING for loss in _of_measure(name, measure, accepted, groups, terms)]
-    told = min(found, key=lambda loss: loss.ratio or inf, default=Loss(name, None, _nothing(accepted, groups, terms)))
-    return replace(told, bounds=bounds, guards=_guards(terms))
+        return f"exact: any error{'' if terms.alike else f' above {FLOOR_ULP:g} ULP'} is caught"
+    return ""
+
+
+def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms) -> Loss:
+    """Return the smallest loss that the statistic or a threshold on an average catches, or why there is no figure."""
+    found: list[Loss] = []
+    for measure in SCALING:
+        sets = _sets(measure, accepted, groups, terms)
+        spreads = [spread for each in sets if (spread := spread_of(measure, each)) is not None]
+        if len(spreads) == len(sets):
+            found += _caught(name, measure, accepted, spreads, terms)
+    if found and all(loss.ratio is None for loss in found):
+        return Loss(name, None, "the baseline's own spread explains any loss: bounds and guards alone")
+    return min(found, key=lambda loss: loss.ratio or inf, default=Loss(name, None, _nothing(accepted, groups, terms)))
 
 
 def _guards(terms: Terms) -> dict[str, float]:
@@ -137,55 +152,45 @@ def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms)
     """Say why no figure can be told."""
     if terms.by_chance and terms.seeds < LEAST:
         return f"runs need not repeat, and of fewer than {LEAST} seeds their spread is not kept"
-    units = [len(sums) for measure in SCALING for _, sums, _ in samples(measure, accepted, groups, terms.seeds)]
-    if units and max(units) < LEAST:
+    sets = [each for measure in SCALING for each in _sets(measure, accepted, groups, terms)]
+    units = [len(sample.n) for each in sets for sample in each]
+    if max(units, default=0) < LEAST:
         return f"fewer than {LEAST} samples: bounds and guards alone"
     if STATISTIC not in terms.tolerance.regression:
         return "the statistic is off: bounds and guards alone"
-    return "no spread is known: bounds and guards alone"
+    return "its errors have no spread that is known: bounds and guards alone"
 
 
-def _of_measure(
-    name: str, measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms
+def _caught(
+    name: str, measure: Measure, accepted: BaselineOutput, spreads: Sequence[Spread], terms: Terms
 ) -> Iterator[Loss]:
     """Yield what the statistic of a measure catches, and what a threshold on it does, where there is one."""
-    spreads = [spread(measure, accepted, groups, terms.seeds)]
-    if terms.by_chance:
-        spreads.append(spread(measure, accepted, (), terms.seeds))
-    known = [each for each in spreads if each is not None]
-    if len(known) < len(spreads):
-        return
-    regression, floor = terms.tolerance.regression, _floor(accepted, terms.seeds)
-    if STATISTIC in regression and measure.metric in REDRAWN:
+    regression, floor = terms.tolerance.regression, _floor(accepted, measure.metric, terms.seeds)
+    if STATISTIC in regression:
         least = 0.0 if terms.alike else floor
-        material = log(1 + _material(accepted.dtype, terms))
-        shifts = [(needed(error, units - 1, terms.level, material, least), error) for error, units, _ in known]
-        (shift, _), (error, units, axis) = max(zip(shifts, known, strict=True))
-        yield Loss(name, _ratio(shift), "", measure.metric, "statistic", units, axis, error)
-    error, units, axis = max(known, key=lambda each: each[0])
+        growth = log(1 + material(terms.tolerance, measure.metric, accepted.dtype, alike=terms.alike))
+        known = measure.metric in REDRAWN and not terms.by_chance
+        off = [0.0 if known else off_from(spread) for spread in spreads]
+        shifts = [needed(spread, terms.level, growth, least, own) for spread, own in zip(spreads, off, strict=True)]
+        yield _loss(name, measure, "statistic", shifts, spreads)
     if measure.metric in regression and prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS:
         least = max(log(1 + regression[measure.metric]), floor)
-        shift = least + NormalDist().inv_cdf(POWER) * error
-        yield Loss(name, _ratio(shift), "", measure.metric, "guard", units, axis, error)
+        yield _loss(name, measure, "guard", [least + missed(spread) for spread in spreads], spreads)
 
 
-def _material(dtype: str, terms: Terms) -> float:
-    """Return the growth that is not yet material: elsewhere what another environment explains, as in a verdict."""
-    material = terms.tolerance.regression[STATISTIC]
-    number_format = FORMATS.get(dtype)
-    width = "narrow" if number_format is not None and number_format.precision <= NARROW else "wide"
-    return material if terms.alike else max(material, ELSEWHERE[width])
+def _loss(name: str, measure: Measure, rule: str, shifts: Sequence[float], spreads: Sequence[Spread]) -> Loss:
+    """Return the loss that the largest of the shifts asks for."""
+    shift = max(shifts)
+    told = spreads[shifts.index(shift)]
+    ratio = exp(shift) if shift < MOST_SHIFT else None
+    return Loss(name, ratio, "", measure.metric, rule, told.units, told.axis, told.error)
 
 
-def _ratio(shift: float) -> float | None:
-    return exp(shift) if shift < 700 else None
-
-
-def _floor(accepted: BaselineOutput, seeds: int) -> float:
-    """Return the logarithm of the growth that is rounding: exact for mean_ulp, and about that for the other means."""
-    ulps = _metric(accepted, "mean_ulp", seeds)
-    mean = fmean(ulps) if ulps else 0.0
-    return log(1 + FLOOR_ULP / mean) if mean > 0 else 0.0
+def _floor(accepted: BaselineOutput, metric: str, seeds: int) -> float:
+    """Return the logarithm of the growth of an average that is rounding, as in a verdict."""
+    mean = fmean(_metric(accepted, metric, seeds) or [0.0])
+    ulp = 1.0 if described(metric).unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
+    return log(1 + FLOOR_ULP * ulp / mean) if mean > 0 else 0.0
 
 
 def _metric(accepted: BaselineOutput, metric: str, seeds: int) -> list[float]:
@@ -195,33 +200,44 @@ def _metric(accepted: BaselineOutput, metric: str, seeds: int) -> list[float]:
     return known if len(known) == len(values) else []
 
 
-def spread(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int) -> Spread | None:
+def _sets(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms) -> list[list[Sample]]:
+    """Return the samples of which the widest counts, as in a verdict; two sets where runs need not repeat."""
+    along, by_seed = [*_along(measure, accepted, groups, terms.seeds)], [_by_seed(measure, accepted, terms.seeds)]
+    if terms.by_chance:
+        return [along, by_seed] if groups else [by_seed]
+    return [[sample for sample in (*along, *by_seed) if len(sample.n) > 1]]
+
+
+def spread_of(measure: Measure, samples: Sequence[Sample]) -> Spread | None:
     """Return the standard error of the logarithm of a ratio of two draws of the baseline's errors, as in a verdict.
 
     None where there are too few samples, or no errors.
     """
-    known = [
-        redrawn(Sample(axis, sums, sums, n, sums), measure)
-        for axis, sums, n in samples(measure, accepted, groups, seeds)
-        if len(sums) >= LEAST
-    ]
-    errors = [each for each in known if each is not None and isfinite(each.error)]
-    return widest(errors) if known and len(errors) == len(known) else None
+    if max((len(sample.n) for sample in samples), default=0) < LEAST:
+        return None
+    errors = [spread for sample in samples if (spread := redrawn(sample, measure)) is not None]
+    found = widest(errors) if errors else None
+    return found if found is not None and isfinite(found.error) else None
 
 
-def samples(
-    measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int
-) -> Iterator[tuple[int | None, list[float], list[int]]]:
-    """Yield axis, sums and numbers of elements along each axis that is kept; seed by seed where none is."""
-    if not groups:
-        means = _metric(accepted, measure.metric, seeds)
-        yield None, [mean ** (1 / measure.power) for mean in means], [1] * len(means)
+def _along(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int) -> Iterator[Sample]:
+    """Yield the sums along each axis that is kept."""
     for kept in groups:
         read = [kept_groups.read(kept, seed, measure.sums) for seed in range(seeds)]
         known = [sums for sums in read if sums is not None]
         if known and len(known) == len(read):
-            n = _sizes(accepted.shape, kept)
-            yield kept.axis, [number for sums in known for number in sums], n * len(known)
+            sums = [number for each in known for number in each]
+            yield _own(kept.axis, sums, _sizes(accepted.shape, kept) * len(known))
+
+
+def _by_seed(measure: Measure, accepted: BaselineOutput, seeds: int) -> Sample:
+    n, means = prod(accepted.shape), _metric(accepted, measure.metric, seeds)
+    return _own(None, [mean ** (1 / measure.power) * n for mean in means], [n] * len(means))
+
+
+def _own(axis: int | None, sums: list[float], n: list[int]) -> Sample:
+    """Return the baseline's sums beside themselves: what is redrawn looks at these alone."""
+    return Sample(axis, sums, sums, n, sums)
 
 
 def _sizes(shape: Sequence[int], kept: AxisSums) -> list[int]:
@@ -233,12 +249,28 @@ def _sizes(shape: Sequence[int], kept: AxisSums) -> list[int]:
     return [(end - start) * across for start, end in pairwise(edges)]
 
 
-def needed(error: float, freedom: int, level: float, material: float, least: float) -> float:
+def needed(spread: Spread, level: float, growth: float, least: float, off: float = 0.0) -> float:
     """Return the logarithm of the smallest ratio that is caught with chance POWER.
 
-    It is caught if it exceeds what noise reaches with chance `level`, if its lower confidence bound is above
-    `material`, and if it is above `least`; all but `level` are logarithms of ratios. What a run must exceed is known,
-    as `error` is that of the baseline; what it draws about the true ratio, in units of `error`, is Student's t.
+    It is caught if it exceeds what noise reaches with chance `level`, if its lower confidence bound is above `growth`,
+    and if it is above `least`; both are logarithms of ratios. What a run must exceed is known, as the error is that of
+    the baseline; what it draws about the true ratio, in units of that error, is Student's t. Where the error is the
+    run's own, `off` is by how much it is off from that, as a share of it: one more normal part of what is drawn.
     """
-    significant, doubt = quantile(level, freedom) * error, quantile(DOUBT / TESTS, freedom) * error
-    return max(significant, material + doubt, least) + quantile(1 - POWER, freedom) * error
+    significant, doubt = (quantile(chance, spread.units - 1) for chance in (level, DOUBT / TESTS))
+    must = max(significant * spread.error, growth + doubt * spread.error, least)
+    return must + hypot(1.0, off * max(significant, doubt)) * missed(spread)
+
+
+def off_from(spread: Spread) -> float:
+    """Return the deviation of the logarithm of a paired error from that of an error that the baseline redraws.
+
+    Of f + 1 units each, drawn independently: the run's own spread adds 1 / (2 sqrt(f)), and its covariance with the
+    baseline's, which is not quite 0, as much again.
+    """
+    return 1 / sqrt(2 * (spread.units - 1))
+
+
+def missed(spread: Spread) -> float:
+    """Return by how much less than the true ratio a run draws with chance 1 - POWER, as a logarithm."""
+    return quantile(1 - POWER, spread.units - 1) * spread.error

@@ -30,11 +30,13 @@ FEWEST = 32
 """Baselines that are counted at least, so that a young project's first cases do not move its error level."""
 
 ELSEWHERE = {"narrow": 0.1, "wide": 0.5}
-"""Growth that another environment explains, in formats of up to 11 significant bits, and in wider ones.
+"""Growth that another environment explains, in formats of up to NARROW significant bits, and in wider ones.
 
 Another processor has another order of sums and other elementary functions, which are truly worse or better: measured,
 up to 1.31 times in float32 between a BLAS with and without AVX. Rounding to a narrow output hides most of that.
 """
+
+NARROW = 11
 
 BIAS_MATERIAL = 0.2
 """Growth of the bias, in units of the mean |d|, that is not yet material."""
@@ -118,16 +120,20 @@ def _is_better(output: Held, change: Change) -> bool:
 
 
 def _material(output: Held, metric: str) -> float:
-    """Return the growth of an average that is not yet material."""
-    material = output.tolerance.regression[STATISTIC]
+    return material(output.tolerance, metric, output.comparisons[0].dtype, alike=output.alike)
+
+
+def material(tolerance: Tolerance, metric: str, dtype: str, *, alike: bool) -> float:
+    """Return the growth of an average that is not yet material: on another fingerprint, what that explains."""
+    least = tolerance.regression[STATISTIC]
     if metric == "bias":
-        material = max(BIAS_MATERIAL, material)
-    return material if output.alike else max(material, _elsewhere(output.comparisons[0].dtype))
+        least = max(BIAS_MATERIAL, least)
+    return least if alike else max(least, _elsewhere(dtype))
 
 
 def _elsewhere(dtype: str) -> float:
     number_format = FORMATS.get(dtype)
-    return ELSEWHERE["narrow" if number_format is not None and number_format.precision <= 11 else "wide"]
+    return ELSEWHERE["narrow" if number_format is not None and number_format.precision <= NARROW else "wide"]
 
 
 def _within_floor(output: Held, metric: str) -> bool:

@@ -32,9 +32,13 @@ class Spread(NamedTuple):
 def widest(spreads: Sequence[Spread]) -> Spread:
     """Return the largest error of those with at least half as many units as any; of others where it clearly is more."""
     most = max(spread.units for spread in spreads)
-    well = max(spread for spread in spreads if 2 * spread.units >= most)
+    well = max((spread for spread in spreads if 2 * spread.units >= most), key=_size)
     badly = [spread for spread in spreads if 2 * spread.units < most and spread.error > _clearly(spread) * well.error]
-    return max(badly, default=well)
+    return max(badly, default=well, key=_size)
+
+
+def _size(spread: Spread) -> tuple[float, int]:
+    return spread.error, spread.units
 
 
 def _clearly(spread: Spread) -> float:

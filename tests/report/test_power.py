@@ -12,6 +12,7 @@ KNOWN = Loss(
     "out", 1.03412, "", "rms_error", "statistic", 48, 0, 0.004, ("match_ratio", "max_ulp"), {"max_abs_error": 4.0}
 )
 EXACT = Loss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
+ANY = replace(KNOWN, ratio=1234.5, metric="mean_abs_error")
 FEW = Loss("loss", None, "fewer than 5 samples: bounds and guards alone", bounds=("max_rel_error",))
 GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
 POWERS = (
@@ -19,7 +20,7 @@ POWERS = (
     Power("unit/s/exact", (EXACT,)),
     Power("unit/s/few", (KNOWN, FEW)),
     Power("unit/s/new", why="no baseline in cpu, generic"),
-    Power("unit/s/two", (KNOWN, GOLDEN)),
+    Power("unit/s/two", (KNOWN, GOLDEN), alike=False),
 )
 
 
@@ -32,7 +33,6 @@ def test_the_least_caught_is_first():
 def test_the_table_and_the_summary():
     assert render(POWERS, 0.05 / 32, 4).splitlines() == [
         "case          output  caught by               samples  smallest loss  and by",
-        "unit/s/new    -       -                       -        -              no baseline in cpu, generic",
         "unit/s/few    out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
         "unit/s/few    loss    -                       -        -              "
@@ -45,20 +45,34 @@ def test_the_table_and_the_summary():
         "unit/s/exact  out     hard                    -        any            "
         "exact: any error is caught; bounds on match_ratio",
         "",
-        "3 cases: caught with a chance of 90 %, each at its worst output, is a loss of",
-        "  1 times in 10 % of them, 1.034 times in 50 %, 1.5 times in 90 %, 1.5 times in 100 %",
+        "2 cases: the smallest loss that is caught with a chance of 90 %, at the worst output:",
+        "  10 % of them catch 1.034 times, 50 % 1.034 times, 90 % 1.5 times, the worst 1.5 times",
+        "1 case: exact, so any error is caught",
+        "1 case: accepted on another fingerprint, so a loss must exceed what that explains",
         "1 case: fewer than 5 samples: bounds and guards alone",
-        "1 case: no baseline",
+        "1 case: no baseline: unit/s/new",
         "error level of a case: 0.00156, from 4 baselines",
     ]
 
 
-def test_the_share_of_a_single_case():
-    assert "1.034 times in 10 % of them, 1.034 times in 50 %" in render(POWERS[:1], 0.1, 1)
-    assert render((), 0.1, 1).endswith("error level of a case: 0.1, from 1 baseline\n")
+def test_cases_without_a_row_are_named_and_counted():
+    without = [Power(f"unit/s/{number}", why=f"no baseline in cpu{number}") for number in range(7)]
+    lines = render(without, 0.1, 1).splitlines()
+    assert lines[0] == "7 cases: no baseline: unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more"
+    assert len(lines) == 2
 
 
-@pytest.mark.parametrize("ratio", [1.00004, 123456.7])
+def test_the_shares_of_many_cases():
+    powers = [Power(f"unit/s/{number:02}", (replace(KNOWN, ratio=1 + number / 10),)) for number in range(1, 11)]
+    assert "10 % of them catch 1.1 times, 50 % 1.5 times, 90 % 1.9 times, the worst 2 times" in render(powers, 0.1, 1)
+    assert render((), 0.1, 1) == "error level of a case: 0.1, from 1 baseline\n"
+
+
+def test_what_is_beyond_any_use_is_no_figure():
+    assert "  over 100 times  " in render([Power("a", (ANY,))], 0.1, 1)
+
+
+@pytest.mark.parametrize("ratio", [1.00004, 99.99996])
 def test_a_loss_is_never_written_as_none(ratio):
     (row,) = [
         line for line in render([Power("a", (replace(KNOWN, ratio=ratio),))], 0.1, 1).splitlines() if "48" in line

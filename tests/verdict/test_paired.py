@@ -79,6 +79,7 @@ def test_an_axis_of_few_groups_is_taken_where_errors_are_clearly_shared_along_it
     assert widest([Spread(0.03, 6, 0), many]) == Spread(0.03, 6, 0)
     assert widest([Spread(0.02, 24, 0), many]) == Spread(0.02, 24, 0)
     assert widest([few]) == few
+    assert widest([Spread(0.0, 3, 0), Spread(0.0, 3, None)]).error == 0.0
 
 
 def test_the_logarithm_of_ulps_is_a_difference_of_means():
