@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from precreg.measure.kept_groups import MOST
 from precreg.measure.pairing import Array
 from precreg.measure.tally import Groups
-
-MOST = 16
-"""Groups of an axis."""
 
 _MOST_IN_TILE = 4096
 _LEAST_IN_TILE = 2048

@@ -6,10 +6,14 @@ Module level stays free of numpy: verdicts are made without it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
+from math import prod
 
 from precreg.records import AxisSums, KeptSums
 from precreg.types import AxisGroups, Comparison
+
+MOST = 16
+"""Groups of an axis that has at least so many elements."""
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 """The 64 digits that numbers are kept in, two for each."""
@@ -86,3 +90,12 @@ def counts(groups: AxisGroups, joined: int) -> list[int]:
     """Return the numbers of finite pairs in groups that are joined alike."""
     parts: Iterable[Iterable[int]] = zip_longest(*(groups.n[start::joined] for start in range(joined)), fillvalue=0)
     return [sum(part) for part in parts]
+
+
+def sizes(shape: Sequence[int], sums: AxisSums) -> list[int]:
+    """Return how many elements each of the groups has that are kept of an axis."""
+    length = shape[sums.axis]
+    groups = min(length, MOST)
+    edges = [*(group * length // groups for group in range(0, groups, sums.joined)), length]
+    across = prod(shape) // length
+    return [(end - begin) * across for begin, end in pairwise(edges)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from precreg.measure import kept_groups
@@ -94,9 +95,8 @@ def by_seed(measure: Measure, current: Sequence[Comparison], accepted: BaselineO
         then, absolute = (_of_seed(accepted, name, seed) for name in (measure.metric, "mean_abs_error"))
         if now is None or then is None or absolute is None:
             return None
-        power = 1 / measure.power
-        sample.current.append(now**power * pairs)
-        sample.baseline.append(then**power * pairs)
+        sample.current.append(total(now, measure, pairs))
+        sample.baseline.append(total(then, measure, pairs))
         sample.n.append(pairs)
         sample.absolute.append(absolute * pairs)
     return sample
@@ -111,11 +111,19 @@ def by_run(measure: Measure, current: Sequence[Comparison], accepted: BaselineOu
             now = run.get(measure.metric)
             if now is None or then is None or absolute is None:
                 return None
-            sample.current.append(now ** (1 / measure.power))
-            sample.baseline.append(then ** (1 / measure.power))
+            sample.current.append(total(now, measure, 1))
+            sample.baseline.append(total(then, measure, 1))
             sample.n.append(1)
             sample.absolute.append(absolute)
     return sample
+
+
+def total(mean: float, measure: Measure, n: int) -> float:
+    """Return the sum that an average over n pairs is made of; infinite, as a square may be, beyond float64."""
+    try:
+        return float(mean ** (1 / measure.power)) * n
+    except OverflowError:
+        return inf
 
 
 def _of_seed(accepted: BaselineOutput, metric: str, seed: int) -> float | None:

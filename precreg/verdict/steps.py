@@ -6,22 +6,18 @@ A baseline keeps no number of pairs: of the logarithms, which need it, all eleme
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
-from math import isfinite, log, prod
+from math import isfinite, log
 
 from precreg.measure import kept_groups
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.verdict.paired import Change, of_samples
-from precreg.verdict.sample import MEANS, Measure, Sample
+from precreg.verdict.sample import MEANS, Measure, Sample, total
 
 Reach = dict[str, dict[str, float]]
 """By output and metric, the distance in logarithms of a ratio from its bounds."""
 
 DIGITS = 4
 """Significant digits of a distance, which is an estimate."""
-
-GROUPS = 16
-"""Groups of an axis that has at least so many elements."""
 
 
 def step(former: BaselineEntry, entry: BaselineEntry) -> Iterator[Change]:
@@ -56,15 +52,16 @@ _Kept = tuple[BaselineOutput, list[AxisSums]]
 def _samples(measure: Measure, former: _Kept, entry: _Kept) -> Iterator[Sample]:
     seeds = min(len(former[0].digests), len(entry[0].digests))
     then, now = ({(sums.axis, sums.joined): sums for sums in groups} for _, groups in (former, entry))
-    if not then and not now:
+    for key in then:
+        if key in now:
+            yield from _along(measure, then[key], now[key], entry[0].shape, seeds)
+    if seeds > 1:
         yield from _by_seed(measure, former[0], entry[0], seeds)
-    for key in then.keys() & now.keys():
-        yield from _along(measure, then[key], now[key], entry[0].shape, seeds)
 
 
 def _along(measure: Measure, then: AxisSums, now: AxisSums, shape: tuple[int, ...], seeds: int) -> Iterator[Sample]:
     sample = Sample(then.axis, [], [], [], [])
-    sizes = _sizes(shape, then.axis, then.joined)
+    sizes = kept_groups.sizes(shape, then)
     for seed in range(seeds):
         current, baseline = (kept_groups.read(sums, seed, measure.sums) for sums in (now, then))
         absolute = kept_groups.read(then, seed, "absolute")
@@ -74,21 +71,12 @@ def _along(measure: Measure, then: AxisSums, now: AxisSums, shape: tuple[int, ..
         sample.baseline.extend(baseline)
         sample.n.extend(sizes)
         sample.absolute.extend(absolute)
-    yield sample
-
-
-def _sizes(shape: tuple[int, ...], axis: int, joined: int) -> list[int]:
-    """Return how many elements the groups of an axis have, so many neighbours of which are one."""
-    length = shape[axis]
-    number = min(length, GROUPS)
-    begins = [group * length // number for group in range(number)][::joined]
-    others = prod(shape) // length
-    return [(end - begin) * others for begin, end in pairwise([*begins, length])]
+    if len(sample.n) > 1:
+        yield sample
 
 
 def _by_seed(measure: Measure, former: BaselineOutput, entry: BaselineOutput, seeds: int) -> Iterator[Sample]:
     values = (former.metrics.get(measure.metric, []), entry.metrics.get(measure.metric, []))
-    power = 1 / measure.power
-    then, now = ([value**power for value in metric[:seeds] if value is not None] for metric in values)
+    then, now = ([total(value, measure, 1) for value in metric[:seeds] if value is not None] for metric in values)
     if len(then) == len(now) == seeds:
         yield Sample(None, now, then, [1] * seeds, then)

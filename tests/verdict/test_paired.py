@@ -187,3 +187,10 @@ def test_what_a_whole_output_shares_is_seen_between_seeds():
 def test_seeds_that_differ_no_more_than_groups_do_not_weaken_the_statistic():
     change = found(lambda seed: errors(seed, scale=1.3, draw=1), errors)["mean_abs_error"]
     assert change.units == 48
+
+
+def test_errors_whose_squares_are_beyond_float64_are_judged_by_the_other_averages():
+    assert set(found(lambda seed: 1e204 * errors(seed, scale=1.3), lambda seed: 1e204 * errors(seed), seeds=6)) >= {
+        "mean_abs_error",
+        "mean_ulp",
+    }

@@ -5,11 +5,14 @@ from math import log
 import pytest
 from msgspec.structs import replace
 
-from precreg.measure.groups import MOST
+from precreg.measure.kept_groups import SUMS
+from precreg.records import KeptSums
 from precreg.verdict.paired import changes
 from precreg.verdict.sample import MEANS
-from precreg.verdict.steps import GROUPS, reaches, step
+from precreg.verdict.steps import reaches, step
 from tests.verdict.drawn import accepted, errors, outcome
+
+ONE = [KeptSums(1.0, "//")]
 
 
 def worse(seed):
@@ -69,5 +72,27 @@ def test_another_shape_dtype_or_output_has_no_step():
     assert of(entry, replace(former, outputs={"loss": former.outputs["out"]})) == {}
 
 
-def test_axes_have_as_many_groups_as_are_measured():
-    assert GROUPS == MOST
+def test_an_axis_that_is_one_group_of_one_seed_is_no_sample():
+    def entry(of_seed):
+        found = accepted(outcome(of_seed, 1)).entry
+        (rows, columns) = found.groups["out"]
+        return replace(found, groups={"out": [replace(rows, joined=16, **{name: ONE for name in SUMS}), columns]})
+
+    assert {change.units for change in of(entry(worse), entry(errors)).values()} == {16}
+
+
+def test_what_a_whole_output_shares_is_seen_between_seeds():
+    def shared(factors):
+        return accepted(outcome(lambda seed: errors(seed) * factors[seed])).entry
+
+    assert of(shared((1.0, 1.5, 2.0)), shared((2.0, 1.0, 1.5)))["mean_abs_error"].axis is None
+
+
+def test_figures_whose_squares_are_beyond_float64_have_no_step():
+    def entry(of_seed):
+        found = accepted(outcome(of_seed, 6)).entry
+        metrics = found.outputs["out"].metrics
+        huge = {name: [1e200 * value for value in metrics[name]] for name in ("mean_abs_error", "rms_error")}
+        return replace(found, outputs={"out": replace(found.outputs["out"], metrics=metrics | huge)}, groups={})
+
+    assert set(of(entry(worse), entry(errors))) == {"mean_abs_error", "mean_ulp", "mean_log2_ulp"}
