@@ -15,7 +15,7 @@ LEVELS = (
     ("metric", "replicate", "study"),
     ("types",),
     ("records",),
-    ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source"),
+    ("arith", "arrayfile", "garbage", "plugins", "paths", "processors", "writing", "ci", "yaml_source", "numbers"),
     ("inputs", "prepush", "kinds", "simulate"),
     ("measure", "fault"),
     ("analyzers",),

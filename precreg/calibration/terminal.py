@@ -9,7 +9,7 @@ from math import isinf
 from precreg.calibration.calibrated import Calibrated, MeanError, Sum, Uncalibrated
 from precreg.calibration.quality import KINDS, OWN, Judged
 from precreg.calibration.summary import counts, unsound
-from precreg.report.numbers import figure
+from precreg.numbers import figure
 
 COLUMNS = ("output", "bound", "median", "95 %", "99 %", "largest", "headroom", "chance", "quality", "proposal")
 """Percentiles and the largest noise are shares of the limit; of a limit of 0 they are losses."""

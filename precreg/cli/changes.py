@@ -12,8 +12,8 @@ from precreg.baseline.change import Change, MetricChange
 from precreg.baseline.store import Place
 from precreg.cli.accepting import Terms, creep_of, warning
 from precreg.creeping import budgets
+from precreg.numbers import figure
 from precreg.records import AcceptedValue, BaselineEntry
-from precreg.report.numbers import figure
 from precreg.types import Finding
 from precreg.verdict.creep import Creep, creeps
 

@@ -9,10 +9,10 @@ from math import inf
 from typing import NamedTuple
 
 from precreg.measure.metrics import described
+from precreg.numbers import SHARE_DIGITS, apart, figure
 from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
 from precreg.report.evidence import interval, noise, of_ratios
 from precreg.report.findings import sentence
-from precreg.report.numbers import SHARE_DIGITS, apart, figure
 from precreg.report.selection import said
 from precreg.report.side_by_side import judge_of
 from precreg.types import Finding, Reason, Status, Verdict

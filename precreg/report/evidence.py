@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precreg.report.numbers import apart
+from precreg.numbers import apart
 from precreg.types import Finding, Verdict
 
 DIGITS = 3

@@ -8,8 +8,8 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
+from precreg.numbers import figure
 from precreg.records import RunFinding, RunRecord
-from precreg.report.numbers import figure
 from precreg.types import Location
 
 ALLOWANCES = Location("baselines/allow.yaml")

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from precreg.measure.metrics import COUNTS, METRICS
+from precreg.numbers import apart, duration, figure
 from precreg.records import CaseResult, RunFinding, RunRecord
 from precreg.report import describe, findings
 from precreg.report.detail import detail, times
-from precreg.report.numbers import apart, duration, figure
 from precreg.report.studies.html import shown
 from precreg.types import TIERS, Reason, Status
 from precreg.verdict.growth import means

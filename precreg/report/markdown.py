@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from precreg.numbers import duration
 from precreg.records import CaseResult, RunFinding, RunRecord
 from precreg.report import describe, findings
 from precreg.report.describe import FindingRow
-from precreg.report.numbers import duration
 from precreg.report.studies.told import Told, told
 from precreg.types import Reason, Status, Verdict
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from precreg.numbers import apart, figure
 from precreg.report import describe
-from precreg.report.numbers import apart, figure
 from precreg.verdict.power import POWER, Loss, Power
 
 SCHEMA = "precreg-power/1"

@@ -8,11 +8,11 @@ from pathlib import Path
 from click import style
 
 from precreg.baseline.proposal import is_proposed
+from precreg.numbers import duration
 from precreg.records import CaseResult, RunFinding, RunRecord, is_handwritten
 from precreg.report import describe, findings, side_by_side
 from precreg.report.evidence import binding
 from precreg.report.findings import Standing
-from precreg.report.numbers import duration
 from precreg.report.studies.told import Told, told
 from precreg.types import Reason, Status
 

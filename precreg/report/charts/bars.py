@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import floor, log10
 
+from precreg.numbers import figure
 from precreg.report.charts.scale import LogScale
 from precreg.report.charts.svg import Box, drawing, line, rectangle, text
-from precreg.report.numbers import figure
 
 FIGURES = {
     "max_abs_error": "largest absolute",

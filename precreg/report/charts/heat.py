@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from precreg.numbers import figure
 from precreg.report.charts.scale import Colours, colours, size
 from precreg.report.charts.svg import Box, drawing, element, rectangle, text, title
-from precreg.report.numbers import figure
 
 if TYPE_CHECKING:
     from precreg.measure.heatmap import HeatMap

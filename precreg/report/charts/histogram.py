@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import log10
 
+from precreg.numbers import figure
 from precreg.report.charts.errors import BOX, ZERO_WIDTH, Bar, across, axis, bars
 from precreg.report.charts.scale import LogScale, size
 from precreg.report.charts.svg import drawing, line, rectangle, text
-from precreg.report.numbers import figure
 from precreg.types import Histogram
 
 FLOOR = -0.3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from precreg.numbers import figure
 from precreg.report.charts.figures import figures
 from precreg.report.describe import plain
-from precreg.report.numbers import figure
 from precreg.types import Comparison
 
 if TYPE_CHECKING:

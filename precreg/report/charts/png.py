@@ -9,6 +9,7 @@ from math import log10, nan
 from typing import TYPE_CHECKING, Any
 
 from precreg.errors import UserError
+from precreg.numbers import figure
 from precreg.report.charts import bars as four
 from precreg.report.charts import cumulative
 from precreg.report.charts.errors import Bar, bars, span
@@ -17,7 +18,6 @@ from precreg.report.charts.heat import Strip
 from precreg.report.charts.picture import Picture, about, said
 from precreg.report.charts.scale import Colours, LogScale, colours
 from precreg.report.describe import plain
-from precreg.report.numbers import figure
 from precreg.types import Histogram
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from math import isinf, isnan
 from typing import NamedTuple
 
 from precreg.arith.formats import format_of
-from precreg.report.numbers import figure
+from precreg.numbers import figure
 from precreg.types import AxisGroups, Comparison, Positions, Scalar
 
 MOST = 3

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from precreg.numbers import SHARE_DIGITS, duration, figure
 from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
 from precreg.report.charts.picture import TEMPLATES, shape, style
 from precreg.report.comparison.pair import shown
 from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.html import json_for_script
-from precreg.report.numbers import SHARE_DIGITS, duration, figure
 
 MOST_DRAWN = 100
 """Pairs that are drawn and described in full, the worst first; the table has every pair."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from precreg.measure.metrics import COUNTS, METRICS, described
+from precreg.numbers import figure
 from precreg.records import ComparedPair
 from precreg.report import describe
 from precreg.report.charts.figures import figures
 from precreg.report.charts.picture import about
 from precreg.report.comparison.advice import advice
 from precreg.report.detail import MOST_POSITIONS, count_rows, position_rows, tolerance_rows, unravelled
-from precreg.report.numbers import figure
 from precreg.types import Comparison, Status
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from click import style
 
 from precreg.measure.metrics import described
+from precreg.numbers import SHARE_DIGITS, duration, figure
 from precreg.records import ComparedPair, ComparisonRecord
 from precreg.report import describe
 from precreg.report.charts.picture import about
 from precreg.report.comparison.advice import advice
 from precreg.report.comparison.summary import exit_sentence, worst_first
 from precreg.report.detail import position_rows
-from precreg.report.numbers import SHARE_DIGITS, duration, figure
 from precreg.types import Comparison, Positions, Status, Tolerance
 
 MOST_FAILURES = 20

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from precreg.drift.record import DriftRecord, MetricDrift
 from precreg.history.series import Run, changed_facts
-from precreg.report.numbers import apart
+from precreg.numbers import apart
 
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from precreg.drift.record import DriftRecord, MetricDrift, OutputDrift, State
+from precreg.numbers import apart, figure
 from precreg.report.describe import cases, in_columns
-from precreg.report.numbers import apart, figure
 
 LABELS: dict[State, str] = {
     State.DRIFT: "DRIFT",

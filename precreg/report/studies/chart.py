@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from math import log10
 from typing import NamedTuple
 
+from precreg.numbers import figure
 from precreg.report.charts.scale import LogScale, around
 from precreg.report.charts.svg import Box, drawing, element, line, text, title
-from precreg.report.numbers import figure
 from precreg.report.studies.growth import Point, Series, judged
 
 BOX = Box(360, 250, 56, 20, 12, 44)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from precreg.numbers import SHARE_DIGITS, duration, figure
 from precreg.records import RunRecord
-from precreg.report.numbers import SHARE_DIGITS, duration, figure
 from precreg.report.studies import growth, trade_off
 from precreg.report.studies.growth import Series
 from precreg.report.studies.trade_off import Row

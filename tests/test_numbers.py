@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.report.numbers import apart, duration, figure
+from precreg.numbers import apart, duration, figure
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
