@@ -38,7 +38,7 @@ def needs(path: Path) -> Needs:
     files: list[str] = []
     for node in ast.walk(tree):
         modules += _imported(node)
-        files += _named(node)
+        files += files_named(node)
     return Needs(tuple(modules), tuple(files))
 
 
@@ -68,7 +68,7 @@ def _called(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _named(node: ast.AST) -> Iterator[str]:
+def files_named(node: ast.AST) -> Iterator[str]:
     """Yield a text that has a suffix as file names have, and `here / "data" / "x.npy"` as data/x.npy."""
     parts: list[str] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):

@@ -1,23 +1,36 @@
 """The code behind a name, as far as text tells: a function with all of its module, and of the project, that it uses.
 
 A reference decides what an error is, and no definition digest knows its code. Nothing is executed, so code that is
-made while it runs is not seen: `setattr`, `exec`, or a module that another one changes.
+made while it runs is not seen: `setattr`, `exec`, or a module that another one changes. Compiled modules count where
+git says that they changed: what a build left beside the text, and git ignores, is made of that text.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES
+from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple
 
-from precreg.suite.modules import find_module, search_path
+from precreg.dependency.imports import files_named
+from precreg.suite.modules import possible_files, search_path
+
+COMPILED = (".so", ".pyd", *BYTECODE_SUFFIXES)
+"""How the names of modules end that are no text."""
 
 _DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 _CHECKERS = "TYPE_CHECKING"
+_UNCHECKED = (1).to_bytes(4, "little")
+"""In a cached module, the flags of one that is told from others by a digest that nobody checks (PEP 552)."""
+
 _WHOLE = "*"
 _EFFECTS = ""
 """In the place of a name: all of a module, and what importing it does besides defining."""
+
+_SUFFIXES = (*EXTENSION_SUFFIXES, ".py", *BYTECODE_SUFFIXES)
+"""How files of modules end, in the order in which Python takes them."""
 
 Folders = tuple[Path, ...]
 
@@ -32,8 +45,10 @@ class _Name(NamedTuple):
 class Code:
     """The code of one project as it stands; each module is read, and each name followed, once."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, changed: Iterable[str] = ()) -> None:
+        """Of the files that `changed`, relative to the project, the compiled modules count."""
         self._project = project
+        self._compiled = {project / path for path in changed if path.endswith(COMPILED)}
         self._modules: dict[Path, list[tuple[ast.stmt, frozenset[str]]]] = {}
         self._steps: dict[tuple[_Name, Folders], tuple[str, list[_Name]]] = {}
         self._found: dict[tuple[str, Folders], Path | None] = {}
@@ -43,6 +58,27 @@ class Code:
 
         Comments, docstrings and the places of it all do not count. The text is empty for what is installed elsewhere.
         """
+        return "\n".join(sorted(f"{name.name}: {text}" for name, text in self._behind(target, directory) if text))
+
+    def files(self, target: str, directory: str) -> frozenset[str]:
+        """Return the files, relative to the project, that this code may name, there or not: beside it or from the root.
+
+        A name that the code puts together while it runs is not seen.
+        """
+        return frozenset(
+            relpath(home / text, self._project)
+            for name, _ in self._behind(target, directory)
+            for text in self._named(name)
+            for home in (name.path.parent, self._project)
+        )
+
+    def _named(self, name: _Name) -> Iterator[str]:
+        for statement in (each for each, names in self._module(name.path) if name.name in names):
+            for node in ast.walk(statement):
+                yield from files_named(node)
+
+    def _behind(self, target: str, directory: str) -> Iterable[tuple[_Name, str]]:
+        """Return each name that a function needs, itself among them, with the text that gives it its meaning."""
         module, _, function = target.partition(":")
         folders = search_path(self._project, directory)
         path = self._find(module, folders)
@@ -53,7 +89,7 @@ class Code:
             if name not in seen:
                 seen[name], more = self._step(name, folders)
                 waiting += more
-        return "\n".join(sorted(f"{name.name}: {text}" for name, text in seen.items() if text))
+        return seen.items()
 
     def _step(self, name: _Name, folders: Folders) -> tuple[str, list[_Name]]:
         """Return the text that gives a name its meaning, and the names that it uses, or whose effects it has."""
@@ -97,15 +133,35 @@ class Code:
     def _find(self, module: str, folders: Folders) -> Path | None:
         key = (module, folders)
         if key not in self._found:
-            self._found[key] = find_module(module, folders)
+            self._found[key] = next(filter(self._is_module, _possible_files(module, folders)), None)
         return self._found[key]
+
+    def _is_module(self, path: Path) -> bool:
+        return (path.suffix == ".py" or path in self._compiled) and path.is_file()
 
     def _module(self, path: Path) -> list[tuple[ast.stmt, frozenset[str]]]:
         """Return the statements of a module, each with the names whose meaning it is part of."""
         if path not in self._modules:
-            statements = _statements(path.read_bytes())
+            cached = [each for each in self._compiled if _stands_for(each, path)]
+            statements = [statement for each in (path, *cached) for statement in _statements(each.read_bytes())]
             self._modules[path] = [(statement, frozenset(_parts(statement))) for statement in statements]
         return self._modules[path]
+
+
+def _possible_files(module: str, folders: Folders) -> Iterator[Path]:
+    """Yield the files that would be a module, in the order in which Python takes them."""
+    for folder in folders:
+        for path in possible_files(module, (folder,)):
+            yield from (
+                path.with_name(path.stem + suffix) for suffix in (*EXTENSION_SUFFIXES, ".py", *BYTECODE_SUFFIXES)
+            )
+
+
+def _stands_for(cached: Path, path: Path) -> bool:
+    """Tell whether Python takes a cached module in place of its text without looking whether that is what it says."""
+    if cached.parent != path.parent / "__pycache__" or not cached.name.startswith(f"{path.stem}."):
+        return False
+    return cached.is_file() and cached.read_bytes()[4:8] == _UNCHECKED
 
 
 def _statements(text: bytes) -> list[ast.stmt]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
+from os.path import relpath
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +16,7 @@ from precreg.baseline.store import FOLDER, Baselines, Place, read_bytes, read_su
 from precreg.dependency.files import paths_in
 from precreg.errors import UserError
 from precreg.integrity.allowances import Allowance, read_allowances, with_spent
-from precreg.integrity.code import Code
+from precreg.integrity.code import COMPILED, Code
 from precreg.integrity.side import Pairs, Side, Unreadable, paired
 from precreg.records import BaselineEntry
 from precreg.simulate.read import table_paths
@@ -21,7 +24,8 @@ from precreg.suite import load
 from precreg.suite.expand import expand
 from precreg.types import Case
 
-_TEXTS = (".py", ".yaml", ".yml")
+_READ = (".py", *COMPILED, ".yaml", ".yml")
+_NOTHING = frozenset[str](), False
 _ARRAYS = (".npy", ".npz", ".safetensors", ".bin")
 
 
@@ -66,7 +70,7 @@ def _told(error: UserError) -> Unreadable:
 
 
 def _is_read(path: str) -> bool:
-    return path.endswith(_TEXTS) or (path.startswith(f"{FOLDER}/") and path.endswith(".json"))
+    return path.endswith(_READ) or (path.startswith(f"{FOLDER}/") and path.endswith(".json"))
 
 
 def _is_named(path: str) -> bool:
@@ -145,33 +149,45 @@ def _allowances(folder: Path) -> tuple[Sequence[Allowance], list[UserError]]:
 
 
 def _references(pairs: Pairs, then: Path, now: Path, changed: set[str]) -> dict[str, str]:
-    """Return what changed behind the names of a case's definition, by the id of the case at HEAD.
+    """Return what changed behind the names of a case's definition, by the id of the case at HEAD: its files, or code.
 
     `changed` are the files of the project that are not as the base has them.
     """
+    if not changed:
+        return {}
+    code_then, code_now = Code(then, changed), Code(now, changed)
+    modules = any(path.endswith((".py", *COMPILED)) for path in changed)
+
+    @cache
+    def behind(target: str, former: str, directory: str) -> tuple[frozenset[str], bool]:
+        differs = modules and code_then.of(target, former) != code_now.of(target, directory)
+        return code_now.files(target, directory), differs
+
     told: dict[str, str] = {}
-    code_then, code_now = Code(then), Code(now)
-    code: dict[tuple[str, str, str], bool] = {}
-    modules = any(path.endswith(".py") for path in changed)
     for before, case in pairs.judged:
-        files = sorted(changed.intersection(_files_behind(case, now)))
+        names, differs = _NOTHING
+        if case.oracle.kind == before.oracle.kind == "python":
+            names, differs = behind(case.oracle.spec, before.directory, case.directory)
+        files = sorted(changed.intersection((*names, *_files_behind(case, now))))
         if files:
             told[case.id] = f"what it is held against changed: {', '.join(files)}"
-        elif modules and case.oracle.kind == before.oracle.kind == "python":
-            key = (case.oracle.spec, before.directory, case.directory)
-            if key not in code:
-                code[key] = code_then.of(key[0], key[1]) != code_now.of(key[0], key[2])
-            if code[key]:
-                told[case.id] = f"the code of its {case.role} {case.oracle.spec} changed"
+        elif differs:
+            told[case.id] = f"the code of its {case.role} {case.oracle.spec} changed"
     return told
 
 
 def _files_behind(case: Case, project: Path) -> Iterator[str]:
-    """Yield the files that a reference, a golden or a simulated device is made of, relative to the project."""
+    """Yield the files, relative to the project, that a definition says its reference, golden or device is made of."""
     if case.device is not None:
         yield from table_paths(case.device)
     if case.oracle.kind == "files":
         yield from case.oracle.spec.values()
     elif case.oracle.kind != "python":
-        paths = (path for path in paths_in(case.oracle.spec, case.directory, project))
-        yield from (path.relative_to(project).as_posix() for path in paths if path.is_relative_to(project))
+        yield from _named_in(case.oracle.spec, case, project)
+    yield from _named_in(case.params, case, project)
+
+
+def _named_in(value: Any, case: Case, project: Path) -> Iterator[str]:
+    """Yield what texts would be as files, from the suite's folder or from the root."""
+    for home in (case.directory, ""):
+        yield from (relpath(path, project) for path in paths_in(value, home, project))

@@ -33,10 +33,20 @@ def average(x):
     return np.sum(x, axis=0) / len(x)
 
 
-def copied(x):
+def copied(x, how):
     return x.copy()
 """
-SHARED = "def widened(x):\n    return x.astype('float64')\n\n\ndef unrelated(x):\n    return x\n"
+SHARED = """\
+from pathlib import Path
+
+
+def widened(x):
+    return x.astype('float64') * float((Path(__file__).parent / "scale.txt").read_text())
+
+
+def unrelated(x):
+    return x
+"""
 TOLERANCES = """\
 default:
   standard: torch-2.13
@@ -77,6 +87,7 @@ suite: copy
 subject: kernels:copied
 golden: kernels:copied
 exact: true
+params: {how: ../scale.txt}
 matrix: {n: [16]}
 inputs: {x: {shape: $n, dtype: float32, uniform: {}}}
 """
@@ -110,6 +121,7 @@ FILES = {
     "suites/devices/npu.yaml": TABLE,
     "suites/unit/kernels.py": KERNELS,
     "suites/shared.py": SHARED,
+    "suites/scale.txt": "1",
 }
 MEANS = "baselines/generic/unit/mean.json"
 CASE = "unit/mean/float16-n=16"

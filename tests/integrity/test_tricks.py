@@ -5,6 +5,8 @@ Each is told by its kind and by what it is about, binds, and binds no more where
 
 import json
 import re
+import sys
+from py_compile import PycInvalidationMode, compile
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import yaml
 
 from precreg.records import Kind
-from tests.e2e.command import ROOT
+from tests.e2e.command import ROOT, git
 from tests.integrity.demo import CASE, COPY, DEVICE, KERNELS, MEAN, MEANS, RECORDED
 
 SUITE = "suites/unit/mean.yaml"
@@ -111,6 +113,23 @@ def moved_beside_another_module(project):
     (project.root / SUITE).unlink()
     project.write("suites/unit/more/mean.yaml", text)
     project.write("suites/unit/more/kernels.py", KERNELS.replace("average(widened(x))", "mean(x)"))
+
+
+def compiled(project, to):
+    """Compile other code into a file that Python takes as it is."""
+    project.write("other.py", "def widened(x):\n    return x\n")
+    compile(
+        str(project.root / "other.py"), str(project.root / to), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
+    )
+    git(project.root, "add", "-f", to)
+
+
+def compiled_in_its_place(project):
+    compiled(project, f"suites/__pycache__/shared.{sys.implementation.cache_tag}.pyc")
+
+
+def compiled_nearer(project):
+    compiled(project, "suites/unit/shared.pyc")
 
 
 def patched_reference(project):
@@ -251,6 +270,14 @@ TRICKS = {
     "move the suite beside another module": Trick(moved_beside_another_module, Kind.REFERENCE_CHANGED, MEAN_ID),
     "give the name another meaning": Trick(patched_reference, Kind.REFERENCE_CHANGED, MEAN_ID),
     "patch a library that it calls": Trick(patched_elsewhere, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "put compiled code in the place of its text": Trick(compiled_in_its_place, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "put a compiled module nearer than it": Trick(compiled_nearer, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "change a file that the reference reads": Trick(
+        in_suite("1", "2", "suites/scale.txt"), Kind.REFERENCE_CHANGED, MEAN_ID, "suites/scale.txt"
+    ),
+    "change a file that a parameter names": Trick(
+        in_suite("1", "2", "suites/scale.txt"), Kind.REFERENCE_CHANGED, "unit/copy", "suites/scale.txt"
+    ),
     "record another golden": Trick(another_golden, Kind.REFERENCE_CHANGED, "unit/recorded/v1-a", "golden/a.npy"),
     "make the simulated device more precise": Trick(
         in_suite("accumulator: float16", "accumulator: float64", "suites/devices/npu.yaml"),
