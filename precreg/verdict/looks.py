@@ -16,7 +16,7 @@ from precreg.records import BaselineEntry
 from precreg.types import STATISTIC, Comparison, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.judge import Policy
 from precreg.verdict.paired import changes
-from precreg.verdict.regression import BIAS_MATERIAL, FEWEST
+from precreg.verdict.regression import FEWEST, material
 
 MOST_SEEDS = 32
 """So many are drawn at most, unless a case has more."""
@@ -62,10 +62,11 @@ def _surely_not_worse(seeds: list[Comparison], other: BaselineEntry, tolerance: 
     """Tell so of one output; where no statistic judges it, more seeds are of no use."""
     if STATISTIC not in tolerance.regression:
         return True
-    found = changes(seeds, other.outputs[seeds[0].output], other.groups.get(seeds[0].output, ()))
-    material = tolerance.regression[STATISTIC]
-    limits = {change: max(BIAS_MATERIAL, material) if change.metric == "bias" else material for change in found}
-    return bool(found) and all(change.upper <= 1 + limit for change, limit in limits.items())
+    output, dtype = seeds[0].output, seeds[0].dtype
+    found = changes(seeds, other.outputs[output], other.groups.get(output, ()))
+    return bool(found) and all(
+        change.upper <= 1 + material(tolerance, change.metric, dtype, alike=True) for change in found
+    )
 
 
 def without_bounds(tolerance: Tolerance) -> Tolerance:

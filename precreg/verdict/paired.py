@@ -25,6 +25,9 @@ DOUBT = 0.01
 REDRAWN = ("mean_abs_error", "mean_log2_ulp")
 """The averages that no few elements make: of others the baseline may have drawn too little to tell what it can draw."""
 
+MOST = 700.0
+"""The largest logarithm of a ratio that is told."""
+
 TESTS = len(MEASURES) + len(REDRAWN)
 """How often one output is tested: each average paired, and some redrawn."""
 
@@ -108,9 +111,10 @@ def change(output: str, metric: str, value: float, spread: Spread) -> Change:
     """Return the change that a logarithm of a ratio and its spread tell of."""
     reach = _reach(spread)
     deviations = abs(value) / spread.error if spread.error else inf if value else 0.0
-    bounds = (_exp(value), _exp(value - reach), _exp(value + reach))
+    bounds = (as_ratio(value), as_ratio(value - reach), as_ratio(value + reach))
     return Change(output, metric, *bounds, *spread, tail(deviations, spread.units - 1))
 
 
-def _exp(value: float) -> float:
-    return exp(value) if value < 700 else inf
+def as_ratio(logarithm: float) -> float:
+    """Return the ratio that has a logarithm; infinite where float64 has none so large."""
+    return exp(logarithm) if logarithm < MOST else inf

@@ -8,8 +8,7 @@ baseline tells what it is for independent draws, and how far off that is. docs/p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
-from math import exp, hypot, inf, isfinite, log, prod, sqrt
+from math import hypot, inf, isfinite, log, prod, sqrt
 from statistics import fmean
 
 from msgspec import Struct, field
@@ -20,9 +19,9 @@ from precreg.measure.metrics import described
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.types import RULES, STATISTIC, Case, Role, Tolerance
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
-from precreg.verdict.paired import DOUBT, REDRAWN, TESTS
+from precreg.verdict.paired import DOUBT, REDRAWN, TESTS, as_ratio
 from precreg.verdict.regression import material
-from precreg.verdict.sample import LEAST, MEANS, Measure, Sample
+from precreg.verdict.sample import LEAST, MEANS, Measure, Sample, total
 from precreg.verdict.spread import Spread, redrawn, widest
 from precreg.verdict.student import quantile
 
@@ -31,12 +30,6 @@ POWER = 0.9
 
 SCALING = tuple(measure for measure in MEANS if measure.metric != "mean_log2_ulp")
 """The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""
-
-MOST_GROUPS = 16
-"""Of an axis, as AxisGroups has them."""
-
-MOST_SHIFT = 700.0
-"""The largest logarithm of a ratio that is told: float64 has no larger ratios."""
 
 
 class Loss(Struct, frozen=True):
@@ -182,8 +175,8 @@ def _loss(name: str, measure: Measure, rule: str, shifts: Sequence[float], sprea
     """Return the loss that the largest of the shifts asks for."""
     shift = max(shifts)
     told = spreads[shifts.index(shift)]
-    ratio = exp(shift) if shift < MOST_SHIFT else None
-    return Loss(name, ratio, "", measure.metric, rule, told.units, told.axis, told.error)
+    ratio = as_ratio(shift)
+    return Loss(name, ratio if isfinite(ratio) else None, "", measure.metric, rule, told.units, told.axis, told.error)
 
 
 def _floor(accepted: BaselineOutput, metric: str, seeds: int) -> float:
@@ -227,26 +220,17 @@ def _along(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums
         known = [sums for sums in read if sums is not None]
         if known and len(known) == len(read):
             sums = [number for each in known for number in each]
-            yield _own(kept.axis, sums, _sizes(accepted.shape, kept) * len(known))
+            yield _own(kept.axis, sums, kept_groups.sizes(accepted.shape, kept) * len(known))
 
 
 def _by_seed(measure: Measure, accepted: BaselineOutput, seeds: int) -> Sample:
     n, means = prod(accepted.shape), _metric(accepted, measure.metric, seeds)
-    return _own(None, [mean ** (1 / measure.power) * n for mean in means], [n] * len(means))
+    return _own(None, [total(mean, measure, n) for mean in means], [n] * len(means))
 
 
 def _own(axis: int | None, sums: list[float], n: list[int]) -> Sample:
     """Return the baseline's sums beside themselves: what is redrawn looks at these alone."""
     return Sample(axis, sums, sums, n, sums)
-
-
-def _sizes(shape: Sequence[int], kept: AxisSums) -> list[int]:
-    """Return how many elements the joined groups of an axis have."""
-    length = shape[kept.axis]
-    groups = min(length, MOST_GROUPS)
-    edges = [*(group * length // groups for group in range(0, groups, kept.joined)), length]
-    across = prod(shape) // length
-    return [(end - start) * across for start, end in pairwise(edges)]
 
 
 def needed(spread: Spread, level: float, growth: float, least: float, off: float = 0.0) -> float:

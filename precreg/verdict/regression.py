@@ -9,17 +9,18 @@ knows. docs/verdicts.md has the derivation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil, exp, inf, log2
+from math import ceil, inf, log2
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import described
+from precreg.numbers import apart
 from precreg.records import BaselineEntry
 from precreg.types import STATISTIC, Comparison, Finding, Reason, Role, Tolerance
 from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
-from precreg.verdict.paired import DOUBT, TESTS, Change, changes, of_runs
+from precreg.verdict.paired import DOUBT, TESTS, Change, as_ratio, changes, of_runs
 from precreg.verdict.sample import LEAST, MATCHES
 from precreg.verdict.student import quantile
 
@@ -101,7 +102,14 @@ def worse(output: Held) -> Iterator[Finding]:
 
 
 def improvement(output: Held) -> Finding | None:
-    """Return the finding that the mean |d| fell materially, beyond noise; a maximum that rose meanwhile is told."""
+    """Return the finding that the mean |d| fell materially, beyond noise; a maximum that rose meanwhile is told.
+
+    An output that became exact at every seed needs no statistic for it.
+    """
+    current, baseline = means(output.comparisons, output.entry.outputs[output.output], "mean_abs_error")
+    if current == 0 and baseline is not None and baseline > 0 and not _within_floor(output, "mean_abs_error"):
+        message = f"the output is exact at every seed, and was not: mean_abs_error is 0 and was {baseline:.4g}"
+        return _by_a_hard_rule(output, Reason.IMPROVED, "mean_abs_error", message, current, baseline)
     for change in output.changes:
         if change.metric == "mean_abs_error" and _is_better(output, change):
             found = _finding(output, change, Reason.IMPROVED)
@@ -149,11 +157,7 @@ def noise(output: Held, change: Change) -> float:
     freedom = change.units - 1
     significant = quantile(output.level, freedom) * change.error
     doubt = quantile(DOUBT / TESTS, freedom) * change.error
-    return max(_exp(significant), (1 + _material(output, change.metric)) * _exp(doubt))
-
-
-def _exp(value: float) -> float:
-    return exp(value) if value < 700 else inf
+    return max(as_ratio(significant), (1 + _material(output, change.metric)) * as_ratio(doubt))
 
 
 def _finding(output: Held, change: Change, reason: Reason) -> Finding:
@@ -161,7 +165,7 @@ def _finding(output: Held, change: Change, reason: Reason) -> Finding:
     explained = noise(output, change)
     return Finding(
         reason,
-        _sentence(change, current, baseline, explained),
+        _sentence(change, current, baseline, explained, 1 + _material(output, change.metric)),
         output.output,
         change.metric,
         current=current,
@@ -175,15 +179,26 @@ def _finding(output: Held, change: Change, reason: Reason) -> Finding:
     )
 
 
-def _sentence(change: Change, current: float | None, baseline: float | None, explained: float) -> str:
-    figures = "" if current is None or baseline is None else f"{current:.4g} against {baseline:.4g}; "
-    interval = f"between {change.lower:.3g} and {change.upper:.3g}"
-    noise_is = f"noise {'explains' if explained < inf else 'may be'} {explained:.3g} times"
+def _sentence(change: Change, current: float | None, baseline: float | None, explained: float, material: float) -> str:
+    figures = "" if current is None or baseline is None else f"{' against '.join(apart([current, baseline]))}; "
+    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, 3)} times"
     if change.metric == "bias":
         grew = f"grew by {change.ratio - 1:.3g} of the mean |d|"
         return f"bias {grew} ({figures}{change.lower - 1:.3g} to {change.upper - 1:.3g})"
     scale = " in the scale of each element" if described(change.metric).unit != "value" else ""
-    return f"{change.metric} is {change.ratio:.4g} times the baseline's{scale} ({figures}{interval}; {noise_is})"
+    is_times = f"{change.metric} is {_times(change.ratio, 4)} times the baseline's{scale}"
+    return f"{is_times} ({figures}{_interval(change, material)}; {noise_is})"
+
+
+def _times(ratio: float, digits: int) -> str:
+    """Write a ratio; one that is not 1 never looks like it."""
+    return apart([ratio, 1.0], digits)[0]
+
+
+def _interval(change: Change, material: float) -> str:
+    """Write the bounds of a ratio; one beyond the material ratio never looks like it."""
+    lower, upper = (apart([bound, material, 1.0], 3)[0] for bound in (change.lower, change.upper))
+    return f"between {lower} and {upper}"
 
 
 def _exactness_lost(output: Held) -> Iterator[Finding]:
@@ -192,7 +207,7 @@ def _exactness_lost(output: Held) -> Iterator[Finding]:
     current, baseline = means(output.comparisons, output.entry.outputs[output.output], metric)
     if baseline == 0 and current is not None and current > 0 and not _within_floor(output, metric):
         message = f"the output was exact at every seed, and is not: mean_abs_error was 0 and is {current:.4g}"
-        yield _lost(output, metric, message, current, baseline)
+        yield _by_a_hard_rule(output, Reason.REGRESSED, metric, message, current, baseline)
 
 
 def _match_ratio_lost(output: Held) -> Iterator[Finding]:
@@ -205,14 +220,14 @@ def _match_ratio_lost(output: Held) -> Iterator[Finding]:
                 return
             counts = "more than runs differ by"
         message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
-        yield _lost(output, "match_ratio", message, current, baseline)
+        yield _by_a_hard_rule(output, Reason.REGRESSED, "match_ratio", message, current, baseline)
 
 
-def _lost(output: Held, metric: str, message: str, current: float, baseline: float) -> Finding:
+def _by_a_hard_rule(
+    output: Held, reason: Reason, metric: str, message: str, current: float, baseline: float
+) -> Finding:
     times = current / baseline if baseline else None
-    return Finding(
-        Reason.REGRESSED, message, output.output, metric, None, current, baseline, times, 1.0, None, rule="hard"
-    )
+    return Finding(reason, message, output.output, metric, None, current, baseline, times, 1.0, None, rule="hard")
 
 
 def _larger_maximum(output: Held) -> str:
@@ -224,11 +239,25 @@ def _larger_maximum(output: Held) -> str:
 
 
 def judged(outputs: Sequence[Held]) -> str:
-    """Say of outputs in which nothing is worse what that rests on: the largest change, or bounds where too few."""
-    few = [output.output for output in outputs if not output.changes]
-    if few:
-        return f"{', '.join(few)}: fewer than {LEAST} samples, so bounds and guards alone decide"
+    """Say of outputs in which nothing is worse what that rests on: the largest change, or why there is none."""
     every = [(change, output) for output in outputs for change in output.changes if change.metric != "bias"]
-    change, output = max(every, key=lambda pair: pair[0].ratio)
-    times = f"{change.ratio:.4g} times the baseline's, between {change.lower:.3g} and {change.upper:.3g}"
+    told = {output.output for _, output in every}
+    others: dict[str, list[str]] = {}
+    for output in outputs:
+        if output.output not in told:
+            others.setdefault(_unjudged(output), []).append(output.output)
+    if others:
+        alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
+        return f"{alone}, so bounds and guards alone decide"
+    change, output = max(every, key=lambda pair: pair[0].upper)
+    times = f"{_times(change.ratio, 4)} times the baseline's, {_interval(change, 1 + _material(output, change.metric))}"
     return f"no judged metric is worse: {output.output}: {change.metric} is {times}"
+
+
+def _unjudged(output: Held) -> str:
+    """Say why no statistic judges an output."""
+    if STATISTIC not in output.tolerance.regression:
+        return f"{STATISTIC} is off"
+    if 0.0 in means(output.comparisons, output.entry.outputs[output.output], "mean_abs_error"):
+        return "exact, now or before"
+    return f"fewer than {LEAST} samples"

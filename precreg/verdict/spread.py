@@ -124,5 +124,5 @@ def jackknife(sample: Sample, statistic: Statistic, power: float) -> tuple[float
     if len(known) < units:
         return value * power, inf
     middle = sum(known) / units
-    spread = sum((each - middle) ** 2 for each in known) * (units - 1) / units
+    spread = sum((each - middle) * (each - middle) for each in known) * (units - 1) / units  # a power may overflow
     return value * power, sqrt(spread) * power

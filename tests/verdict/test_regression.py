@@ -52,7 +52,9 @@ def test_a_significant_loss_that_is_not_material_is_none():
 
 def test_statistics_can_be_switched_off():
     limits = replace(tolerance(), regression={})
-    assert verdict(lambda seed: 1.3 * errors(seed), limits=limits).reason is Reason.WITHIN_TOLERANCE
+    given = verdict(lambda seed: 1.3 * errors(seed), limits=limits)
+    assert given.reason is Reason.WITHIN_TOLERANCE
+    assert "out: statistic is off, so bounds and guards alone decide" in given.message
 
 
 def test_errors_that_a_row_shares_are_no_evidence_for_each_of_its_elements():
@@ -93,6 +95,22 @@ def test_a_maximum_is_guarded_where_no_average_is_better():
     assert (given.reason, {finding.rule for finding in given.findings}) == (Reason.REGRESSED, {"guard"})
     harmless = verdict(lambda seed: errors(seed) + np.pad([[2e-4]], ((0, 31), (0, 47))))
     assert harmless.status is Status.PASSED
+
+
+def exact(seed):
+    return 0 * errors(seed)
+
+
+def test_an_output_that_became_exact_is_improved():
+    given = verdict(exact)
+    assert given.reason is Reason.IMPROVED
+    assert "is exact at every seed, and was not" in given.message
+
+
+def test_an_output_that_stays_exact_with_other_bits_says_so():
+    given = verdict(exact, exact)
+    assert given.reason is Reason.WITHIN_TOLERANCE
+    assert "out: exact, now or before, so bounds and guards alone decide" in given.message
 
 
 def test_lost_exactness_needs_no_statistic():
@@ -161,3 +179,22 @@ def test_the_larger_the_loss_the_surer_it_is_found(factor):
         for draw in range(10)
     )
     assert seen <= 3 if factor == 1.1 else seen >= 9
+
+
+def test_what_differs_never_looks_alike():
+    """A loss of a hundred-thousandth is told as one, and a lower bound above the material ratio reads so."""
+    given = verdict(lambda seed: 1.00001 * errors(seed), limits=tolerance(statistic=1e-6))
+    (found,) = (finding for finding in given.findings if finding.metric == "mean_abs_error")
+    assert "is 1.00001 times the baseline's" in found.message
+    assert "; between 1.00001 and 1.00001; noise" in found.message
+    given = verdict(lambda seed: 1.0204 * errors(seed))
+    (found,) = (finding for finding in given.findings if finding.metric == "mean_abs_error")
+    assert "; between 1.0204 and 1.0204; noise" in found.message
+
+
+def test_what_may_have_grown_most_is_named_where_nothing_is_worse():
+    """Exactly the same errors but for one output's: it is the one that more seeds would tell of."""
+    given = verdict(lambda seed: errors(seed, draw=1, shape=(16, 16)), lambda seed: errors(seed, shape=(16, 16)))
+    assert "no judged metric is worse" in given.message
+    upper = float(given.message.rpartition(" and ")[2])
+    assert upper > 1.02
