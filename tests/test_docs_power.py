@@ -4,13 +4,13 @@ import re
 import sys
 from subprocess import run
 
-from precreg.report.power import HEADINGS
+from precreg.report.power import HEADINGS, MOST
 from precreg.tolerance.pyramid import GROWTHS
 from precreg.types import STATISTIC
 from precreg.verdict.growth import FLOOR_ULP
-from precreg.verdict.paired import TESTS
-from precreg.verdict.power import NARROW, POWER, SCALING
-from precreg.verdict.regression import ELSEWHERE
+from precreg.verdict.paired import DOUBT, TESTS
+from precreg.verdict.power import POWER, SCALING
+from precreg.verdict.regression import ELSEWHERE, NARROW
 from precreg.verdict.sample import LEAST
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
@@ -44,7 +44,10 @@ def test_the_figures_of_the_page():
     assert f"growth by {1 + ELSEWHERE['narrow']} times in a format of at most {NARROW} significant bits" in PAGE
     assert f"by {1 + ELSEWHERE['wide']} times in any other" in PAGE
     assert f"fewer than {LEAST} samples" in PAGE
-    assert (TESTS, [measure.metric for measure in SCALING]) == (5, ["mean_abs_error", "rms_error", "mean_ulp"])
+    assert f"`tests` is {TESTS} for each output" in PAGE
+    assert f"t({DOUBT} / {TESTS})" in PAGE
+    assert f"no figure above {MOST} times" in PAGE
+    assert [measure.metric for measure in SCALING] == ["mean_abs_error", "rms_error", "mean_ulp"]
 
 
 def test_the_benchmark_asks_the_rule_of_what_the_page_shows():

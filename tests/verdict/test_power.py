@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from precreg.baseline.entry import entry_from
 from precreg.measure import kept_groups
-from precreg.types import STATISTIC, AxisGroups, Bound
+from precreg.measure.compare import compare
+from precreg.types import STATISTIC, AxisGroups, Bound, Execution, Outcome
 from precreg.verdict.paired import DOUBT, TESTS
 from precreg.verdict.power import POWER, Power, losses, needed, off_from
 from precreg.verdict.regression import error_level, held, worse
-from precreg.verdict.spread import Spread
+from precreg.verdict.sample import MEANS
+from precreg.verdict.sample import samples as verdict_samples
+from precreg.verdict.spread import Spread, redrawn, widest
 from precreg.verdict.student import quantile
 from tests.verdict.made import SOURCE, case, comparison, entry, tolerance
 
@@ -33,10 +37,10 @@ def _of_sums(seed, sums):
     return replace(made, groups=(groups,), shape=(10 * len(sums),), reference_shape=(10 * len(sums),))
 
 
-def accepted(comparisons):
+def accepted(comparisons, metrics=("mean_abs_error",)):
     """Return a baseline of comparisons, as it keeps their mean and their groups."""
     kept = entry(tuple(f"a{seed}" for seed in range(len(comparisons))))
-    means = {name: [each.metrics[name] for each in comparisons] for name in ("mean_abs_error", "ulp_scale")}
+    means = {name: [each.metrics[name] for each in comparisons] for name in ("ulp_scale", *metrics)}
     output = replace(kept.outputs["out"], shape=comparisons[0].shape, metrics=means)
     groups = {"out": kept_groups.kept(comparisons, 1, None)}
     return replace(
@@ -52,6 +56,30 @@ def told(kept, given=STATISTICAL, *, level=LEVEL, alike=True, **fields):
 def caught(current, kept, *, alike=True):
     one = held(current, kept, STATISTICAL, "reference", alike=alike, level=LEVEL)
     return any(True for _ in worse(one))
+
+
+@pytest.mark.parametrize("tail", [2, 1000])
+def test_the_loss_that_is_told_of_errors_with_tails_is_caught_about_nine_times_in_ten(tail):
+    """Element by element: of tails the mean |d| knows most, without them the RMS error, whose spread is the run's."""
+
+    def one(scale=1.0):
+        errors = [scale * 1e-6 * np.abs(random.standard_t(tail, (GROUPS, 20))) for _ in range(3)]
+        return [_of_errors(seed, each) for seed, each in enumerate(errors)]
+
+    random = np.random.default_rng(tail)
+    number, draws = 0, 150
+    for _ in range(draws):
+        kept = accepted(one(), ("mean_abs_error", "rms_error"))
+        number += caught(one(told(kept).ratio), kept)
+    assert 0.84 < number / draws < 0.99
+
+
+def _of_errors(seed, errors):
+    sums, squares, unknown = errors.sum(1), (errors**2).sum(1), [None] * GROUPS
+    groups = AxisGroups([20] * GROUPS, sums.tolist(), unknown, squares.tolist(), unknown, unknown)
+    made = comparison(seed, mean_abs_error=float(errors.mean()), rms_error=float((errors**2).mean() ** 0.5))
+    counts = {"n": errors.size, "finite": errors.size}
+    return replace(made, groups=(groups,), shape=(errors.size,), reference_shape=(errors.size,), counts=counts)
 
 
 @pytest.mark.parametrize(("seeds", "shape"), [(3, 4.0), (1, 10.0)], ids=["48 samples", "16 samples"])
@@ -100,6 +128,25 @@ def test_the_spread_of_two_draws_is_that_of_their_ratio():
     loss = told(kept)
     assert (loss.metric, loss.units, loss.axis) == ("mean_abs_error", GROUPS, 0)
     assert loss.error == pytest.approx(sqrt(2) * variation / sqrt(GROUPS), rel=0.01)
+
+
+@pytest.mark.parametrize(("seeds", "shape"), [(1, (40, 3)), (3, (5, 1, 33)), (9, (2,))])
+@pytest.mark.parametrize("shared", [0.0, 1.0], ids=["by elements", "by seeds"])
+def test_the_spread_is_the_one_that_a_verdict_redraws(seeds, shape, shared):
+    def measured(seed):
+        random = np.random.default_rng([seed, *shape])
+        errors = random.standard_normal(shape) * 1e-6 * np.exp(shared * random.standard_normal())
+        return compare(1 + errors, np.ones(shape), seed=seed, output="out", rtol=1e-5, atol=1e-5, regions={}, worst=1)
+
+    comparisons = [measured(seed) for seed in range(seeds)]
+    execution = Execution(tuple(f"i{seed}" for seed in range(seeds)), {"out": ("a",) * seeds}, 1.0)
+    kept = entry_from(Outcome("unit/s/a", "1:d", execution, tuple(comparisons)), "f00d", "c0")
+    for measure in MEANS[:3]:
+        judged = verdict_samples(measure, comparisons, kept.outputs["out"], kept.groups["out"])
+        error, units, axis = widest([redrawn(each, measure) for each in judged])
+        loss = told(kept, replace(tolerance(), regression={measure.metric: 0.1}))
+        assert (loss.metric, loss.units, loss.axis) == (measure.metric, units, axis)
+        assert loss.error == pytest.approx(error, rel=1e-9)
 
 
 def test_groups_of_unequal_size_are_told_apart_from_errors_of_unequal_size():
