@@ -245,19 +245,11 @@ def judged(outputs: Sequence[Held]) -> str:
     others: dict[str, list[str]] = {}
     for output in outputs:
         if output.output not in told:
-            others.setdefault(_unjudged(output), []).append(output.output)
+            why = f"fewer than {LEAST} samples" if STATISTIC in output.tolerance.regression else f"{STATISTIC} is off"
+            others.setdefault(why, []).append(output.output)
     if others:
         alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
         return f"{alone}, so bounds and guards alone decide"
     change, output = max(every, key=lambda pair: pair[0].upper)
     times = f"{_times(change.ratio, 4)} times the baseline's, {_interval(change, 1 + _material(output, change.metric))}"
     return f"no judged metric is worse: {output.output}: {change.metric} is {times}"
-
-
-def _unjudged(output: Held) -> str:
-    """Say why no statistic judges an output."""
-    if STATISTIC not in output.tolerance.regression:
-        return f"{STATISTIC} is off"
-    if 0.0 in means(output.comparisons, output.entry.outputs[output.output], "mean_abs_error"):
-        return "exact, now or before"
-    return f"fewer than {LEAST} samples"
