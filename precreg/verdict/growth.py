@@ -12,6 +12,7 @@ from math import log2
 from statistics import fmean
 
 from precreg.measure.metrics import described, mean_over_seeds, ratio
+from precreg.numbers import apart
 from precreg.records import BaselineOutput
 from precreg.types import RULES, Comparison, Finding, Reason, Role, Tolerance
 
@@ -98,11 +99,9 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
     if factor is None:
         message = f"{metric} was {baseline:.4g} and is {current:.4g}"
     else:
-        allowed = allowed_ratio(metric, threshold)
-        message = (
-            f"{metric} is {factor:.3g} times the baseline's "
-            f"({current:.4g} against {baseline:.4g}, allowed {allowed:.3g} times)"
-        )
+        times, allowed, _ = apart([factor, allowed_ratio(metric, threshold), 1.0], 3)
+        figures = " against ".join(apart([current, baseline]))
+        message = f"{metric} is {times} times the baseline's ({figures}, allowed {allowed} times)"
     return Finding(
         Reason.REGRESSED,
         message,
