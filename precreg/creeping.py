@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from precreg.baseline.store import FOLDER, Baselines, Place, read_suite
+from precreg.baseline.store import Baselines, Place, files_of, read_bytes, read_suite, suite_in
 from precreg.integrity.allowances import with_reasons
 from precreg.records import BaselineEntry, RunFinding
 from precreg.tolerance.pyramid import resolve
@@ -61,8 +61,8 @@ def layers_of(every: Iterable[Case]) -> dict[str, tuple[Layer, ...]]:
 def _with_a_past(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
     """Yield the ids of the entries that are not the first of their case; of most files it is seen without reading."""
     for environment in chain:
-        for path in (project / FOLDER / environment).glob("*/[!.]*.json"):
-            if A_PAST in path.read_bytes():
-                suite = f"{path.parent.name}/{path.stem}"
+        for file in files_of(project, environment):
+            if A_PAST in (read_bytes(project, file) or b""):
+                suite = suite_in(file)
                 entries = read_suite(project, environment, suite)
                 yield from (f"{suite}/{name}" for name, entry in entries.items() if entry.accepted)

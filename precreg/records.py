@@ -32,7 +32,7 @@ class KeptSums(Struct, frozen=True, array_like=True):
     """
 
     largest: Annotated[float, Meta(ge=0)]
-    shares: Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{2})+$")]
+    shares: Annotated[str, Meta(pattern=r"^([A-Za-z0-9+/]{2})+\Z")]
 
 
 class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
     """
 
     axis: Annotated[int, Meta(ge=0)]
-    joined: Annotated[int, Meta(ge=1)]
+    joined: Annotated[int, Meta(ge=1, le=16)]
     absolute: list[KeptSums | None]
     signed: list[KeptSums | None]
     squared: list[KeptSums | None]

@@ -63,6 +63,11 @@ def baseline_file(environment: str, suite: str) -> str:
     return f"{FOLDER}/{environment}/{suite}.json"
 
 
+def suite_in(file: str) -> str:
+    """Return the tier/suite whose baselines a file has."""
+    return file.split("/", 2)[2].removesuffix(".json")
+
+
 def header(environment: str, suite: str) -> dict[str, str]:
     """Return what a baseline file says of itself."""
     return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
@@ -77,6 +82,12 @@ def read_suite(project: Path, environment: str, suite: str) -> dict[str, Baselin
     file = baseline_file(environment, suite)
     data = read_bytes(project, file)
     return {} if data is None else parse(data, file, header(environment, suite), entry_of)
+
+
+def files_of(project: Path, environment: str) -> list[str]:
+    """Return the files of an environment's baselines, relative to the project, sorted."""
+    found = sorted((project / FOLDER / environment).glob("*/[!.]*.json"))
+    return [f"{FOLDER}/{environment}/{path.parent.name}/{path.name}" for path in found]
 
 
 def read_bytes(project: Path, file: str) -> bytes | None:
@@ -104,12 +115,19 @@ def path_of(project: Path, file: str) -> Path:
 
 
 def entry_of(value: Any) -> BaselineEntry:
-    """Make an entry of plain JSON values. Raises msgspec.ValidationError, also for lists of unequal length."""
+    """Make an entry of plain JSON values.
+
+    Raises msgspec.ValidationError, also for lists of unequal length and for groups of what an output does not have.
+    """
     entry = msgspec.convert(value, BaselineEntry)
     for path, length in _lengths_per_seed(entry):
         if length != len(entry.inputs):
             message = f"Expected one value for each of {len(entry.inputs)} seeds, got {length} - at `$.{path}`"
             raise msgspec.ValidationError(message)
+    for name, axes in entry.groups.items():
+        shape = entry.outputs[name].shape if name in entry.outputs else ()
+        if any(axis.axis >= len(shape) or shape[axis.axis] < 1 for axis in axes):
+            raise msgspec.ValidationError(f"Expected an axis of the output - at `$.groups.{name}`")
     for output, histogram in entry.sketch.items():
         if len(histogram.bins) != len(histogram.counts):
             raise msgspec.ValidationError(f"Expected as many counts as bins - at `$.sketch.{output}`")
@@ -161,15 +179,18 @@ class Baselines:
         return None
 
     def number(self, chain: tuple[str, ...]) -> int:
-        """Return how many entries the environments of the chain have together, without reading what they say."""
-        folders = (self._project / FOLDER / environment for environment in chain)
-        return sum(path.read_bytes().count(A_CASE) for folder in folders for path in folder.glob("*/[!.]*.json"))
+        """Return how many entries the environments of the chain have together, without reading what they say.
+
+        Raises UserError as `read_bytes` does.
+        """
+        files = (file for environment in chain for file in files_of(self._project, environment))
+        return sum((read_bytes(self._project, file) or b"").count(A_CASE) for file in files)
 
     def entries(self, environments: Iterable[str]) -> Iterator[tuple[Place, BaselineEntry]]:
         """Yield everything that was accepted in these environments."""
         for environment in environments:
-            for path in sorted((self._project / FOLDER / environment).glob("*/[!.]*.json")):
-                suite = f"{path.parent.name}/{path.stem}"
+            for file in files_of(self._project, environment):
+                suite = suite_in(file)
                 for name, entry in self._suite(environment, suite).items():
                     yield Place(environment, f"{suite}/{name}"), entry
 

@@ -4,10 +4,13 @@ import subprocess
 import sys
 
 import pytest
+from msgspec import ValidationError, to_builtins
+from msgspec.structs import replace
 
-from precreg.baseline.store import Baselines, Place, baseline_file, entries
+from precreg.baseline.store import Baselines, Place, baseline_file, entries, entry_of
 from precreg.baseline.write import delete_file, put, write_file
 from precreg.errors import UserError
+from precreg.records import AxisSums, KeptSums
 from tests.baseline.samples import ROAD, entry
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -62,6 +65,28 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "baselines/generic/unit/a.json").mkdir(parents=True)
     with pytest.raises(UserError, match=r"^baselines/generic/unit/a.json: error\[unreadable-baseline\]"):
         Baselines(tmp_path).lookup("unit/a/x", CHAIN)
+    with pytest.raises(UserError, match=r"^baselines/generic/unit/a.json: error\[unreadable-baseline\]"):
+        Baselines(tmp_path).number(CHAIN)
+
+
+def test_a_link_to_nothing_has_no_entries(tmp_path):
+    put(tmp_path, {Place("generic", "unit/b/y"): entry()})
+    (tmp_path / "baselines/generic/unit/a.json").symlink_to("gone.json")
+    assert Baselines(tmp_path).number(CHAIN) == len(entries(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [{"axis": 1}, {"joined": 17}, {"joined": 0}, {"ulps": [KeptSums(1.0, "AA\n")] * 2}], ids=str
+)
+def test_groups_that_an_output_cannot_have_are_refused(damage):
+    sums = [KeptSums(1.0, "//ABgAwA")] * 2
+    good = AxisSums(0, 1, sums, sums, sums, sums, sums)
+    plain = to_builtins(replace(entry(), groups={"out": [good]}))
+    assert entry_of(plain).groups["out"] == [good]
+    with pytest.raises(ValidationError):
+        entry_of(plain | {"groups": {"out": to_builtins([replace(good, **damage)])}})
+    with pytest.raises(ValidationError):
+        entry_of(plain | {"groups": {"other": to_builtins([good])}})
 
 
 @pytest.mark.parametrize("environment", ["..", "../elsewhere", "", ".hidden", "a/b", "a\\b", "/etc", "a\0"])
@@ -79,6 +104,8 @@ def test_a_link_out_of_the_project_is_neither_read_nor_written(tmp_path, link):
     (project / link).symlink_to(elsewhere / link)
     with pytest.raises(UserError, match="outside-project"):
         Baselines(project).lookup(place.id, CHAIN)
+    with pytest.raises(UserError, match="outside-project"):
+        Baselines(project).number(CHAIN)
     with pytest.raises(UserError, match="outside-project"):
         write_file(project, place.file, "mine")
     with pytest.raises(UserError, match="outside-project"):
