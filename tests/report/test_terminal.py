@@ -150,6 +150,7 @@ def test_findings_on_the_run_follow_the_cases_worst_first():
         "         entry 2 allows nothing any more",
         "1 passed in 0.31 s\n"
         "findings  2 binding, 1 allowed, 1 told\n"
+        "allow     what is meant is named in baselines/allow.yaml: its case, change and reason\n"
         "exit 1: 2 findings on the run: 1 case_removed, 1 bound_loosened\n",
     ]
 
