@@ -9,7 +9,7 @@ from math import isinf
 from precreg.calibration.calibrated import Calibrated, MeanError, Sum, Uncalibrated
 from precreg.calibration.quality import KINDS, OWN, Judged
 from precreg.calibration.summary import counts, unsound
-from precreg.numbers import figure
+from precreg.numbers import apart, figure
 
 COLUMNS = ("output", "bound", "median", "95 %", "99 %", "largest", "headroom", "chance", "quality", "proposal")
 """Percentiles and the largest noise are shares of the limit; of a limit of 0 they are losses."""
@@ -83,7 +83,7 @@ def _mean_error(each: MeanError) -> str:
     if each.deviation is None or each.stands_out is None:
         return ""
     varies = f"{each.output}: the mean error varies by {figure(100 * each.deviation, 2)} % over {each.n} runs"
-    return f"{varies}; a change stands out from a factor of {figure(each.stands_out, 3)}"
+    return f"{varies}; a change stands out from a factor of {apart([each.stands_out, 1.0], 3)[0]}"
 
 
 def _sum(each: Sum) -> str:

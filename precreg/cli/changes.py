@@ -12,7 +12,7 @@ from precreg.baseline.change import Change, MetricChange
 from precreg.baseline.store import Place
 from precreg.cli.accepting import Terms, creep_of, warning
 from precreg.creeping import budgets
-from precreg.numbers import figure
+from precreg.numbers import apart
 from precreg.records import AcceptedValue, BaselineEntry
 from precreg.types import Finding
 from precreg.verdict.creep import Creep, creeps
@@ -105,10 +105,10 @@ def values(terms: Terms, change: Change) -> dict[str, Any]:
 
 
 def _before_and_after(metric: MetricChange) -> str:
-    before, after = ("undefined" if value is None else figure(value) for value in (metric.old, metric.new))
+    before, after = (figure or "undefined" for figure in apart([metric.old, metric.new]))
     if metric.kind == "new":
         return after
-    ratio = "" if metric.ratio is None else f" ({figure(metric.ratio, 3)} times)"
+    ratio = "" if metric.ratio is None else f" ({apart([metric.ratio, 1.0], 3)[0]} times)"
     return f"{before} -> {after}{ratio}"
 
 

@@ -1,0 +1,35 @@
+"""What a person is shown of a proposal."""
+
+from precreg.baseline.change import Change, MetricChange
+from precreg.baseline.proposal import Proposal
+from precreg.baseline.store import Place
+from precreg.cli.changes import summary
+from precreg.types import Reason
+from tests.baseline.samples import entry
+
+
+def lines(*metrics, surroundings=""):
+    proposal = Proposal(Reason.WITHIN_TOLERANCE, "generic", "generic", entry(), paired=entry())
+    place = Place("generic", "unit/a/x")
+    return list(summary(Change(place, proposal, entry(), entry(), metrics, surroundings), verbose=False))[1:]
+
+
+def test_figures_that_differ_never_look_alike():
+    (line,) = lines(MetricChange("out", "mean_ulp", 0.25, 0.250001))
+    assert line == "  worse   out  mean_ulp         0.25 -> 0.250001 (1.000004 times)"
+
+
+def test_what_did_not_change_is_not_shown():
+    assert lines(MetricChange("out", "mean_ulp", 0.25, 0.25)) == []
+
+
+def test_a_change_of_the_environment_is_told_apart_from_that_of_the_code():
+    shown = lines(MetricChange("out", "mean_ulp", 0.25, 0.500001, 0.5), surroundings="numpy 1 -> 2")
+    assert shown[0] == "  environment: numpy 1 -> 2"
+    told = "of it the environment's 0.25 -> 0.5 (2 times), the code's 0.5 -> 0.500001 (1.000002 times)"
+    assert shown[2].strip() == told
+
+
+def test_what_is_undefined_says_so():
+    (line,) = lines(MetricChange("out", "mean_ulp", 0.25, None))
+    assert line.endswith("0.25 -> undefined")
