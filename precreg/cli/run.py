@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Set
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,13 @@ from precreg.vcs import changed_files
 
 if TYPE_CHECKING:
     from precreg.types import Case
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """Refuse what no bound of a range refuses. Raises click.BadParameter."""
+    if isnan(value):
+        raise click.BadParameter(f"{value} is no time.")
+    return value
 
 
 @click.command("run")
@@ -40,7 +48,13 @@ if TYPE_CHECKING:
 )
 @click.option("--pair", metavar="REVISION", help="Run that version, too, side by side, and judge by what it gives.")
 @click.option("--max-seeds", type=click.IntRange(1), default=32, help="In a pair: so many at most, until it is clear.")
-@click.option("--pair-seconds", type=click.FloatRange(0), default=2.0, help="In a pair: so long at most, for a case.")
+@click.option(
+    "--pair-seconds",
+    type=click.FloatRange(0),
+    default=2.0,
+    callback=_seconds,
+    help="In a pair: so long at most, for a case.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def command(given: Path | None, /, asked: Asked, ci: bool | None, against: str, **others: Any) -> None:
