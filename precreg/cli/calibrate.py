@@ -49,7 +49,7 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
     help="A limit is vacuous so many times above the largest noise.",
 )
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
-@click.option("--unsound", "unsound_alone", is_flag=True, help="Show the bounds alone that are not sound.")
+@click.option("--unsound", "unsound_alone", is_flag=True, help="In the table: the bounds alone that are not sound.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the proposals as tolerances of suites.")
 @click.pass_obj
