@@ -100,7 +100,7 @@ def _unknown(powers: Sequence[Power]) -> Iterator[str]:
     for kind, found in sorted(kinds.items()):
         without_row = [power.case for power in found if power.why]
         named = f": {describe.some(without_row, MOST_IDS)}" if without_row else ""
-        yield f"{_cases(len(found))}: {kind}{named}"
+        yield f"{_cases(len(found))}: no figure: {kind}{named}"
 
 
 def _kind(power: Power) -> str:

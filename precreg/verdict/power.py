@@ -101,7 +101,7 @@ def losses(
             found.append(Loss(name, 1.0, certain, rule="hard", bounds=bounds))
         else:
             told = _told(name, accepted, entry.groups.get(name, ()), terms)
-            found.append(replace(told, bounds=bounds, guards=_guards(terms)))
+            found.append(replace(told, bounds=bounds, guards=_guards(accepted, terms)))
     return tuple(found)
 
 
@@ -129,16 +129,22 @@ def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms
         if len(spreads) == len(sets):
             found += _caught(name, measure, accepted, spreads, terms)
     if found and all(loss.ratio is None for loss in found):
-        return Loss(name, None, "the baseline's own spread explains any loss: bounds and guards alone")
+        return Loss(name, None, "the baseline's own spread explains any loss")
     return min(found, key=lambda loss: loss.ratio or inf, default=Loss(name, None, _nothing(accepted, groups, terms)))
 
 
-def _guards(terms: Terms) -> dict[str, float]:
+def _guards(accepted: BaselineOutput, terms: Terms) -> dict[str, float]:
     """Return the ratios beyond which the growth of single metrics is caught; of a golden any lost match is."""
-    others = {metric: growth for metric, growth in terms.tolerance.regression.items() if metric not in RULES}
+    thresholds = terms.tolerance.regression if _enough(accepted, terms) else {}
+    others = {metric: growth for metric, growth in thresholds.items() if metric not in RULES}
     if terms.role == "golden" and not terms.by_chance:
         others = {metric: others[metric] for metric in others.keys() - MAXIMA} | {"match_ratio": 0.0}
     return {metric: allowed_ratio(metric, growth) for metric, growth in sorted(others.items())}
+
+
+def _enough(accepted: BaselineOutput, terms: Terms) -> bool:
+    """Tell whether there are so many elements that thresholds are asked."""
+    return prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS
 
 
 def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms) -> str:
@@ -148,10 +154,10 @@ def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: Terms)
     sets = [each for measure in SCALING for each in _sets(measure, accepted, groups, terms)]
     units = [len(sample.n) for each in sets for sample in each]
     if max(units, default=0) < LEAST:
-        return f"fewer than {LEAST} samples: bounds and guards alone"
+        return f"fewer than {LEAST} samples"
     if STATISTIC not in terms.tolerance.regression:
-        return "the statistic is off: bounds and guards alone"
-    return "its errors have no spread that is known: bounds and guards alone"
+        return "the statistic is off"
+    return "its errors have no spread that is known"
 
 
 def _caught(
@@ -166,7 +172,7 @@ def _caught(
         off = [0.0 if known else off_from(spread) for spread in spreads]
         shifts = [needed(spread, terms.level, growth, least, own) for spread, own in zip(spreads, off, strict=True)]
         yield _loss(name, measure, "statistic", shifts, spreads)
-    if measure.metric in regression and prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS:
+    if measure.metric in regression and _enough(accepted, terms):
         least = max(log(1 + regression[measure.metric]), floor)
         yield _loss(name, measure, "guard", [least + missed(spread) for spread in spreads], spreads)
 

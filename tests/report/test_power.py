@@ -13,7 +13,7 @@ KNOWN = Loss(
 )
 EXACT = Loss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
 ANY = replace(KNOWN, ratio=1234.5, metric="mean_abs_error")
-FEW = Loss("loss", None, "fewer than 5 samples: bounds and guards alone", bounds=("max_rel_error",))
+FEW = Loss("loss", None, "fewer than 5 samples", bounds=("max_rel_error",))
 GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
 POWERS = (
     Power("unit/s/a", (KNOWN,)),
@@ -36,7 +36,7 @@ def test_the_table_and_the_summary():
         "unit/s/few    out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
         "unit/s/few    loss    -                       -        -              "
-        "fewer than 5 samples: bounds and guards alone; bounds on max_rel_error",
+        "fewer than 5 samples; bounds on max_rel_error",
         "unit/s/two    out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
         "unit/s/two    w       guard on rms_error      48       1.5 times      any lost match_ratio",
@@ -49,8 +49,8 @@ def test_the_table_and_the_summary():
         "  10 % of them catch 1.034 times, 50 % 1.034 times, 90 % 1.5 times, the worst 1.5 times",
         "1 case: exact, so any error is caught",
         "1 case: accepted on another fingerprint, so a loss must exceed what that explains",
-        "1 case: fewer than 5 samples: bounds and guards alone",
-        "1 case: no baseline: unit/s/new",
+        "1 case: no figure: fewer than 5 samples",
+        "1 case: no figure: no baseline: unit/s/new",
         "error level of a case: 0.00156, from 4 baselines",
     ]
 
@@ -58,7 +58,7 @@ def test_the_table_and_the_summary():
 def test_cases_without_a_row_are_named_and_counted():
     without = [Power(f"unit/s/{number}", why=f"no baseline in cpu{number}") for number in range(7)]
     lines = render(without, 0.1, 1).splitlines()
-    assert lines[0] == "7 cases: no baseline: unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more"
+    assert lines[0] == "7 cases: no figure: no baseline: unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more"
     assert len(lines) == 2
 
 
