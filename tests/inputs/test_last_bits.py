@@ -48,7 +48,9 @@ def test_moves_follow_from_name_seed_and_number_and_are_the_same_everywhere():
     }
     assert len(digests) == 4
     assert array_digest(moved(ones, "x", 0, 1)) == "3e033cd97acf563f61c3528302b311dc"
-    assert array_digest(moved(ones.reshape(10, 100)[:, ::1], "x", 0, 1).reshape(-1)) == "3e033cd97acf563f61c3528302b311dc"
+    assert (
+        array_digest(moved(ones.reshape(10, 100)[:, ::1], "x", 0, 1).reshape(-1)) == "3e033cd97acf563f61c3528302b311dc"
+    )
 
 
 def test_an_array_of_another_layout_moves_alike():
