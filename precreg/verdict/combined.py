@@ -1,7 +1,8 @@
 """Did a whole suite get worse? Small losses of many cases, in one direction, are evidence that none of them is alone.
 
 The cases whose bits changed are the sample: of each its ratio of mean |d|, and of these the mean with a t interval over
-cases. So what the cases share in one run, and how different they are, is in the interval, too.
+cases. How different they are is in the interval, too. What all of them share is not: so cases of the very same ratio,
+which differ in nothing that matters, are one draw.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def combined_losses(results: Iterable[CaseResult], fingerprint: str) -> Iterator
     of a suite is that of the run over the number of suites with cases that changed.
     """
     suites = {
-        suite: [pair for result in of_suite if (pair := _change(result, fingerprint)) is not None]
+        suite: list(dict.fromkeys(pair for result in of_suite if (pair := _change(result, fingerprint)) is not None))
         for suite, of_suite in groupby(sorted(results, key=lambda result: result.id), _suite)
     }
     changed = {suite: pairs for suite, pairs in suites.items() if len(pairs) >= LEAST}
@@ -61,10 +62,10 @@ def _is_judged(result: CaseResult) -> bool:
     baseline = result.baseline
     return (
         baseline is not None
-        and bool(result.tolerances)
         and result.outcome.definition == baseline.entry.definition
         and all(STATISTIC in tolerance.regression for tolerance in result.tolerances.values())
         and baseline.entry.outputs.keys() == result.outcome.execution.outputs.keys()
+        and baseline.entry.outputs.keys() == result.tolerances.keys()
         and any(
             list(digests)[: len(baseline.entry.inputs)] != baseline.entry.outputs[name].digests[: len(digests)]
             for name, digests in result.outcome.execution.outputs.items()

@@ -64,6 +64,19 @@ def test_four_cases_are_no_sample():
     assert losses([result(number, 2.0) for number in range(4)]) == []
 
 
+def test_cases_that_repeat_one_draw_are_one():
+    """Five cases that a parameter without effect tells apart: the noise of one is no evidence of five."""
+    one = result(1, 1.2)
+    assert losses([replace(one, id=f"unit/s/{number}") for number in range(6)]) == []
+
+
+def test_a_case_of_which_an_output_was_not_measured_is_no_evidence():
+    whole = [result(number, 2.0) for number in range(6)]
+    assert len(losses(whole)) == 1
+    unmeasured = [replace(each, outcome=replace(each.outcome, comparisons=()), tolerances={}) for each in whole]
+    assert losses(unmeasured) == []
+
+
 def test_cases_that_statistics_do_not_judge_are_no_evidence():
     off = replace(tolerance(), regression={})
     assert losses([result(number, 2.0, limits=off) for number in range(6)]) == []
