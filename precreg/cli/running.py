@@ -98,9 +98,7 @@ def _chosen(project: Path, every: list[Case], options: RunOptions) -> list[Case]
     return cases if options.shard is None else shard(cases, *options.shard)
 
 
-def _results(
-    cases: list[Case], plan: Plan, baselines: Lookup, options: RunOptions, commit: str
-) -> list[CaseResult]:
+def _results(cases: list[Case], plan: Plan, baselines: Lookup, options: RunOptions, commit: str) -> list[CaseResult]:
     number = baselines.number(plan.environment.chain)
     policy = Policy(ci=options.ci, require=options.require, baselines=number)
     try:
