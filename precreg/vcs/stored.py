@@ -65,15 +65,20 @@ def files_at(project: Path, commit: str, read: Callable[[str], bool], named: Cal
 
 
 def _listed(project: Path, commit: str) -> list[_Stored]:
-    """Return the files of a commit below the project; none that would leave it, whatever somebody made git store."""
+    """Return the files of a commit below the project; none that would leave it, or is below another file."""
     text = git_bytes(project, "ls-tree", "-r", "-z", "--end-of-options", commit, ".").decode("utf-8", "surrogateescape")
     lines = (line.partition("\t") for line in text.split("\0") if line)
-    found = [_Stored(about[:6], about.rpartition(" ")[2], path) for about, _, path in lines]
-    return [file for file in found if not {"..", ".git"} & set(PurePosixPath(file.path).parts)]
+    found = {path: _Stored(about[:6], about.rpartition(" ")[2], path) for about, _, path in lines}
+    return [
+        file
+        for path, file in found.items()
+        if not {"..", ".git"} & set(PurePosixPath(path).parts)
+        and found.keys().isdisjoint(map(str, PurePosixPath(path).parents))
+    ]
 
 
 def _write(project: Path, folder: Path, files: Sequence[_Stored], read: Callable[[str], bool]) -> None:
-    """Write files, and then the links: nothing is written through one."""
+    """Write files, and then the links: nothing is written through one, where names that differ in case are one, too."""
     links = [file for file in files if file.mode == _LINK]
     plain = [file for file in files if file.mode.startswith(_FILE)]
     wanted = [file for file in plain if read(file.path)]
@@ -84,8 +89,9 @@ def _write(project: Path, folder: Path, files: Sequence[_Stored], read: Callable
         place.write_bytes(contents.get(file, b""))
     for file, target in zip(links, _contents(project, [file.content for file in links]), strict=True):
         place = folder / file.path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(os.fsdecode(target))
+        if not os.path.lexists(place) and Path(os.path.realpath(place.parent)).is_relative_to(folder):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(os.fsdecode(target))
 
 
 def _contents(project: Path, ids: Sequence[str]) -> Iterator[bytes]:

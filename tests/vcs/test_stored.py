@@ -52,7 +52,7 @@ def test_what_is_read_is_as_it_was_committed_and_what_is_named_is_empty(project)
 def test_the_folder_is_removed_after_an_error_too(project, tmp_path_factory, monkeypatch):
     place = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    with pytest.raises(KeyboardInterrupt), vcs.files_at(project, "HEAD", lambda _: True, lambda _: True) as then:
+    with pytest.raises(KeyboardInterrupt), vcs.files_at(project, "HEAD", every, every) as then:
         stopped(then, place)
     assert list(place.iterdir()) == []
 
@@ -68,7 +68,7 @@ def test_a_link_that_leads_out_is_a_link_and_nothing_is_written_through_it(proje
     (project / "suites/away").symlink_to(outside)
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "a link")
-    with vcs.files_at(project, "HEAD", lambda _: True, lambda _: True) as then:
+    with vcs.files_at(project, "HEAD", every, every) as then:
         assert os.readlink(then / "suites/away") == str(outside)
     assert list(outside.iterdir()) == []
 
@@ -76,16 +76,36 @@ def test_a_link_that_leads_out_is_a_link_and_nothing_is_written_through_it(proje
 def test_a_path_that_would_leave_the_folder_is_left_out(project):
     """Git refuses to make such a tree; a repository that somebody made by other means may have one."""
     blob = git(project, "hash-object", "-w", "suites/c.npy")
-    entry = b"100644 ..\0" + bytes.fromhex(blob)
-    made = subprocess.run(
-        ["git", "-C", project, "hash-object", "-t", "tree", "-w", "--literally", "--stdin"],
-        input=entry,
-        check=True,
-        capture_output=True,
-    )
-    commit = git(project, "commit-tree", "-m", "bad", made.stdout.decode().strip())
-    with vcs.files_at(project.parent, commit, lambda _: True, lambda _: True) as then:
+    with vcs.files_at(project.parent, commit_of(project, (b"100644 ..", blob)), every, every) as then:
         assert list(then.iterdir()) == []
+
+
+def test_what_is_below_a_link_is_left_out(project, tmp_path):
+    """The same: a folder that is a link, too, would lead what is in it out of the folder."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "target").write_text(str(outside))
+    link = git(project, "hash-object", "-w", str(tmp_path / "target"))
+    below = tree_of(project, (b"120000 away", link))
+    commit = commit_of(project, (b"120000 a", link), (b"40000 a", below))
+    with vcs.files_at(project.parent, commit, every, every) as then:
+        assert os.readlink(then / "a") == str(outside)
+    assert list(outside.iterdir()) == []
+
+
+def every(_path):
+    return True
+
+
+def tree_of(project, *entries):
+    """Return a tree as it stands, whatever git would say of it; each entry has a mode, a name, and an id."""
+    asked = ["git", "-C", project, "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+    body = b"".join(name + b"\0" + bytes.fromhex(id) for name, id in entries)
+    return subprocess.run(asked, input=body, check=True, capture_output=True).stdout.decode().strip()
+
+
+def commit_of(project, *entries):
+    return git(project, "commit-tree", "-m", "bad", tree_of(project, *entries))
 
 
 def test_a_submodule_is_not_there(project, tmp_path):
@@ -112,6 +132,6 @@ def test_an_object_that_is_lost_is_a_clear_error(project):
 
 
 def test_no_repository_is_a_clear_error(tmp_path):
-    with pytest.raises(UserError) as caught, vcs.files_at(Path(tmp_path), "HEAD", lambda _: True, lambda _: True):
+    with pytest.raises(UserError) as caught, vcs.files_at(Path(tmp_path), "HEAD", every, every):
         pass
     assert caught.value.slug == "no-git"
