@@ -8,7 +8,7 @@ python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1] [--markdo
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
-python benchmarks/detection.py --against FILE   judge what is not changed by what another environment stored so
+python benchmarks/detection.py --against FILE   judge by what the originals gave in another environment, stored so
 """
 
 from __future__ import annotations
@@ -16,22 +16,17 @@ from __future__ import annotations
 import argparse
 import pickle
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from detecting import labels, table
+from detecting import elsewhere, labels, table
 from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operators import OPERATORS, held_out
-from detecting.rules import Told, baseline_of, told, verdict
-
-from precreg.types import Status
-
-SEEDS = 3
-"""How many seeds a case has."""
+from detecting.rules import CASE
+from detecting.trials import PAIR, PAIRED, Told, told
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -63,7 +58,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--label", action="store_true", help="measure labels and store them")
     what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
-    what.add_argument("--against", type=Path, metavar="FILE", help="judge originals by those of another environment")
+    what.add_argument("--against", type=Path, metavar="FILE", help="judge by the originals of another environment")
     what.add_argument("--dump", type=Path, metavar="FILE", help="store measurements instead of judging them")
     return parser.parse_args(arguments)
 
@@ -107,7 +102,7 @@ def check_operator(name: str, seeds: int = 64) -> list[str]:
 
 def score_operator(name: str, count: int) -> list[Told]:
     """Ask every rule about every change of one operator in every trial."""
-    return list(told(name, sample_operator(name, count), SEEDS))
+    return list(told(OPERATORS[name], sample_operator(name, count)))
 
 
 def score(names: Sequence[str], count: int, jobs: int, show: Callable[[Sequence[str]], str]) -> int:
@@ -115,14 +110,15 @@ def score(names: Sequence[str], count: int, jobs: int, show: Callable[[Sequence[
     known = {name: labels.read()[name] for name in names}
     rows = [row for _, found in each(partial(score_operator, count=count), names, jobs) for row in found]
     print("\n".join(table.summary(known)))
-    print(f"\nshare of {count} trials of {SEEDS} seeds in which each rule reports a change")
-    print("\n".join((*table.tables(rows, known, show), *table.mistakes(rows, known))))
+    fewer = f"; {PAIR} is asked in {PAIRED} of them" if count > PAIRED else ""
+    print(f"\nshare of {count} trials of {CASE.seeds} seeds in which each rule reports a change{fewer}")
+    print("\n".join((*table.tables(rows, known, show), *table.effort(rows, known), *table.mistakes(rows, known))))
     return 0
 
 
 def sample_operator(name: str, count: int) -> dict[str, list[Sample]]:
     """Run one operator and its changes at the seeds of every trial."""
-    return samples(OPERATORS[name], range(SEEDS * count))
+    return samples(OPERATORS[name], range(CASE.seeds * count))
 
 
 def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
@@ -133,26 +129,20 @@ def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
         "samples": found,
         "labels": {name: known[name] for name in names},
         "held_out": sorted(held_out()),
-        "measured on": labels.machine(),
+        "environment": elsewhere.this(),
     }
     path.write_bytes(pickle.dumps(stored))
     return 0
 
 
 def judge_elsewhere(names: Sequence[str], count: int, path: Path) -> int:
-    """Judge originals by what they gave in another environment: nothing was changed, so whatever is found is told."""
+    """Judge by what originals gave in another environment, changed or not."""
     there = pickle.loads(path.read_bytes())
-    stored, fingerprint = there["samples"], str(there["measured on"])
-    totals: Counter[str] = Counter()
+    found = []
     for name in names:
-        here = samples(OPERATORS[name]._replace(harmful={}, harmless={}), range(SEEDS * count))[ORIGINAL]
-        for start in range(0, SEEDS * count, SEEDS):
-            trial = slice(start, start + SEEDS)
-            given = verdict(here[trial], baseline_of(stored[name][ORIGINAL][trial], fingerprint))
-            totals[given.reason] += 1
-            if given.status is Status.FAILED:
-                print(f"{name}, trial {start // SEEDS}: {given.message}")
-    print(", ".join(f"{number} {reason}" for reason, number in totals.items()))
+        of_originals = there["samples"][name][ORIGINAL]
+        found.append(elsewhere.judged(name, sample_operator(name, count), of_originals, there["environment"]))
+    print("\n".join(elsewhere.lines(found, labels.read())))
     return 0
 
 

@@ -303,6 +303,7 @@ def test_elements_are_compared_one_by_one():
 def test_the_table_has_a_row_for_every_rule_in_both_halves():
     from detecting.rules import OURS, RULES
     from detecting.table import COLUMNS
+    from detecting.trials import PAIR
 
     shown = run("detection.py", "row_sum_float32", "int8_product_exact", "--trials", 1)
     assert re.match(r"2 operators, 39 changes: \d+ harmful, \d+ not worse, \d+ grey\n", shown)
@@ -310,12 +311,15 @@ def test_the_table_has_a_row_for_every_rule_in_both_halves():
         (block,) = re.findall(rf"^{title}\n((?:.+\n)+)", shown, re.MULTILINE)
         lines = block.splitlines()
         assert re.split(r"  +", lines[0].strip()) == list(COLUMNS)
-        assert len(lines) == 3 + len(RULES)
-        for rule in (OURS, *RULES):
-            (row,) = (line for line in lines if line.startswith(f"{rule} "))
+        rules = (OURS, PAIR, *RULES)
+        assert len(lines) == 2 + len(rules)
+        for rule, row in zip(rules, lines[2:], strict=True):
+            assert row.startswith(f"{rule}  ")
             assert re.fullmatch(rf" +{SHARE}" * len(COLUMNS), row[len(rule) :]), row
-    assert "missed by precreg" in shown
-    assert "false alarms by precreg" in shown
+    for title in ("missed by", "false alarms by"):
+        assert f"\n{title} precreg\n" in shown
+        assert f"\n{title} precreg --pair\n" in shown
+    assert re.search(r"^  alarms, other bits +[\d.]+ seeds, [\d.]+ % not clear$", shown, re.MULTILINE)
 
 
 def test_a_table_can_be_put_on_a_page():
@@ -327,8 +331,9 @@ def test_a_table_can_be_put_on_a_page():
     header, rule, *lines = block.splitlines()
     assert header == f"|  | {' | '.join(COLUMNS)} |"
     assert rule == "|" + "---|" * (len(COLUMNS) + 1)
-    assert len(lines) == 2 + len(RULES)
+    assert len(lines) == 3 + len(RULES)
     assert lines[1].startswith("| precreg | 100.0 % | - |")
+    assert lines[2].startswith("| precreg --pair | 100.0 % | - |")
 
 
 def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
@@ -343,7 +348,72 @@ def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
     assert [one.comparison.seed for one in original] == list(range(6))
     assert len(original[0].comparison.groups) == 2
     assert found["labels"] == {"silu_float32": stored()["silu_float32"]}
-    assert run("detection.py", "silu_float32", "--trials", 2, "--against", file) == "2 identical\n"
+    shown = run("detection.py", "silu_float32", "--trials", 2, "--against", file)
+    assert shown.startswith("not changed: 2 identical\nas if it were the same environment: 2 identical\nchanged, and ")
+
+
+def test_changes_of_an_environment_are_told_and_judged_as_such():
+    from detecting import elsewhere
+    from detecting.measured import ORIGINAL
+    from detecting.rules import ENVIRONMENT
+
+    changed = "one accumulator instead of eight lanes"
+    current, accepted = sampled(changed)
+    there = {"f00d": ENVIRONMENT.decisive | {"numpy": "0.1"}}
+    found = elsewhere.judged("row_sum_float32", {ORIGINAL: current, changed: current}, accepted, there)
+    (given,) = found.verdicts[ORIGINAL]
+    assert given.status == "failed"
+    assert given.message.endswith(f"; by the baseline of exact, accepted elsewhere: numpy 0.1 -> {np.__version__}")
+    assert [one.message.count("elsewhere") for one in found.here] == [0]
+    now, then = (sum(one.comparison.metrics["mean_abs_error"] for one in each) for each in (current, accepted))
+    label = stored()["row_sum_float32"][changed]
+    first, *others = elsewhere.lines([found], {"row_sum_float32": {changed: label}})
+    assert first.startswith(f"row_sum_float32: 1 regressed; times the other's: mean_abs_error {now / then:.3g}, rms")
+    assert others == [
+        f"  trial 0: {given.message}",
+        "not changed: 1 regressed",
+        "as if it were the same environment: 1 regressed",
+        "changed, and reported: harmful 100.0 %, harmful, <1.5 -, not worse -",
+    ]
+
+
+def test_a_pair_draws_seeds_until_it_is_clear():
+    from detecting import pairs
+    from detecting.measured import samples
+    from detecting.operators import OPERATORS
+
+    changes = ["in float64", "blocks of 4", "blocks of 32", "carries in float16", "negated"]
+    some = pairs.only(OPERATORS["cumsum_float32"], changes)
+    found = pairs.paired(some, samples(some, range(3)), 0)
+    assert {name: (str(one.verdict.reason), one.seeds, one.clear) for name, one in found.items()} == {
+        "in float64": ("improved", 6, True),
+        "blocks of 4": ("regressed", 6, True),
+        "blocks of 32": ("within_tolerance", 24, False),
+        "carries in float16": ("regressed", 3, True),
+        "negated": ("identical", 3, True),
+    }
+    assert pairs.LOOKS == (3, 6, 12, 24)
+
+
+def test_a_look_at_more_seeds_has_those_before_and_no_others_twice(monkeypatch):
+    from detecting import pairs
+    from detecting.measured import samples
+    from detecting.operators import OPERATORS
+
+    drawn = []
+
+    def watched(operator, seeds):
+        drawn.append((list(operator.changes()), list(seeds)))
+        return samples(operator, seeds)
+
+    monkeypatch.setattr(pairs, "samples", watched)
+    some = pairs.only(OPERATORS["cumsum_float32"], ["blocks of 32", "negated"])
+    for trial in (0, 1):
+        pairs.paired(some, samples(some, range(3 * trial, 3 * trial + 3)), trial)
+    assert {tuple(names) for names, _ in drawn} == {("blocks of 32",)}
+    seeds = [seed for _, more in drawn for seed in more]
+    assert len(seeds) == len(set(seeds))
+    assert [len(more) for _, more in drawn][:3] == [3, 6, 12]
 
 
 def test_an_operator_that_is_not_there_is_told():

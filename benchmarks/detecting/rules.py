@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import ceil, inf, log2, log10, sqrt
 from statistics import fmean
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from detecting.labels import machine
-from detecting.measured import ORIGINAL, Sample
+from detecting.measured import Sample
 from precreg.baseline.entry import entry_from
-from precreg.records import Baseline, Environment
+from precreg.execute.environment import detect
+from precreg.records import Baseline
 from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types import Case, Computation, Execution, Location, Outcome, Status, Tolerance, Verdict
+from precreg.types import Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
 from precreg.verdict.judge import Policy, judge
 
 Rule = Callable[[Sequence[Sample], Sequence[Sample]], bool]
@@ -26,7 +25,7 @@ _PLACE = Location("benchmarks/detection.py")
 _NOTHING = Computation("python", "")
 CASE = Case("unit/detection/case", "unit", "detection", "case", _PLACE, "definition", "unit/detection/case",
             "definition", "suites/unit", _NOTHING, _NOTHING, "reference", {}, {}, {}, (), 3)  # fmt: skip
-ENVIRONMENT = Environment("cpu", ("cpu", "generic"), str(machine()), {})
+ENVIRONMENT = detect("cpu")
 
 
 def tolerance_of(dtype: str) -> Tolerance:
@@ -35,7 +34,7 @@ def tolerance_of(dtype: str) -> Tolerance:
 
 
 def outcome_of(samples: Sequence[Sample]) -> Outcome:
-    """Give samples the form in which precreg keeps them, as seeds 0, 1 and 2."""
+    """Give samples the form in which precreg keeps them, as seeds from 0 on."""
     inputs = tuple(f"seed {seed}" for seed in range(len(samples)))
     execution = Execution(inputs, {"out": tuple(one.digest for one in samples)})
     comparisons = tuple(replace(one.comparison, seed=seed) for seed, one in enumerate(samples))
@@ -125,33 +124,5 @@ RULES: dict[str, Rule] = {
     "other bits": other_bits,
 }
 
-
 OURS = "precreg"
 """The rule that is not among RULES, because it asks for more than two sets of samples: for a baseline as it is kept."""
-
-
-class Told(NamedTuple):
-    """What each rule said of one change in one trial; `evidence` is what precreg says."""
-
-    operator: str
-    change: str
-    trial: int
-    flags: dict[str, bool]
-    same_bits: bool
-    evidence: str
-
-
-def told(operator: str, found: dict[str, list[Sample]], size: int) -> Iterator[Told]:
-    """Ask every rule about every change of an operator, in trials of so many seeds."""
-    originals = found[ORIGINAL]
-    for number, start in enumerate(range(0, len(originals), size)):
-        accepted = originals[start : start + size]
-        baseline = baseline_of(accepted)
-        for change, samples in found.items():
-            if change != ORIGINAL:
-                current = samples[start : start + size]
-                given = verdict(current, baseline)
-                flags = {OURS: given.status is Status.FAILED}
-                flags |= {name: rule(current, accepted) for name, rule in RULES.items()}
-                same = not other_bits(current, accepted)
-                yield Told(operator, change, number, flags, same, f"{given.reason}: {given.message}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from statistics import fmean
 
 from detecting.labels import AVERAGES, Label
 from detecting.operators import OPERATORS, held_out
-from detecting.rules import OURS, RULES, Told
+from detecting.rules import OURS, RULES
+from detecting.trials import PAIR, Told
 
 BANDS = (("<1.1", 1.1), ("1.1-1.5", 1.5), ("1.5-3", 3.0), ("3-10", 10.0), (">10", inf))
 COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "alarms", "alarms, other bits")
@@ -39,8 +41,9 @@ def table(rows: Sequence[Told], labels: Labels) -> Iterator[list[str]]:
     yield ["", *COLUMNS]
     chosen = {name: [one for one in rows if column(name, labels)(one)] for name in COLUMNS}
     yield ["changes", *(str(len({(one.operator, one.change) for one in found})) for found in chosen.values())]
-    for rule in (OURS, *RULES):
-        yield [rule, *(share([one.flags[rule] for one in found]) for found in chosen.values())]
+    for rule in (OURS, PAIR, *RULES):
+        flags = ([one.flags[rule] for one in found if rule in one.flags] for found in chosen.values())
+        yield [rule, *map(share, flags)]
 
 
 def in_columns(cells: Sequence[str]) -> str:
@@ -107,18 +110,34 @@ def shown(found: Label) -> str:
     )
 
 
+def effort(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield how many seeds paired runs drew, and how often they ended without a clear verdict."""
+    yield f"\nseeds that {PAIR} drew, on average, and how often a verdict was not clear in the end"
+    for name in ("all", "<1.5", "alarms, other bits"):
+        pairs = [one.pair for one in rows if one.pair is not None and column(name, labels)(one)]
+        if pairs:
+            unclear = share([not pair.clear for pair in pairs])
+            yield f"  {name:20}{fmean(pair.seeds for pair in pairs):7.1f} seeds, {unclear} not clear"
+
+
 def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it."""
+    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it; pairs, too."""
+    for rule in (OURS, PAIR):
+        for title, label, wrong in (("missed", "harmful", False), ("false alarms", "not_worse", True)):
+            yield f"\n{title} by {rule}"
+            asked = [one for one in rows if rule in one.flags and labels[one.operator][one.change].label == label]
+            yield from mistaken(rule, wrong, asked, labels)
+
+
+def mistaken(rule: str, wrong: bool, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield the changes of which a rule told what is wrong, in how many trials, and what it said in the first one."""
     apart = held_out()
-    for title, label, wrong in (("missed", "harmful", False), ("false alarms", "not_worse", True)):
-        found: dict[tuple[str, str], list[Told]] = {}
-        for one in rows:
-            if labels[one.operator][one.change].label == label:
-                found.setdefault((one.operator, one.change), []).append(one)
-        yield f"\n{title} by precreg"
-        for (operator, change), trials in found.items():
-            bad = [one for one in trials if one.flags[OURS] is wrong]
-            if bad:
-                half = "held out" if operator in apart else "chosen on"
-                yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({half}); {shown(labels[operator][change])}"
-                yield f"        {bad[0].evidence}"
+    found: dict[tuple[str, str], list[Told]] = {}
+    for one in rows:
+        found.setdefault((one.operator, one.change), []).append(one)
+    for (operator, change), trials in found.items():
+        bad = [one for one in trials if one.flags[rule] is wrong]
+        if bad:
+            half = "held out" if operator in apart else "chosen on"
+            yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({half}); {shown(labels[operator][change])}"
+            yield f"        {bad[0].evidence[rule]}"
