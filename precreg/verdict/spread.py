@@ -30,19 +30,25 @@ class Spread(NamedTuple):
 
 
 def widest(spreads: Sequence[Spread]) -> Spread:
-    """Return the largest error of those with at least half as many units as any; of others where it clearly is more."""
+    """Return the largest error of those with at least half as many units as any; of others where it clearly is more.
+
+    Fewer than LEAST units count where theirs is plainly more than what the others come to.
+    """
+    enough = [spread for spread in spreads if spread.units >= LEAST]
+    taken = _clearly_widest(enough or spreads)
+    few = [spread for spread in spreads if spread.units < LEAST and spread.error > PLAINLY * taken.error]
+    return max(few, default=taken, key=_size)
+
+
+def _clearly_widest(spreads: Sequence[Spread]) -> Spread:
     most = max(spread.units for spread in spreads)
     well = max((spread for spread in spreads if 2 * spread.units >= most), key=_size)
-    badly = [spread for spread in spreads if 2 * spread.units < most and spread.error > _clearly(spread) * well.error]
+    badly = [spread for spread in spreads if 2 * spread.units < most and spread.error > CLEARLY * well.error]
     return max(badly, default=well, key=_size)
 
 
 def _size(spread: Spread) -> tuple[float, int]:
     return spread.error, spread.units
-
-
-def _clearly(spread: Spread) -> float:
-    return CLEARLY if spread.units >= LEAST else PLAINLY
 
 
 Statistic = Callable[[float, float, int, float], float | None]

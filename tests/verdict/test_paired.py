@@ -79,6 +79,13 @@ def test_an_axis_of_few_groups_is_taken_where_errors_are_clearly_shared_along_it
     assert widest([Spread(0.03, 6, 0), many]) == Spread(0.03, 6, 0)
     assert widest([Spread(0.02, 24, 0), many]) == Spread(0.02, 24, 0)
     assert widest([few]) == few
+
+
+def test_seeds_are_taken_where_they_differ_plainly_more_than_every_axis_explains():
+    axes = Spread(0.3, 12, 0), Spread(0.1, 48, 1)
+    assert widest([*axes, Spread(0.35, 3, None)]) == axes[0]
+    assert widest([*axes, Spread(1.0, 3, None)]) == Spread(1.0, 3, None)
+    assert widest([Spread(0.5, 3, None), Spread(0.5, 3, 0)]).error == 0.5
     assert widest([Spread(0.0, 3, 0), Spread(0.0, 3, None)]).error == 0.0
 
 
