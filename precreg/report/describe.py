@@ -11,7 +11,7 @@ from typing import NamedTuple
 from precreg.measure.metrics import described
 from precreg.numbers import SHARE_DIGITS, apart, figure
 from precreg.records import CaseResult, GitState, RunRecord, is_handwritten
-from precreg.report.evidence import interval, noise, of_ratios
+from precreg.report.evidence import HARD, interval, noise, of_ratios
 from precreg.report.findings import sentence
 from precreg.report.selection import said
 from precreg.report.side_by_side import judge_of
@@ -109,12 +109,14 @@ def rows(verdict: Verdict) -> list[FindingRow]:
 
 def _row(finding: Finding) -> FindingRow:
     seed = "" if finding.seed is None else str(finding.seed)
-    if of_ratios(finding) or (finding.reason in _FACTORS and not _higher_is_better(finding.metric)):
+    factors = finding.reason in _FACTORS and finding.rule != HARD and not _higher_is_better(finding.metric)
+    if of_ratios(finding) or factors:
         current, baseline = apart([finding.current, finding.baseline])
         ratio, allowed = apart([finding.ratio, finding.limit], digits=3)
     else:
         digits = SHARE_DIGITS if _higher_is_better(finding.metric) else 4
-        current, baseline, limit = apart([finding.current, finding.baseline, finding.limit], digits)
+        most = finding.baseline if finding.rule == HARD else finding.limit
+        current, baseline, limit = apart([finding.current, finding.baseline, most], digits)
         ratio = "" if finding.ratio is None else figure(finding.ratio, max(digits, 3))
         sign = ">=" if _higher_is_better(finding.metric) else "<="
         allowed = limit and f"{sign} {limit}"

@@ -8,6 +8,9 @@ from precreg.types import Finding, Verdict
 DIGITS = 3
 """Significant digits of ratios, and more where two that are held against each other would look alike."""
 
+HARD = "hard"
+"""The rule that allows what the baseline has, and nothing else."""
+
 _OF_RATIOS = frozenset({"statistic", "guard", "budget"})
 
 

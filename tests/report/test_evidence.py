@@ -63,6 +63,15 @@ def test_what_a_ratio_may_be_stands_beside_the_ratio(finding, ratio, allowed):
     assert (row.ratio, row.allowed, row.rule) == (ratio, allowed, finding.rule)
 
 
+def test_a_hard_rule_allows_what_the_baseline_has_and_not_a_ratio_of_1():
+    lost = replace(STATISTIC, rule="hard", current=1e-49, baseline=0.0, ratio=None, limit=1.0, lower=None, upper=None)
+    (row,) = describe.rows(judged_by(replace(lost, floor=None)).verdict)
+    assert (row.current, row.baseline, row.ratio, row.allowed) == ("1e-49", "0", "", "<= 0")
+    fewer = replace(lost, metric="match_ratio", current=0.97, baseline=0.98, ratio=0.97 / 0.98, floor=None)
+    (row,) = describe.rows(judged_by(fewer).verdict)
+    assert (row.current, row.baseline, row.allowed) == ("0.97", "0.98", ">= 0.98")
+
+
 def test_what_one_opens_has_the_rule_and_who_set_a_bound():
     assert detail(judged_by(HARD))["notes"] == ["rule: hard"]
     assert detail(judged_by(BROKEN))["findings"][0][-2:] == ["bound", "suites/tolerances.yaml:3"]
