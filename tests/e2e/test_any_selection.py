@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.store import Baselines
-from precreg.execute.environment import detect
 from precreg.execute.run import Plan
 from precreg.pipeline import results
+from precreg.report.record import read
 from precreg.suite.expand import load_cases
 from precreg.verdict.judge import Policy
 from tests.e2e.command import precreg, repository
@@ -94,7 +94,7 @@ def whole(project):
 def test_in_any_selection_and_order(project, whole, chosen):
     cases = load_cases(project)
     some = chosen.draw(st.lists(st.sampled_from(cases), min_size=1, max_size=6, unique_by=lambda case: case.id))
-    environment = detect(None)
+    environment = read(project / "whole" / "record.json").environment  # this process may have other threads
     baselines = Baselines(project)
     policy = Policy(baselines=baselines.number(environment.chain))
     for result in results(some, Plan(project, environment, jobs=0), policy, baselines):
