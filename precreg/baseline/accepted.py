@@ -73,7 +73,7 @@ def continues(entry: BaselineEntry, former: BaselineEntry) -> bool:
     Up to LAST values may have been accepted since. An entry that has the former's figures is the same value still.
     """
     values = history(former)
-    for since in range(len(entry.accepted) + 1):
+    for since in range(min(len(entry.accepted), LAST) + 1):
         recent = entry.accepted[len(entry.accepted) - since :]
         if _told(thinned([*values, *recent], entry.definition)) == _told(entry.accepted):
             return True
