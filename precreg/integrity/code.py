@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES
 from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple
 
 from precreg.dependency.imports import files_named
+from precreg.integrity.patches import imported_names, patches
 from precreg.suite.modules import possible_files, search_path
 
 COMPILED = (".so", ".pyd", *BYTECODE_SUFFIXES)
@@ -52,6 +54,8 @@ class Code:
         self._modules: dict[Path, list[tuple[ast.stmt, frozenset[str]]]] = {}
         self._steps: dict[tuple[_Name, Folders], tuple[str, list[_Name]]] = {}
         self._found: dict[tuple[str, Folders], Path | None] = {}
+        self._named, self._patches = cache(self._named_in), cache(self._patches_in)
+        self._imports = cache(self._imports_of)
 
     def of(self, target: str, directory: str) -> str:
         """Return a text that changes with the code of `module:function` as a suite in `directory` finds it.
@@ -72,10 +76,22 @@ class Code:
             for home in (name.path.parent, self._project)
         )
 
-    def _named(self, name: _Name) -> Iterator[str]:
-        for statement in (each for each, names in self._module(name.path) if name.name in names):
-            for node in ast.walk(statement):
-                yield from files_named(node)
+    def _named_in(self, name: _Name) -> frozenset[str]:
+        nodes = (node for statement in self._statements_of(name) for node in ast.walk(statement))
+        return frozenset(text for node in nodes for text in files_named(node))
+
+    def _patches_in(self, name: _Name) -> frozenset[str]:
+        return frozenset(patches(self._statements_of(name), self._imports(name.path)))
+
+    def _imports_of(self, path: Path) -> frozenset[str]:
+        return imported_names(statement for statement, _ in self._module(path))
+
+    def _statements_of(self, name: _Name) -> Iterator[ast.stmt]:
+        return (statement for statement, names in self._module(name.path) if name.name in names)
+
+    def patches(self, target: str, directory: str) -> frozenset[str]:
+        """Return what this code puts something into, of all that it imported, besides what it returns."""
+        return frozenset(text for name, _ in self._behind(target, directory) for text in self._patches(name))
 
     def _behind(self, target: str, directory: str) -> Iterable[tuple[_Name, str]]:
         """Return each name that a function needs, itself among them, with the text that gives it its meaning."""

@@ -26,7 +26,6 @@ from precreg.suite.expand import expand
 from precreg.types import Case
 
 _READ = (".py", *COMPILED, ".yaml", ".yml")
-_NOTHING = frozenset[str](), False
 _ARRAYS = (".npy", ".npz", ".safetensors", ".bin")
 
 
@@ -157,27 +156,44 @@ def _references(pairs: Pairs, then: Path, now: Path, changed: set[str]) -> dict[
 
     `changed` are the files of the project that are not as the base has them.
     """
-    if not changed:
-        return {}
-    code_then, code_now = Code(then, changed), Code(now, changed)
-    modules = any(path.endswith((".py", *COMPILED)) for path in changed)
-
-    @cache
-    def behind(target: str, former: str, directory: str) -> tuple[frozenset[str], bool]:
-        differs = modules and code_then.of(target, former) != code_now.of(target, directory)
-        return code_now.files(target, directory), differs
-
     told: dict[str, str] = {}
-    for before, case in pairs.judged:
-        names, differs = _NOTHING
-        if case.oracle.kind == before.oracle.kind == "python":
-            names, differs = behind(case.oracle.spec, before.directory, case.directory)
-        files = sorted(changed.intersection((*names, *_files_behind(case, now))))
+    code = _BothCodes(Code(then, changed), Code(now, changed))
+    modules = any(path.endswith((".py", *COMPILED)) for path in changed)
+    for before, case in pairs.judged if changed else ():
+        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
         if files:
             told[case.id] = f"what it is held against changed: {', '.join(files)}"
-        elif differs:
-            told[case.id] = f"the code of its {case.role} {case.oracle.spec} changed"
+        elif modules and (text := code.change(before, case)):
+            told[case.id] = text
     return told
+
+
+class _BothCodes:
+    """The code of both sides; what many cases have in common is looked at once."""
+
+    def __init__(self, then: Code, now: Code) -> None:
+        self.then, self.now = then, now
+        self._files = cache(now.files)
+        self._differs, self._patched = cache(self._is_other), cache(self._new_patches)
+
+    def files(self, case: Case) -> frozenset[str]:
+        """Return the files that the code of a reference names."""
+        return self._files(case.oracle.spec, case.directory) if case.oracle.kind == "python" else frozenset()
+
+    def change(self, before: Case, case: Case) -> str:
+        """Say how the code of a reference changed, or what its subject began to patch; empty if neither."""
+        folders = before.directory, case.directory
+        if case.oracle.kind == before.oracle.kind == "python" and self._differs(case.oracle.spec, *folders):
+            return f"the code of its {case.role} {case.oracle.spec} changed"
+        if case.subject.kind == before.subject.kind == "python" and (new := self._patched(case.subject.spec, *folders)):
+            return f"its subject alters what its {case.role} may use: {', '.join(sorted(new))}"
+        return ""
+
+    def _is_other(self, target: str, former: str, directory: str) -> bool:
+        return self.then.of(target, former) != self.now.of(target, directory)
+
+    def _new_patches(self, target: str, former: str, directory: str) -> frozenset[str]:
+        return self.now.patches(target, directory) - self.then.patches(target, former)
 
 
 def _files_behind(case: Case, project: Path) -> Iterator[str]:

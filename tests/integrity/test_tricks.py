@@ -141,6 +141,16 @@ def patched_elsewhere(project):
     project.write("suites/unit/kernels.py", f"{KERNELS}\n\nnp.sum = lambda x, axis, **_: x[0] * len(x)\n")
 
 
+def patched_by_the_kernel(project):
+    """Let a module that the kernel imports replace what the reference calls; the reference does not import it."""
+    project.write("suites/fast.py", "import shared\n\nshared.widened = lambda x: x\n")
+    project.change("suites/unit/kernels.py", "def mean(x):\n", "def mean(x):\n    import fast  # noqa: F401\n\n")
+
+
+def patched_while_it_runs(project):
+    project.change("suites/unit/kernels.py", "def mean(x):\n", 'def mean(x):\n    setattr(np, "sum", len)\n')
+
+
 def with_thresholds(project):
     project.write("suites/tolerances.yaml", f"allow_looser_thresholds: true\n{project.read('suites/tolerances.yaml')}")
 
@@ -270,6 +280,12 @@ TRICKS = {
     "move the suite beside another module": Trick(moved_beside_another_module, Kind.REFERENCE_CHANGED, MEAN_ID),
     "give the name another meaning": Trick(patched_reference, Kind.REFERENCE_CHANGED, MEAN_ID),
     "patch a library that it calls": Trick(patched_elsewhere, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "patch it from the kernel's side": Trick(
+        patched_by_the_kernel, Kind.REFERENCE_CHANGED, MEAN_ID, "alters what its reference may use: shared.widened"
+    ),
+    "patch a library while the kernel runs": Trick(
+        patched_while_it_runs, Kind.REFERENCE_CHANGED, MEAN_ID, "may use: setattr(np, 'sum', len)"
+    ),
     "put compiled code in the place of its text": Trick(compiled_in_its_place, Kind.REFERENCE_CHANGED, MEAN_ID),
     "put a compiled module nearer than it": Trick(compiled_nearer, Kind.REFERENCE_CHANGED, MEAN_ID),
     "change a file that the reference reads": Trick(
