@@ -112,7 +112,7 @@ def _row(finding: Finding) -> FindingRow:
     factors = finding.reason in _FACTORS and finding.rule != HARD and not _higher_is_better(finding.metric)
     if of_ratios(finding) or factors:
         current, baseline = apart([finding.current, finding.baseline])
-        ratio, allowed = apart([finding.ratio, finding.limit], digits=3)
+        ratio, allowed, _ = apart([finding.ratio, finding.limit, finding.floor], digits=3)
     else:
         digits = SHARE_DIGITS if _higher_is_better(finding.metric) else 4
         most = finding.baseline if finding.rule == HARD else finding.limit

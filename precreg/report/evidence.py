@@ -34,5 +34,5 @@ def interval(finding: Finding) -> str:
 
 
 def noise(finding: Finding) -> str:
-    """Write the ratio that noise explains; one that is larger than 1 never looks like it."""
-    return apart([finding.floor, 1.0], DIGITS)[0]
+    """Write the ratio that noise explains; one that is not 1, nor the finding's own, never looks like it."""
+    return apart([finding.floor, finding.ratio, 1.0], DIGITS)[0]

@@ -181,18 +181,18 @@ def _finding(output: Held, change: Change, reason: Reason) -> Finding:
 
 def _sentence(change: Change, current: float | None, baseline: float | None, explained: float, material: float) -> str:
     figures = "" if current is None or baseline is None else f"{' against '.join(apart([current, baseline]))}; "
-    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, 3)} times"
+    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, change.ratio, 3)} times"
     if change.metric == "bias":
         grew = f"grew by {change.ratio - 1:.3g} of the mean |d|"
         return f"bias {grew} ({figures}{change.lower - 1:.3g} to {change.upper - 1:.3g})"
     scale = " in the scale of each element" if described(change.metric).unit != "value" else ""
-    is_times = f"{change.metric} is {_times(change.ratio, 4)} times the baseline's{scale}"
+    is_times = f"{change.metric} is {_times(change.ratio, explained, 4)} times the baseline's{scale}"
     return f"{is_times} ({figures}{_interval(change, material)}; {noise_is})"
 
 
-def _times(ratio: float, digits: int) -> str:
-    """Write a ratio; one that is not 1 never looks like it."""
-    return apart([ratio, 1.0], digits)[0]
+def _times(ratio: float, beside: float, digits: int) -> str:
+    """Write a ratio; one that is not 1, nor the one beside it, never looks like it."""
+    return apart([ratio, beside, 1.0], digits)[0]
 
 
 def _interval(change: Change, material: float) -> str:
@@ -251,5 +251,6 @@ def judged(outputs: Sequence[Held]) -> str:
         alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
         return f"{alone}, so bounds and guards alone decide"
     change, output = max(every, key=lambda pair: pair[0].upper)
-    times = f"{_times(change.ratio, 4)} times the baseline's, {_interval(change, 1 + _material(output, change.metric))}"
+    interval = _interval(change, 1 + _material(output, change.metric))
+    times = f"{_times(change.ratio, 1.0, 4)} times the baseline's, {interval}"
     return f"no judged metric is worse: {output.output}: {change.metric} is {times}"

@@ -36,6 +36,11 @@ def test_an_interval_that_ends_just_above_the_limit_does_not_look_like_the_limit
     assert evidence.interval(replace(STATISTIC, lower=1.020004, upper=1.5)) == "1.020004 to 1.5"
 
 
+def test_a_ratio_just_above_what_noise_explains_does_not_look_like_it():
+    (row,) = describe.rows(judged_by(replace(STATISTIC, ratio=1.147, lower=1.03, upper=1.28, floor=1.1466)).verdict)
+    assert (row.ratio, row.noise, row.allowed) == ("1.147", "1.1466", "1.02")
+
+
 def test_a_rule_is_named_where_no_row_of_figures_names_it_and_a_record_may_not_know_it():
     assert [evidence.binding(judged_by(each).verdict) for each in (STATISTIC, BROKEN, GUARD)] == [[], [], []]
     assert evidence.binding(judged_by(HARD).verdict) == ["hard"]

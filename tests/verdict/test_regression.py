@@ -187,6 +187,16 @@ def test_what_differs_never_looks_alike():
     assert "; between 1.0203 and 1.0205; noise" in found.message
 
 
+@pytest.mark.parametrize("factor", [1.0203, 1.1])
+def test_a_ratio_that_is_worse_reads_as_more_than_what_noise_explains(factor):
+    given = verdict(lambda seed: factor * errors(seed))
+    assert given.reason is Reason.REGRESSED
+    for found in given.findings:
+        told = found.message.partition(" times")[0].rpartition(" ")[2], found.message.rpartition("explains ")[2]
+        ratio, noise = (float(text.split()[0]) for text in told)
+        assert ratio > noise > 1
+
+
 def test_what_may_have_grown_most_is_named_where_nothing_is_worse():
     """Exactly the same errors but for one output's: it is the one that more seeds would tell of."""
     given = verdict(lambda seed: errors(seed, draw=1, shape=(16, 16)), lambda seed: errors(seed, shape=(16, 16)))
