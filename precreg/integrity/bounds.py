@@ -139,13 +139,20 @@ def _told(looser: _Looser) -> str:
             if new is None
             else (f"alternative {new:g} is enough now, and asks for less than any that was")
         )
+    has, had = _apart(new, old)
     if key.startswith(GROWTH):
-        return f"{key} is off, and allowed {old:g}" if new is None else f"{key} allows {new:g}, and allowed {old:g}"
+        return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
     if key.startswith(REGION):
         return f"{key} is {_figure(new)}, and was {_figure(old)}: other elements count"
     relation = "at least" if key not in CLOSENESS and described(key).better == "higher" else "at most"
-    now = "is not bound" if new is None else f"has to be {relation} {new:g}"
-    return f"{key} {now}, and had to be {relation} {old:g}"
+    now = "is not bound" if new is None else f"has to be {relation} {has}"
+    return f"{key} {now}, and had to be {relation} {had}"
+
+
+def _apart(new: float | None, old: float | None) -> tuple[str, str]:
+    """Write two numbers with as many digits as tell them apart."""
+    figures = (tuple("" if each is None else f"{each:.{digits}g}" for each in (new, old)) for digits in range(6, 18))
+    return next(((has, had) for has, had in figures if has != had), ("", ""))
 
 
 def _figure(value: float | None) -> str:

@@ -29,6 +29,12 @@ def test_the_same_is_not_looser_wherever_it_stands():
     ("before", "now", "message", "factor"),
     [
         ({"max_ulp": 4}, {"max_ulp": 8}, "max_ulp has to be at most 8, and had to be at most 4", 2),
+        (
+            {"rms_error": 0.1},
+            {"rms_error": 0.1000001},
+            "rms_error has to be at most 0.1000001, and had to be at most 0.1",
+            0.1000001 / 0.1,
+        ),
         ({"max_ulp": 4}, {}, "max_ulp is not bound, and had to be at most 4", None),
         ({"snr": 60}, {"snr": 20}, "snr has to be at least 20, and had to be at least 60", None),
         (
