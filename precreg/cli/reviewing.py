@@ -80,7 +80,8 @@ class _Walk:
         suite = self._changes[number].place.suite
         alike = [change for change in self._changes[number:] if change.place.suite == suite]
         unseen = len(alike) - 1
-        return alike if click.confirm(f"accept {len(alike)} of {suite}, {unseen} of them not shown yet?") else []
+        told = f"accept {len(alike)} of {suite}, {unseen} of them not shown yet?"
+        return alike if not unseen or click.confirm(told) else []
 
     def _accepts(self, changes: Sequence[Change]) -> bool:
         """Ask for the reason and accept; return False, with the cause told, where that was refused."""

@@ -77,6 +77,12 @@ def test_what_is_accepted_is_stored_at_once_with_the_reason_and_the_last_reason_
     assert shown.endswith("2 accepted, 1 rejected, 1 left to wait\n")
 
 
+def test_the_last_of_a_suite_is_accepted_without_a_question_about_others(project):
+    shown = walked(project, "s", "s", "s", "l", "new cases")
+    assert "not shown yet" not in shown
+    assert list(accepted(project)) == [D]
+
+
 def test_no_reason_is_none(project):
     shown = walked(project, "a", "", "  ", "q")
     assert "error[missing-reason]" in shown
