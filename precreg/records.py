@@ -25,13 +25,16 @@ def is_handwritten(definition: str) -> bool:
     return definition.startswith(HANDWRITTEN)
 
 
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
 class KeptSums(Struct, frozen=True, array_like=True):
     """The sums of some groups: the largest in size, and all of them in units of it, two digits of 64 each.
 
     What 0 is, and how a digit is written, measure/kept_groups.py knows.
     """
 
-    largest: Annotated[float, Meta(ge=0)]
+    largest: NotNegative
     shares: Annotated[str, Meta(pattern=r"^([A-Za-z0-9+/]{2})+\Z")]
 
 
@@ -71,7 +74,7 @@ class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     reason: str
     definition: str
     means: dict[str, dict[str, list[float | None]]]
-    reach: dict[str, dict[str, float]] = field(default_factory=dict)
+    reach: dict[str, dict[str, NotNegative]] = field(default_factory=dict)
     """By output and metric, how sure the ratio to the value before is: it and its bounds differ by this, in logarithms.
 
     Of the first value of a definition, and where there are too few samples, nothing is said.
@@ -98,7 +101,7 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """By output, what statistics judge by: along each axis; none where the line would be too long."""
     described: list[Metric] = field(default_factory=list)
     """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
-    reach: dict[str, dict[str, float]] = field(default_factory=dict)
+    reach: dict[str, dict[str, NotNegative]] = field(default_factory=dict)
     """How sure the ratio to the last of `accepted` is, as there; left out if empty."""
     confirmation: str = ""
     """How often the case was run again before it was accepted, and what that gave; left out where it was not."""

@@ -15,7 +15,7 @@ from precreg.cli.reviewing import ANSWERS, walk
 from precreg.confirming import NOT_CONFIRMED, RERUNS
 from precreg.measure.metrics import MEANS
 from precreg.tolerance.pyramid import GROWTHS
-from precreg.types import CREEP
+from precreg.types import CREEP, STATISTIC
 from precreg.verdict.creep import BUDGET
 from precreg.verdict.growth import FLOOR_ULP
 from precreg.verdict.sample import LEAST
@@ -94,6 +94,7 @@ def test_answers_are_those_that_there_are():
 def test_numbers_are_the_programs():
     again, creep = sections(PAGE)["What is run again"], sections(PAGE)["Creep"]
     assert f"more than {change.MATERIAL} times" in again
+    assert 1 + GROWTHS[STATISTIC] == change.MATERIAL
     assert names(re.search(r"a mean \((.*?)\)", again, re.DOTALL)[1]) == list(MEANS)
     assert f"`{NOT_CONFIRMED}`" in again
     assert RERUNS == 2, "twice, as the page says"

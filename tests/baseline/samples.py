@@ -98,7 +98,7 @@ def entries(draw: st.DrawFn) -> BaselineEntry:
     digests = st.lists(texts, min_size=seeds, max_size=seeds)
     shape = st.lists(st.integers(0, 9), max_size=3).map(tuple)
     output = st.builds(BaselineOutput, texts, shape, digests, st.dictionaries(texts, per_seed, max_size=3))
-    reach = st.dictionaries(texts, st.dictionaries(texts, finite, max_size=2), max_size=2)
+    reach = st.dictionaries(texts, st.dictionaries(texts, finite.map(abs), max_size=2), max_size=2)
     means = st.dictionaries(texts, st.dictionaries(texts, per_seed, max_size=2), max_size=2)
     value = st.builds(AcceptedValue, texts, texts, texts, texts, texts, means, reach, st.integers(1, 99), texts)
     return draw(

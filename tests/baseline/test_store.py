@@ -89,6 +89,13 @@ def test_groups_that_an_output_cannot_have_are_refused(damage):
         entry_of(plain | {"groups": {"other": to_builtins([good])}})
 
 
+def test_a_reach_below_0_is_refused():
+    plain = to_builtins(entry())
+    assert entry_of(plain | {"reach": {"out": {"rms_error": 0.0}}}).reach["out"]["rms_error"] == 0
+    with pytest.raises(ValidationError):
+        entry_of(plain | {"reach": {"out": {"rms_error": -1e4}}})
+
+
 @pytest.mark.parametrize("environment", ["..", "../elsewhere", "", ".hidden", "a/b", "a\\b", "/etc", "a\0"])
 def test_no_environment_leads_out_of_the_project(environment):
     with pytest.raises(UserError, match="outside-project"):
