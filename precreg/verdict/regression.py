@@ -18,7 +18,7 @@ from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import described
 from precreg.numbers import apart
 from precreg.records import BaselineEntry
-from precreg.types import STATISTIC, Comparison, Finding, Reason, Role, Tolerance
+from precreg.types import RULES, STATISTIC, Comparison, Finding, Reason, Role, Tolerance
 from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
 from precreg.verdict.paired import DOUBT, TESTS, Change, as_ratio, changes, of_runs
 from precreg.verdict.sample import LEAST, MATCHES
@@ -249,7 +249,8 @@ def judged(outputs: Sequence[Held]) -> str:
             others.setdefault(why, []).append(output.output)
     if others:
         alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
-        return f"{alone}, so bounds and guards alone decide"
+        guarded = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
+        return f"{alone}, so {'bounds and guards' if guarded else 'bounds'} alone decide"
     change, output = max(every, key=lambda pair: pair[0].upper)
     interval = _interval(change, 1 + _material(output, change.metric))
     times = f"{_times(change.ratio, 1.0, 4)} times the baseline's, {interval}"
