@@ -27,6 +27,7 @@ _CHECKERS = "TYPE_CHECKING"
 _UNCHECKED = (1).to_bytes(4, "little")
 """In a cached module, the flags of one that is told from others by a digest that nobody checks (PEP 552)."""
 
+_MADE_WHEN_ASKED = "__getattr__"
 _WHOLE = "*"
 _EFFECTS = ""
 """In the place of a name: all of a module, and what importing it does besides defining."""
@@ -38,10 +39,20 @@ Folders = tuple[Path, ...]
 
 
 class _Name(NamedTuple):
-    """A name in a module of the project."""
+    """A name in a module of the project; of what is imported, one attribute may be all that is meant: `module.name`."""
 
     path: Path
     name: str
+
+    @property
+    def base(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Return the names that are needed of a module that this name stands for."""
+        attribute = self.name.partition(".")[2]
+        return (attribute, _MADE_WHEN_ASKED) if attribute else (_WHOLE,)
 
 
 class Code:
@@ -87,7 +98,7 @@ class Code:
         return imported_names(statement for statement, _ in self._module(path))
 
     def _statements_of(self, name: _Name) -> Iterator[ast.stmt]:
-        return (statement for statement, names in self._module(name.path) if name.name in names)
+        return (statement for statement, names in self._module(name.path) if name.base in names)
 
     def patches(self, target: str, directory: str) -> frozenset[str]:
         """Return what this code puts something into, of all that it imported, besides what it returns."""
@@ -112,9 +123,11 @@ class Code:
         key = (name, folders)
         if key not in self._steps:
             module = self._module(name.path)
-            wanted = (name.name, _EFFECTS)
+            wanted = (name.base, _EFFECTS)
             statements = [statement for statement, names in module if not names.isdisjoint(wanted)]
             more = [_Name(name.path, _EFFECTS), *self._used(name, statements, folders)]
+            if name.name != name.base and not all(map(_imports, self._statements_of(name))):
+                more.append(_Name(name.path, name.base))
             for statement in (each for each, _ in module if isinstance(each, ast.Import | ast.ImportFrom)):
                 more += self._imported(statement, name, folders)
             text = "\n".join(ast.dump(statement, annotate_fields=False) for statement in statements)
@@ -122,9 +135,11 @@ class Code:
         return self._steps[key]
 
     def _used(self, name: _Name, statements: list[ast.stmt], folders: Folders) -> Iterator[_Name]:
-        for node in (node for statement in statements for node in ast.walk(statement)):
+        nodes = [node for statement in statements for node in ast.walk(statement)]
+        asked = {node.value: node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
             if isinstance(node, ast.Name):
-                yield _Name(name.path, node.id)
+                yield _Name(name.path, f"{node.id}.{asked[node]}" if node in asked else node.id)
             elif isinstance(node, ast.Import | ast.ImportFrom) and node not in statements:
                 yield from self._imported(node, _Name(name.path, _WHOLE), folders)
 
@@ -142,9 +157,11 @@ class Code:
                 if found is None or not found.is_relative_to(self._project):
                     continue
                 yield _Name(found, _EFFECTS)
-                if wanted.name in (known, _WHOLE) or known == "*":
-                    name = wanted.name if known == "*" else alias.name
-                    yield _Name(found, _WHOLE if part == module else name)
+                if wanted.base in (known, _WHOLE) or known == "*":
+                    name = wanted.base if known == "*" else alias.name
+                    plain = alias.asname or "." not in alias.name
+                    names = wanted.attributes if plain else (_WHOLE,)
+                    yield from (_Name(found, each) for each in (names if part == module else (name,)))
 
     def _find(self, module: str, folders: Folders) -> Path | None:
         key = (module, folders)
@@ -200,6 +217,10 @@ def _says_nothing(statement: ast.stmt) -> bool:
         return False
     imports = all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body)
     return imports and statement.test.id == _CHECKERS
+
+
+def _imports(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 def _does_more(statement: ast.stmt) -> bool:

@@ -69,6 +69,7 @@ def code(tmp_path):
         ("suites/late.py", "thrice(x):\n    return x", "thrice(x):\n    return 3 * x"),
         ("suites/shared.py", "other = 5", 'other = 5\n"""Another one."""'),
         ("suites/shared.py", "other = 5", "other = 5\nif TYPE_CHECKING:\n    import numpy"),
+        ("suites/deep/near.py", "def h(x)", "def unused(x):\n    return x\n\n\ndef h(x)"),
     ],
 )
 def test_what_it_does_not_use_and_how_it_is_written_do_not_count(code, path, before, after):
@@ -94,6 +95,8 @@ def test_what_it_does_not_use_and_how_it_is_written_do_not_count(code, path, bef
         ("suites/late.py", "    return x", "    return 2 * x"),
         ("suites/shared.py", "f(x, LIMIT)", "x"),
         ("suites/deep/near.py", "return x", "return 2 * x"),
+        ("suites/deep/near.py", "def h(x)", "def __getattr__(name):\n    return len\n\n\ndef h(x)"),
+        ("suites/whole.py", "as f\n", "as f\n\nf = len\n"),
         ("suites/deep/er.py", "near.h(x)", "x"),
         ("suites/deep/__init__.py", "", "import math\nmath.pi = 3\n"),
     ],
@@ -114,6 +117,15 @@ def test_moving_it_does_not_count_and_what_is_above_the_project_is_not_read(tmp_
     one, other = (Code(project).of("k:e", folder) for folder in ("suites/unit", "suites/model"))
     assert one == other
     assert "Return" in one
+
+
+@pytest.mark.parametrize("use", ["n = m\n\n\ndef e():\n    return n.f()\n", "def e():\n    return vars(m)\n"])
+def test_all_of_a_module_counts_where_it_is_used_for_more_than_one_attribute(use, tmp_path):
+    (tmp_path / "k.py").write_text(f"import m\n\n{use}")
+    (tmp_path / "m.py").write_text("f = len\n")
+    before = Code(tmp_path).of("k:e", "suites")
+    (tmp_path / "m.py").write_text("f = len\ng = 1\n")
+    assert Code(tmp_path).of("k:e", "suites") != before
 
 
 def test_a_class_in_the_place_of_a_function_and_what_is_installed(tmp_path):
