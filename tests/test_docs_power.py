@@ -7,10 +7,9 @@ from subprocess import run
 from precreg.report.power import HEADINGS, MOST
 from precreg.tolerance.pyramid import GROWTHS
 from precreg.types import STATISTIC
-from precreg.verdict.growth import FLOOR_ULP
+from precreg.verdict import elsewhere
 from precreg.verdict.paired import DOUBT, TESTS
 from precreg.verdict.power import POWER, SCALING
-from precreg.verdict.regression import ELSEWHERE, NARROW
 from precreg.verdict.sample import LEAST
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
@@ -40,9 +39,12 @@ def test_every_column_is_explained():
 def test_the_figures_of_the_page():
     assert f"a chance of {100 * POWER:g} %" in PAGE
     assert f"material ratio, {1 + GROWTHS[STATISTIC]}" in PAGE
-    assert f"below {FLOOR_ULP:g} ULP are explained" in PAGE
-    assert f"growth by {1 + ELSEWHERE['narrow']} times in a format of at most {NARROW} significant bits" in PAGE
-    assert f"by {1 + ELSEWHERE['wide']} times in any other" in PAGE
+    narrow, wide = elsewhere.material("float16"), elsewhere.material("float32")
+    assert f"growth by {1 + narrow} times in a format of at most {elsewhere.NARROW} significant bits" in PAGE
+    assert f"by {1 + wide} times in any other" in PAGE
+    rounded = [elsewhere.rounded("mean_abs_error", dtype) for dtype in ("float16", "float32")]
+    assert "below {:g} and {:g} ULP (of `rms_error` 1 ULP)".format(*rounded) in PAGE
+    assert elsewhere.rounded("rms_error", "float32") == 1
     assert f"fewer than {LEAST} samples" in PAGE
     assert f"`tests` is {TESTS} for each output" in PAGE
     assert f"t({DOUBT} / {TESTS})" in PAGE

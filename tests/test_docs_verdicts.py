@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import KEPT, METRICS, described
 from precreg.records import BaselineOutput, Environment
 from precreg.tolerance.pyramid import GROWTHS, SHIPPED, resolve
 from precreg.types import Comparison, Reason, Rule
+from precreg.verdict import elsewhere
 from precreg.verdict.growth import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
 from precreg.verdict.judge import Policy, judge
 from precreg.verdict.paired import DOUBT, TESTS, change
-from precreg.verdict.regression import BIAS_MATERIAL, ELSEWHERE, FEWEST, RUN_LEVEL, Held, error_level, noise
+from precreg.verdict.regression import BIAS_MATERIAL, FEWEST, RUN_LEVEL, Held, error_level, noise
 from precreg.verdict.sample import LEAST, MEASURES
 from precreg.verdict.spread import CLEARLY, PLAINLY, Spread
 from tests.test_docs import VERDICTS, names, table
@@ -65,9 +67,22 @@ def test_the_conditions_have_the_numbers_of_the_rule():
     assert (CLEARLY, PLAINLY) == (1.5, 3.0)
     assert "Where no sample has five units" in text
     assert LEAST == 5
-    elsewhere = flat(PARTS["Another environment"])
-    assert "a growth of 0.1 in formats of up to 11 significant bits, and of 0.5 in wider ones" in elsewhere
-    assert ELSEWHERE == {"narrow": 0.1, "wide": 0.5}
+
+
+def test_what_another_environment_explains():
+    text = PARTS["Another environment"]
+    rows = table(text, "in formats of", "material is a growth of", "no growth is one below", "a maximum may grow")
+    assert [row["in formats of"] for row in rows] == ["up to 11 significant bits", "more"]
+    assert FORMATS["float16"].precision == elsewhere.NARROW == 11
+    for row, dtype in zip(rows, ("float16", "float32"), strict=True):
+        assert float(row["material is a growth of"]) == elsewhere.material(dtype)
+        ulps = [float(number) for number in re.findall(r"[\d.]+(?= ULP)", row["no growth is one below"])]
+        assert ulps[0] == elsewhere.rounded("mean_abs_error", dtype)
+        assert ulps[-1] == elsewhere.rounded("rms_error", dtype)
+    assert elsewhere.guard("float16") == 1
+    assert elsewhere.guard("float32") * (1 + GROWTHS["max_abs_error"]) == 8
+    assert "8 times" in rows[1]["a maximum may grow"]
+    assert f"off by {FLOOR_ULP} ULP on average" in text
 
 
 def test_what_noise_explains():

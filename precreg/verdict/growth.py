@@ -78,7 +78,11 @@ def means(
 
 def floor(comparisons: Sequence[Comparison], metric: str) -> float:
     """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    ulps = FLOOR_MAX_ULP if metric in MAXIMA else FLOOR_ULP
+    return in_unit(comparisons, metric, FLOOR_MAX_ULP if metric in MAXIMA else FLOOR_ULP)
+
+
+def in_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> float:
+    """Return so many ULP of the output dtype in the unit of a metric; 0 for what has no size, as a share."""
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
     unit = described(metric).unit

@@ -18,6 +18,7 @@ from precreg.measure import kept_groups
 from precreg.measure.metrics import described
 from precreg.records import AxisSums, BaselineEntry, BaselineOutput
 from precreg.types import RULES, STATISTIC, Case, Role, Tolerance
+from precreg.verdict import elsewhere
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
 from precreg.verdict.paired import DOUBT, REDRAWN, TESTS, as_ratio
 from precreg.verdict.regression import material
@@ -164,16 +165,18 @@ def _caught(
     name: str, measure: Measure, accepted: BaselineOutput, spreads: Sequence[Spread], terms: Terms
 ) -> Iterator[Loss]:
     """Yield what the statistic of a measure catches, and what a threshold on it does, where there is one."""
-    regression, floor = terms.tolerance.regression, _floor(accepted, measure.metric, terms.seeds)
+    regression = terms.tolerance.regression
     if STATISTIC in regression:
-        least = 0.0 if terms.alike else floor
+        explained = elsewhere.rounded(measure.metric, accepted.dtype)
+        least = 0.0 if terms.alike else _growth(accepted, measure.metric, terms.seeds, explained)
         growth = log(1 + material(terms.tolerance, measure.metric, accepted.dtype, alike=terms.alike))
         known = measure.metric in REDRAWN and not terms.by_chance
         off = [0.0 if known else off_from(spread) for spread in spreads]
         shifts = [needed(spread, terms.level, growth, least, own) for spread, own in zip(spreads, off, strict=True)]
         yield _loss(name, measure, "statistic", shifts, spreads)
     if measure.metric in regression and _enough(accepted, terms):
-        least = max(log(1 + regression[measure.metric]), floor)
+        rounding = _growth(accepted, measure.metric, terms.seeds, FLOOR_ULP)
+        least = max(log(1 + regression[measure.metric]), rounding)
         yield _loss(name, measure, "guard", [least + missed(spread) for spread in spreads], spreads)
 
 
@@ -185,11 +188,11 @@ def _loss(name: str, measure: Measure, rule: str, shifts: Sequence[float], sprea
     return Loss(name, ratio if isfinite(ratio) else None, "", measure.metric, rule, told.units, told.axis, told.error)
 
 
-def _floor(accepted: BaselineOutput, metric: str, seeds: int) -> float:
-    """Return the logarithm of the growth of an average that is rounding, as in a verdict."""
+def _growth(accepted: BaselineOutput, metric: str, seeds: int, ulps: float) -> float:
+    """Return the logarithm of the growth of an average by so many ULP."""
     mean = fmean(_metric(accepted, metric, seeds) or [0.0])
     ulp = 1.0 if described(metric).unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
-    return log(1 + FLOOR_ULP * ulp / mean) if mean > 0 else 0.0
+    return log(1 + ulps * ulp / mean) if mean > 0 else 0.0
 
 
 def _metric(accepted: BaselineOutput, metric: str, seeds: int) -> list[float]:

@@ -14,12 +14,12 @@ from math import ceil, inf, log2
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arith.formats import FORMATS
 from precreg.measure.metrics import described
 from precreg.numbers import apart
 from precreg.records import BaselineEntry
 from precreg.types import RULES, STATISTIC, Comparison, Finding, Reason, Role, Tolerance
-from precreg.verdict.growth import MAXIMA, floor, growth_findings, means, worsening
+from precreg.verdict import elsewhere
+from precreg.verdict.growth import MAXIMA, floor, growth_findings, in_unit, means, worsening
 from precreg.verdict.paired import DOUBT, TESTS, Change, as_ratio, changes, of_runs
 from precreg.verdict.sample import LEAST, MATCHES
 from precreg.verdict.student import quantile
@@ -29,15 +29,6 @@ RUN_LEVEL = 0.1
 
 FEWEST = 32
 """Baselines that are counted at least, so that a young project's first cases do not move its error level."""
-
-ELSEWHERE = {"narrow": 0.1, "wide": 0.5}
-"""Growth that another environment explains, in formats of up to NARROW significant bits, and in wider ones.
-
-Another processor has another order of sums and other elementary functions, which are truly worse or better: measured,
-up to 1.31 times in float32 between a BLAS with and without AVX. Rounding to a narrow output hides most of that.
-"""
-
-NARROW = 11
 
 BIAS_MATERIAL = 0.2
 """Growth of the bias, in units of the mean |d|, that is not yet material."""
@@ -98,7 +89,16 @@ def worse(output: Held) -> Iterator[Finding]:
     yield from (_finding(output, change, Reason.REGRESSED) for change in output.changes if _is_worse(output, change))
     grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
     better = improvement(output) is not None
-    yield from (found for found in grown if not (lost or (better and found.metric in MAXIMA)))
+    for found in grown:
+        excused = found.metric in MAXIMA and (better or _is_maximum_elsewhere(output, found))
+        if not (lost or excused):
+            yield found
+
+
+def _is_maximum_elsewhere(output: Held, found: Finding) -> bool:
+    """Tell whether another environment explains a maximum that grew beyond its threshold."""
+    allowed = elsewhere.guard(output.comparisons[0].dtype) * (found.limit or 0.0)
+    return not output.alike and found.ratio is not None and found.ratio <= allowed
 
 
 def improvement(output: Held) -> Finding | None:
@@ -107,7 +107,7 @@ def improvement(output: Held) -> Finding | None:
     An output that became exact at every seed needs no statistic for it.
     """
     current, baseline = means(output.comparisons, output.entry.outputs[output.output], "mean_abs_error")
-    if current == 0 and baseline is not None and baseline > 0 and not _within_floor(output, "mean_abs_error"):
+    if current == 0 and baseline is not None and baseline > 0 and not _is_rounding(output, "mean_abs_error"):
         message = f"the output is exact at every seed, and was not: mean_abs_error is 0 and was {baseline:.4g}"
         return _by_a_hard_rule(output, Reason.IMPROVED, "mean_abs_error", message, current, baseline)
     for change in output.changes:
@@ -119,12 +119,12 @@ def improvement(output: Held) -> Finding | None:
 
 def _is_worse(output: Held, change: Change) -> bool:
     material = change.lower > 1 + _material(output, change.metric)
-    return material and change.ratio > 1 and change.chance < output.level and not _within_floor(output, change.metric)
+    return material and change.ratio > 1 and change.chance < output.level and not _is_explained(output, change.metric)
 
 
 def _is_better(output: Held, change: Change) -> bool:
     material = change.upper * (1 + _material(output, change.metric)) < 1
-    return material and change.chance < output.level and not _within_floor(output, change.metric)
+    return material and change.chance < output.level and not _is_explained(output, change.metric)
 
 
 def _material(output: Held, metric: str) -> float:
@@ -136,20 +136,25 @@ def material(tolerance: Tolerance, metric: str, dtype: str, *, alike: bool) -> f
     least = tolerance.regression[STATISTIC]
     if metric == "bias":
         least = max(BIAS_MATERIAL, least)
-    return least if alike else max(least, _elsewhere(dtype))
+    return least if alike else max(least, elsewhere.material(dtype))
 
 
-def _elsewhere(dtype: str) -> float:
-    number_format = FORMATS.get(dtype)
-    return ELSEWHERE["narrow" if number_format is not None and number_format.precision <= NARROW else "wide"]
-
-
-def _within_floor(output: Held, metric: str) -> bool:
+def _is_explained(output: Held, metric: str) -> bool:
     """Tell whether another environment alone explains a change; within one environment other code is to blame."""
+    comparisons = output.comparisons
+    return not output.alike and _is_within(
+        output, metric, in_unit(comparisons, metric, elsewhere.rounded(metric, comparisons[0].dtype))
+    )
+
+
+def _is_rounding(output: Held, metric: str) -> bool:
+    """Tell whether another environment's rounding explains that an output is, or is not, exact."""
+    return not output.alike and _is_within(output, metric, floor(output.comparisons, metric))
+
+
+def _is_within(output: Held, metric: str, growth: float) -> bool:
     current, baseline = means(output.comparisons, output.entry.outputs[output.output], metric)
-    if output.alike or current is None or baseline is None:
-        return False
-    return abs(worsening(metric, current, baseline)) <= floor(output.comparisons, metric)
+    return current is not None and baseline is not None and abs(worsening(metric, current, baseline)) <= growth
 
 
 def noise(output: Held, change: Change) -> float:
@@ -205,7 +210,7 @@ def _exactness_lost(output: Held) -> Iterator[Finding]:
     """Find that an output was exact at every seed and is not; elsewhere, that it is off by more than rounding."""
     metric = "mean_abs_error"
     current, baseline = means(output.comparisons, output.entry.outputs[output.output], metric)
-    if baseline == 0 and current is not None and current > 0 and not _within_floor(output, metric):
+    if baseline == 0 and current is not None and current > 0 and not _is_rounding(output, metric):
         message = f"the output was exact at every seed, and is not: mean_abs_error was 0 and is {current:.4g}"
         yield _by_a_hard_rule(output, Reason.REGRESSED, metric, message, current, baseline)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from precreg.measure.compare import compare
 from precreg.records import Environment
 from precreg.types import Reason, Status
 from precreg.verdict.judge import Policy, judge
@@ -205,3 +206,29 @@ def test_what_may_have_grown_most_is_named_where_nothing_is_worse():
     assert "no judged metric is worse" in given.message
     upper = float(given.message.rpartition(" and ")[2])
     assert upper > 1.02
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ulps", "reason"), [("float32", 0.4, Reason.WITHIN_TOLERANCE), ("float32", 0.7, Reason.REGRESSED)]
+)
+def test_another_library_of_functions_is_worse_by_less_than_half_an_ulp(dtype, ulps, reason):
+    """Nearly rounded results there, and here some tenths of an ULP more: three times the error, and no other code."""
+
+    def rounded(seed, more=0.0):
+        reference = np.random.default_rng([seed, 3]).uniform(1, 2, (32, 48))
+        noise = np.random.default_rng([seed, 4]).uniform(-1, 1, (32, 48)) * more * 2
+        return reference, (reference + noise * 2.0**-23).astype(dtype)
+
+    def measured(more, name):
+        made = [
+            compare(actual, reference, seed=seed, rtol=1, atol=1)
+            for seed in range(3)
+            for reference, actual in [rounded(seed, more)]
+        ]
+        return replace(outcome(errors, name=name), comparisons=tuple(made))
+
+    found = accepted(measured(0.0, "a"))
+    here = judge(case(), measured(ulps, "b"), {"out": tolerance()}, found, ELSEWHERE, Policy(baselines=600))
+    assert here.reason is reason, here.message
+    same = judge(case(), measured(ulps, "b"), {"out": tolerance()}, found, HERE, Policy(baselines=600))
+    assert same.reason is Reason.REGRESSED
