@@ -17,7 +17,10 @@ MATERIAL = {"narrow": 0.1, "wide": 0.5}
 """Growth of an average that is not yet material, in narrow formats and in others."""
 
 ROUNDED = {"narrow": FLOOR_ULP, "wide": 0.5}
-"""Growth of an average, in ULP of the output dtype, that is none; of the RMS error in wide formats the double."""
+"""Growth of an average, in ULP of the output dtype, that is none."""
+
+DOUBLY = ("rms_error", "mean_log2_ulp")
+"""The averages of which the double is none in wide formats: few large errors, and many small ones, make them."""
 
 GUARD = {"narrow": 1.0, "wide": 2.0}
 """How many times the ratio that a maximum is allowed in one environment it is allowed here."""
@@ -31,7 +34,7 @@ def material(dtype: str) -> float:
 def rounded(metric: str, dtype: str) -> float:
     """Return the growth of an average, in ULP of the output dtype, that is none."""
     width = _width(dtype)
-    return ROUNDED[width] * (2 if metric == "rms_error" and width == "wide" else 1)
+    return ROUNDED[width] * (2 if metric in DOUBLY and width == "wide" else 1)
 
 
 def guard(dtype: str) -> float:
