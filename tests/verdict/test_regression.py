@@ -209,7 +209,7 @@ def test_what_may_have_grown_most_is_named_where_nothing_is_worse():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "ulps", "reason"), [("float32", 0.4, Reason.WITHIN_TOLERANCE), ("float32", 0.7, Reason.REGRESSED)]
+    ("dtype", "ulps", "reason"), [("float32", 0.4, Reason.WITHIN_TOLERANCE), ("float32", 1.2, Reason.REGRESSED)]
 )
 def test_another_library_of_functions_is_worse_by_less_than_half_an_ulp(dtype, ulps, reason):
     """Nearly rounded results there, and here some tenths of an ULP more: three times the error, and no other code."""
