@@ -37,8 +37,8 @@ class RunOptions(NamedTuple):
     junit_dialect: Literal["gitlab", "strict"]
     verbose: bool
     pair: str | None = None
-    max_seeds: int = 32
-    pair_seconds: float = 2.0
+    max_seeds: int | None = None
+    pair_seconds: float | None = None
     changed: frozenset[str] | None = None
     base: str | None = None
 

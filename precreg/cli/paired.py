@@ -12,15 +12,30 @@ from precreg.cli.options import RunOptions
 from precreg.errors import UserError
 from precreg.execute.other_tree import Trees
 from precreg.execute.run import IN_PROCESS
-from precreg.versions import OtherVersion
+from precreg.versions import Effort, OtherVersion
+
+MOST_SEEDS, MOST_SECONDS = 32, 2.0
 
 
 def require_pairable(options: RunOptions) -> None:
-    """Refuse what a paired run cannot do. Raises UserError (bad-pair)."""
+    """Refuse what a paired run cannot do, and what only a paired run does. Raises UserError (bad-pair)."""
+    if options.pair is None:
+        if options.max_seeds is not None or options.pair_seconds is not None:
+            alone = "--max-seeds" if options.max_seeds is not None else "--pair-seconds"
+            raise UserError("bad-pair", f"expected --pair REVISION, which draws more seeds, beside {alone}")
+        return
     if options.jobs == IN_PROCESS:
         raise UserError("bad-pair", "expected worker processes, of each version its own, but got --jobs 0")
     if options.resume:
         raise UserError("bad-pair", "expected to run both versions side by side but got --resume: one ran before")
+
+
+def effort_of(options: RunOptions) -> Effort:
+    """Return how many seeds a paired run draws, and for how long."""
+    return Effort(
+        MOST_SEEDS if options.max_seeds is None else options.max_seeds,
+        MOST_SECONDS if options.pair_seconds is None else options.pair_seconds,
+    )
 
 
 def other_commit(project: Path, revision: str) -> str:

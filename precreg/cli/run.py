@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from precreg.types import Case
 
 
-def _seconds(_context: click.Context, _option: click.Parameter, value: float) -> float:
+def _seconds(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
     """Refuse what no bound of a range refuses. Raises click.BadParameter."""
-    if isnan(value):
+    if value is not None and isnan(value):
         raise click.BadParameter(f"{value} is no time.")
     return value
 
@@ -47,13 +47,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float) ->
     " the base of the merge request in its pipeline, and off elsewhere.",
 )
 @click.option("--pair", metavar="REVISION", help="Run that version, too, side by side, and judge by what it gives.")
-@click.option("--max-seeds", type=click.IntRange(1), default=32, help="In a pair: so many at most, until it is clear.")
+@click.option("--max-seeds", type=click.IntRange(1), help="In a pair: so many at most, until it is clear. Default: 32.")
 @click.option(
     "--pair-seconds",
     type=click.FloatRange(0),
-    default=2.0,
     callback=_seconds,
-    help="In a pair: so long at most, for a case.",
+    help="In a pair: so long at most, for a case. Default: 2.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj

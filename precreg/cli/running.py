@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from precreg.baseline.proposal import pending, propose
 from precreg.baseline.store import Baselines, Lookup
 from precreg.cli.options import RunOptions
-from precreg.cli.paired import other_commit, other_version, require_pairable
+from precreg.cli.paired import effort_of, other_commit, other_version, require_pairable
 from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
 from precreg.creeping import crept
@@ -35,7 +35,7 @@ from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected, shard
 from precreg.types import Case
 from precreg.verdict.judge import Policy
-from precreg.versions import Effort, paired_results
+from precreg.versions import paired_results
 from precreg.writing import WORKING_FOLDER
 
 SEARCH_FOR_GARBAGE = 50_000
@@ -51,8 +51,7 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     """
     limit_blas_threads()
     began = perf_counter()
-    if options.pair is not None:
-        require_pairable(options)
+    require_pairable(options)
     gc.set_threshold(SEARCH_FOR_GARBAGE)
     if options.jobs != IN_PROCESS:
         prepare()
@@ -104,7 +103,7 @@ def _results(cases: list[Case], plan: Plan, baselines: Lookup, options: RunOptio
     try:
         if options.pair is None:
             return list(shown(results(cases, plan, policy, baselines), len(cases)))
-        effort = Effort(options.max_seeds, options.pair_seconds)
+        effort = effort_of(options)
         with other_version(plan.project, options.pair, commit) as version:
             return list(shown(paired_results(cases, plan, policy, baselines, version, effort), len(cases)))
     finally:
