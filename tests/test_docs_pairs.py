@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.environments import FIRST
+from precreg.cli.paired import MOST_SECONDS, MOST_SEEDS
 from precreg.cli.run import command
 from precreg.execute.environment import detect
 from precreg.verdict.judge import Policy
@@ -57,8 +58,9 @@ def test_options_and_their_defaults():
     assert list(rows) == ["--pair", "--max-seeds", "--pair-seconds"]
     assert rows["--pair"] == "none"
     assert not options["--pair"].required
-    for name in ("--max-seeds", "--pair-seconds"):
-        assert float(rows[name]) == options[name].default
+    assert (float(rows["--max-seeds"]), float(rows["--pair-seconds"])) == (MOST_SEEDS, MOST_SECONDS)
+    for name, most in (("--max-seeds", MOST_SEEDS), ("--pair-seconds", MOST_SECONDS)):
+        assert f"Default: {most:g}." in options[name].help
 
 
 def test_every_fact_is_in_the_table():
