@@ -13,6 +13,7 @@ from math import exp, fsum, log, sqrt
 
 from precreg.records import CaseResult, Kind, RunFinding
 from precreg.types import STATISTIC, Comparison
+from precreg.verdict.judge import agree
 from precreg.verdict.paired import DOUBT, changes
 from precreg.verdict.regression import RUN_LEVEL
 from precreg.verdict.sample import LEAST
@@ -66,8 +67,8 @@ def _is_judged(result: CaseResult) -> bool:
         and all(STATISTIC in tolerance.regression for tolerance in result.tolerances.values())
         and baseline.entry.outputs.keys() == result.outcome.execution.outputs.keys()
         and baseline.entry.outputs.keys() == result.tolerances.keys()
-        and any(
-            list(digests)[: len(baseline.entry.inputs)] != baseline.entry.outputs[name].digests[: len(digests)]
+        and not all(
+            agree(digests, baseline.entry.outputs[name].digests)
             for name, digests in result.outcome.execution.outputs.items()
         )
     )

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 from precreg.measure.metrics import MEANS, described, mean_over_seeds, ratio
 from precreg.records import AcceptedValue, BaselineEntry, BaselineOutput, Kind, RunFinding
-from precreg.types import Location
+from precreg.tolerance.pyramid import GROWTHS
+from precreg.types import CREEP, Location
 from precreg.verdict.growth import FLOOR_ULP
 
-BUDGET = 1.25
+BUDGET = 1 + GROWTHS[CREEP]
 """What is allowed of a case that no suite tells of, and the smallest loss that is not small."""
 
 

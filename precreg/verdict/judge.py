@@ -132,10 +132,10 @@ def _findings(
         return inaccurate or unknown
     alike = entry.fingerprint == environment.fingerprint
     level = error_level(policy.baselines)
+    changed = {} if _same_bits(case, outcome, entry) else _by_output(outcome)
     outputs = [
         held(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
-        for name, comparisons in _by_output(outcome).items()
-        if not _same_bits(case, outcome, entry)
+        for name, comparisons in changed.items()
     ]
     lost = [*_worse(case, outcome, outputs, entry, environment)]
     return inaccurate + lost or [*_not_worse(case, outcome, outputs, entry)]
@@ -228,13 +228,14 @@ def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
 def _same_bits(case: Case, outcome: Outcome, entry: BaselineEntry) -> bool:
     """Tell whether digests decide, and are the baseline's: one run of what need not repeat has them by luck."""
     return (case.deterministic or case.repeats > 1) and all(
-        _common(digests, entry.outputs[name].digests)
+        agree(digests, entry.outputs[name].digests)
         for name, digests in outcome.execution.outputs.items()
         if name in entry.outputs
     )
 
 
-def _common(current: tuple[str, ...], accepted: list[str]) -> bool:
+def agree(current: tuple[str, ...], accepted: list[str]) -> bool:
+    """Tell whether digests are the same at each seed that both sides have."""
     seeds = min(len(current), len(accepted))
     return list(current[:seeds]) == accepted[:seeds]
 
