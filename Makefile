@@ -45,10 +45,10 @@ postgresql: .venv/.installed-dev
 	touch $@
 
 # Whoever pulls a change of a compiled core has it compiled anew. Without a compiler its twin in numpy serves.
-CORES := $(wildcard precreg/core/* precreg/arith/core/* precreg/measure/core/*)
+CORES := $(wildcard precreg/arithmetic/core/* precreg/measure/core/*)
 .venv/.installed: .venv/.python pyproject.toml setup.py constraints.txt $(CORES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
-	@$(BIN)/python -c 'import precreg.arith._core, precreg.measure._core' 2>/dev/null || echo "no C++ compiler: precreg does with numpy, more slowly"
+	@$(BIN)/python -c 'import precreg.arithmetic._core, precreg.measure._core' 2>/dev/null || echo "no C++ compiler: precreg does with numpy, more slowly"
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
@@ -56,4 +56,4 @@ CORES := $(wildcard precreg/core/* precreg/arith/core/* precreg/measure/core/*)
 	touch $@
 
 clean:
-	rm -rf .venv reports build dist precreg.egg-info precreg/arith/_core.*.so precreg/measure/_core.*.so
+	rm -rf .venv reports build dist precreg.egg-info precreg/arithmetic/_core.*.so precreg/measure/_core.*.so

@@ -26,7 +26,7 @@ class Core(NamedTuple):
 
 CORES = {
     "precreg.measure._core": Core("precreg/measure/core", ("kernel.cpp",)),
-    "precreg.arith._core": Core("precreg/arith/core", ("rounding.cpp", "sums.cpp", "elementwise.cpp")),
+    "precreg.arithmetic._core": Core("precreg/arithmetic/core", ("rounding.cpp", "sums.cpp", "elementwise.cpp")),
 }
 FLAGS = [
     "-std=c++17",

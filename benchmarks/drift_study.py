@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.drift.judge import Context, judge_metric
-from precreg.drift.record import Settings, State
+from precreg.history.drift.judge import Context, judge_metric
+from precreg.history.drift.record import Settings, State
 from precreg.history.series import Point, Run, Series
 
 RUNS = 60

@@ -20,8 +20,16 @@ from precreg.history.add import add_run, new_run
 from precreg.history.state import State, decoded, states
 from precreg.history.store import History, open_history
 from precreg.measure.metrics import KEPT
-from precreg.records import RECORD_SCHEMA, Baseline, BaselineEntry, BaselineOutput, CaseResult, Environment, RunRecord
-from precreg.types import Comparison, Execution, Location, Outcome, Reason, Status, Verdict
+from precreg.types.records import (
+    RECORD_SCHEMA,
+    Baseline,
+    BaselineEntry,
+    BaselineOutput,
+    CaseResult,
+    Environment,
+    RunRecord,
+)
+from precreg.types.types import Comparison, Execution, Location, Outcome, Reason, Status, Verdict
 
 CASES, CHANGED, CHECKED = 100_000, 1_000, "unit/s0/"
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.measure.compare import compare
 from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types import AxisGroups, Case, Comparison, Computation, Execution, Location, Outcome
+from precreg.types.types import AxisGroups, Case, Comparison, Computation, Execution, Location, Outcome
 from precreg.verdict.power import losses
 from precreg.verdict.regression import error_level, held, worse
 

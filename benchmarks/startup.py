@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
-from precreg.dependency.remembered import INDEX
-from precreg.dependency.remembering import SETTLED_NS
-from precreg.writing import make_scratch_folder
+from precreg.storage.writing import make_scratch_folder
+from precreg.vcs.remembered import INDEX
+from precreg.vcs.remembering import SETTLED_NS
 
 ROOT = Path(__file__).parents[1]
 PRECREG = [sys.executable, "-m", "precreg"]

@@ -10,19 +10,19 @@ __all__ = ["METRICS", "Comparison", "Metric", "UserError", "__version__", "analy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from precreg.analyzers.protocol import analyzer
     from precreg.api import compare
     from precreg.errors import UserError
     from precreg.measure.metrics import METRICS
-    from precreg.metric import Metric
-    from precreg.types import Comparison
+    from precreg.measure.protocol import analyzer
+    from precreg.types.metric import Metric
+    from precreg.types.types import Comparison
 
 _HOMES = {
     "METRICS": "precreg.measure.metrics",
-    "Comparison": "precreg.types",
-    "Metric": "precreg.metric",
+    "Comparison": "precreg.types.types",
+    "Metric": "precreg.types.metric",
     "UserError": "precreg.errors",
-    "analyzer": "precreg.analyzers.protocol",
+    "analyzer": "precreg.measure.protocol",
     "compare": "precreg.api",
 }
 """Where public names live. They are imported when they are first asked for: `import precreg` alone brings no numpy."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precreg.arith.formats import dtype_name
+from precreg.arithmetic.formats import dtype_name
 from precreg.errors import UserError
 from precreg.measure.compare import compare as measured
 from precreg.tolerance.pyramid import SHIPPED_STANDARD, no_limit
 from precreg.tolerance.standard import Limits
 from precreg.tolerance.standards import find_standard
-from precreg.types import Comparison
+from precreg.types.types import Comparison
 
 
 def compare(
@@ -60,7 +60,7 @@ def compare(
         return comparison
     if isinstance(analyzers, str):
         raise UserError("bad-value", f"expected a list of names but got analyzers={analyzers!r}")
-    from precreg.analyzers.measure import analyzed
+    from precreg.measure.measure import analyzed
 
     return analyzed(comparison, a, r, analyzers, threads or 1)
 

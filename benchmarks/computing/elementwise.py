@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from precreg.arith import forms, operations
-from precreg.arith.named import format_named
-from precreg.arith.numpy_form.rounded_once import Operation
-from precreg.arith.roundings import Rounding
+from precreg.arithmetic import arith_operations as operations
+from precreg.arithmetic import forms
+from precreg.arithmetic.named import format_named
+from precreg.arithmetic.rounded_once import Operation
+from precreg.arithmetic.roundings import Rounding
 
 Array = Any
 Call = Callable[[], Array]

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith import forms
-from precreg.arith.named import format_named
-from precreg.arith.numpy_form import sums as numpy_sums
-from precreg.arith.roundings import Rounding
-from precreg.arith.unit import Order, Unit
+from precreg.arithmetic import arith_numpy_form_sums as numpy_sums
+from precreg.arithmetic import forms
+from precreg.arithmetic.named import format_named
+from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.unit import Order, Unit
 
 BLOCK = 16
 Array = Any

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith import forms
-from precreg.arith.formats import FORMATS, numpy_dtype
-from precreg.arith.named import SHORT, format_named
-from precreg.arith.numpy_form.bit_rounding import round_bits
-from precreg.arith.roundings import Rounding
+from precreg.arithmetic import forms
+from precreg.arithmetic.bit_rounding import round_bits
+from precreg.arithmetic.formats import FORMATS, numpy_dtype
+from precreg.arithmetic.named import SHORT, format_named
+from precreg.arithmetic.roundings import Rounding
 
 FORMAT_NAMES = ("float32_m20", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2")
 """The first as a device has it that truncates, the others to nearest."""

@@ -10,9 +10,9 @@ from detecting.measured import ORIGINAL, Sample
 from detecting.rules import CASE, ENVIRONMENT, baseline_of, other_bits, outcome_of, verdict
 from detecting.table import Labels, band_of, share
 from precreg.baseline.environments import explained
-from precreg.records import Baseline
-from precreg.types import Reason, Status, Verdict
-from precreg.verdict.paired import Change, changes
+from precreg.types.records import Baseline
+from precreg.types.types import Reason, Status, Verdict
+from precreg.verdict.statistics.paired import Change, changes
 
 Facts = Mapping[str, Mapping[str, str]]
 """The facts of environments by fingerprint, as baselines have them."""

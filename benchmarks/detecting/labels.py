@@ -25,8 +25,8 @@ import numpy as np
 
 from detecting.measured import digest, run, truth
 from detecting.operator import Array, Operator
-from precreg.execute.environment import detect
-from precreg.types import Comparison
+from precreg.environment.environment import detect
+from precreg.types.types import Comparison
 
 FILE = Path(__file__).parent / "labels.json"
 FIRST_SEED = 1_000_000

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from detecting.operator import Array, Compute, Operator
 from precreg.measure.compare import compare
-from precreg.types import Comparison
+from precreg.types.types import Comparison
 
 CLOSE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 """The defaults of torch.testing.assert_close: rtol and atol by dtype."""

@@ -1,6 +1,6 @@
 """What `precreg run --pair` says of changes: both versions draw more seeds until the verdict is clear.
 
-Looks, levels and what is clear are those of precreg.verdict.looks. Only time is no matter here: what there is to
+Looks, levels and what is clear are those of verdict/statistics/looks.py. Only time is no matter here: what there is to
 compute is small, so seeds alone bound a pair.
 """
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operator import Operator
 from detecting.rules import CASE, ENVIRONMENT, PROMISED, baseline_of, outcome_of, tolerance_of
-from precreg.records import Baseline
-from precreg.types import Verdict
+from precreg.types.records import Baseline
+from precreg.types.types import Verdict
 from precreg.verdict.judge import Policy, judge
-from precreg.verdict.looks import MOST_SEEDS, is_clear, planned, shared
+from precreg.verdict.statistics.looks import MOST_SEEDS, is_clear, planned, shared
 
 FURTHER = 100_000
 """Seeds that trials draw beyond their own begin here: neither other trials nor labels have them."""

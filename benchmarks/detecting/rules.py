@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from detecting.measured import Sample
 from precreg.baseline.entry import entry_from
-from precreg.execute.environment import detect
-from precreg.records import Baseline
+from precreg.environment.environment import detect
 from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types import Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
+from precreg.types.records import Baseline
+from precreg.types.types import Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
 from precreg.verdict.judge import Policy, judge
 
 Rule = Callable[[Sequence[Sample], Sequence[Sample]], bool]

@@ -23,8 +23,8 @@ import numpy as np
 
 from measuring.data import Pair
 from measuring.naive import ATOL, RTOL, naive
-from precreg.inputs.digest import array_digest
 from precreg.measure.compare import compare
+from precreg.storage.digest import array_digest
 
 Figures = dict[str, float]
 Call = Callable[[], Figures]

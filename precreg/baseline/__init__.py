@@ -1,1 +1,1 @@
-"""What was accepted: the store, proposals, and their review."""
+"""The room baseline."""

@@ -13,8 +13,8 @@ from math import hypot
 from msgspec.structs import replace
 
 from precreg.measure.metrics import MEANS, mean_over_seeds
-from precreg.records import AcceptedValue, BaselineEntry
-from precreg.verdict.steps import Reach, reaches
+from precreg.types.records import AcceptedValue, BaselineEntry
+from precreg.verdict.statistics.steps import Reach, reaches
 
 LAST = 30
 """How many values are kept for being the last ones."""

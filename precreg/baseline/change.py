@@ -9,12 +9,13 @@ from precreg.baseline.accepted import succeed
 from precreg.baseline.proposal import Proposal
 from precreg.baseline.store import Baselines, Place
 from precreg.measure.metrics import MEANS, METRICS, described, mean_over_seeds, ratio
-from precreg.metric import learn
-from precreg.records import BaselineEntry, BaselineOutput
 from precreg.tolerance.pyramid import GROWTHS
-from precreg.types import STATISTIC, Reason
+from precreg.types.metric import learn
+from precreg.types.records import BaselineEntry, BaselineOutput
+from precreg.types.types import STATISTIC, Reason
 
 Kind = Literal["better", "worse", "same", "new", "gone"]
+
 
 MATERIAL = 1 + GROWTHS[STATISTIC]
 """The ratio of a mean, either way, from which accepting it asks for confirming reruns."""

@@ -13,14 +13,16 @@ from precreg.measure import kept_groups
 from precreg.measure.histogram import merge
 from precreg.measure.kept_groups import WAYS
 from precreg.measure.metrics import kept
-from precreg.records import AxisSums, BaselineEntry, BaselineOutput
-from precreg.types import Comparison, Histogram, Outcome
+from precreg.types.records import AxisSums, BaselineEntry, BaselineOutput
+from precreg.types.types import Comparison, Histogram, Outcome
 
 SKETCH_BYTES = 3 * 1024
 """The longest sketch: with the group sums, indentation and keys, a case has at most 8 KiB that nobody reads."""
 
+
 GROUPS_BYTES = 5 * 1024 - 64
 """The longest group sums."""
+
 
 _COARSEST = 2**14
 """Bins are numbered below this, so that wider ones change nothing."""

@@ -16,15 +16,20 @@ from msgspec.structs import replace
 from precreg.baseline.store import FOLDER, read_bytes
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, write_file
-from precreg.records import Baseline, BaselineEntry, Environment
-from precreg.writing import WORKING_FOLDER
+from precreg.storage.writing import WORKING_FOLDER
+from precreg.types.records import Baseline, BaselineEntry, Environment
 
 SCHEMA = "precreg-environments/1"
+
 ACCEPTED = f"{FOLDER}/environments.json"
+
 PROPOSED = f"{WORKING_FOLDER}/environments.json"
+
 _HEADER, _MEMBERS = {"schema": SCHEMA}, "environments"
 
+
 Facts = dict[str, str]
+
 
 FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
 """Facts in the order in which changes of them are told; others follow by name."""

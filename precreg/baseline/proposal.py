@@ -16,12 +16,14 @@ from precreg.baseline.store import baseline_file, entry_of, read_bytes, suite_of
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import delete_file, locked, write_file
 from precreg.errors import UserError
-from precreg.records import BaselineEntry, CaseResult, Environment, GitState
-from precreg.types import Finding, Reason, Status
-from precreg.writing import WORKING_FOLDER
+from precreg.storage.writing import WORKING_FOLDER
+from precreg.types.records import BaselineEntry, CaseResult, Environment, GitState
+from precreg.types.types import Finding, Reason, Status
 
 SCHEMA = "precreg-proposals/3"
+
 FOLDER = f"{WORKING_FOLDER}/proposals"
+
 DEFAULT_ENVIRONMENT = "generic"
 
 

@@ -20,9 +20,9 @@ from precreg.baseline.change import Change, change_of
 from precreg.baseline.proposal import Proposal, pending, replace_proposals
 from precreg.baseline.store import Baselines, Place, entries
 from precreg.baseline.write import locked, put, remove
-from precreg.ci import in_ci
+from precreg.environment.ci import in_ci
 from precreg.errors import UserError, nearest
-from precreg.records import BaselineEntry, is_handwritten
+from precreg.types.records import BaselineEntry, is_handwritten
 
 Confirm = Callable[[Sequence[Change]], Mapping[str, str]]
 """What is asked before anything is stored: it returns, by case id, how a change was confirmed, or raises."""

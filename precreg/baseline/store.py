@@ -11,11 +11,12 @@ import msgspec
 
 from precreg.baseline.text import parse
 from precreg.errors import UserError
-from precreg.garbage import without_search
 from precreg.measure import kept_groups
-from precreg.records import BASELINE_SCHEMA, Baseline, BaselineEntry, is_handwritten
+from precreg.storage.garbage import without_search
+from precreg.types.records import BASELINE_SCHEMA, Baseline, BaselineEntry, is_handwritten
 
 FOLDER = "baselines"
+
 
 A_CASE = b'\n      "definition": '
 """What every entry begins with, and nothing else in a file, as baseline/text.py writes it."""

@@ -15,13 +15,15 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from precreg.errors import UserError
-from precreg.records import AxisSums
-from precreg.types import Histogram
+from precreg.types.records import AxisSums
+from precreg.types.types import Histogram
 
 T = TypeVar("T")
 
+
 _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
 """Fields that are left out where they are empty, as files from before them have it."""
+
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 

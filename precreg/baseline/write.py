@@ -14,10 +14,11 @@ from pathlib import Path
 from precreg.baseline.store import Place, baseline_file, header, path_of, read_suite
 from precreg.baseline.text import render
 from precreg.errors import UserError
-from precreg.records import BaselineEntry
-from precreg.writing import WORKING_FOLDER, flush_folder, make_scratch_folder, replace_file, writing
+from precreg.storage.writing import WORKING_FOLDER, flush_folder, make_scratch_folder, replace_file, writing
+from precreg.types.records import BaselineEntry
 
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"
+
 LOCK_TIMEOUT_S = 60.0
 
 

@@ -12,13 +12,13 @@ import click
 from precreg import vcs
 from precreg.baseline import review
 from precreg.baseline.change import Change
-from precreg.confirming import NOT_CONFIRMED, confirm
-from precreg.creeping import Layers, crept_at, layers_of
+from precreg.baseline.creeping import Layers, crept_at, layers_of
+from precreg.environment.environment import detect
 from precreg.errors import UserError
-from precreg.execute.environment import detect
-from precreg.records import Environment, RunFinding
+from precreg.run.confirming import NOT_CONFIRMED, confirm
 from precreg.suite.expand import load_cases
-from precreg.types import Case
+from precreg.types.records import Environment, RunFinding
+from precreg.types.types import Case
 
 MOST_NAMED = 5
 """Cases that an error names."""

@@ -17,10 +17,10 @@ from precreg.cli.accepting import accept as accept_
 from precreg.cli.changes import accepted, past, summary, values
 from precreg.cli.reviewing import walk
 from precreg.cli.selecting import find_project
-from precreg.confirming import RERUNS
 from precreg.errors import UserError
+from precreg.run.confirming import RERUNS
 from precreg.suite.expand import load_cases
-from precreg.types import Reason
+from precreg.types.types import Reason
 
 REVIEW_SCHEMA = "precreg-review/1"
 
@@ -51,9 +51,11 @@ _reruns = click.option(
     show_default=True,
     help="Run what moved N times again first; what does not repeat is not accepted. 0 accepts it, and keeps that.",
 )
+
 _environment = click.option(
     "--environment", metavar="LABEL", help="Store them under this label, more or less specific."
 )
+
 _reason = click.option("--reason", default="", help="Why the new figures are right; kept with them.")
 
 

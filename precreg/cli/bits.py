@@ -12,10 +12,11 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.arith.bits.anatomy import Anatomy, Errors
-    from precreg.arith.bits.hops import Asked, Route
-    from precreg.arith.fixed_point import FixedPoint
-    from precreg.arith.formats import Format
+    from precreg.arithmetic.anatomy import Anatomy, Errors
+    from precreg.arithmetic.fixed_point import FixedPoint
+    from precreg.arithmetic.formats import Format
+    from precreg.arithmetic.hops import Asked, Route
+
 
 FIXED = {"int8": 8, "int16": 16, "int32": 32}
 
@@ -44,8 +45,8 @@ def command(
     (bits:0x3c7c). It is read exactly. Between two values, one of + - * / (in quotes: '*') computes, rounded once.
     Several formats are hops from one to the next.
     """
-    from precreg.arith.bits.hops import route
-    from precreg.arith.roundings import rounding_named
+    from precreg.arithmetic.hops import route
+    from precreg.arithmetic.roundings import rounding_named
 
     formats = names or ("float32",)
     if scale is not None and FIXED.keys().isdisjoint(formats):
@@ -63,20 +64,20 @@ def command(
 
 def _target(name: str, scale: str) -> Format | FixedPoint:
     if name not in FIXED:
-        from precreg.arith.named import format_named
+        from precreg.arithmetic.named import format_named
 
         return format_named(name)
-    from precreg.arith.bits.literals import exact_number
-    from precreg.arith.exact.rounding import exact_round
-    from precreg.arith.fixed_point import FixedPoint
-    from precreg.arith.formats import FORMATS
+    from precreg.arithmetic.arith_exact_rounding import exact_round
+    from precreg.arithmetic.fixed_point import FixedPoint
+    from precreg.arithmetic.formats import FORMATS
+    from precreg.arithmetic.literals import exact_number
 
     return FixedPoint(FIXED[name], exact_round(exact_number(scale), FORMATS["float64"]))
 
 
 def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
     """Yield values, and operations between two of them. Raises UserError (bad-value) for an operator with one side."""
-    from precreg.arith.bits.hops import OPERATORS, Asked
+    from precreg.arithmetic.hops import OPERATORS, Asked
 
     left = [part for word in words for part in word.split()]
     if not left:

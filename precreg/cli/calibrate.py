@@ -74,11 +74,12 @@ def command(
     """
     if as_json and as_yaml:
         raise click.UsageError("--json and --yaml exclude each other.")
-    from precreg.calibration import fragment, terminal
-    from precreg.calibration.document import document
-    from precreg.calibration.quality import Margins
-    from precreg.calibration.summary import exit_code
     from precreg.cli.calibrating import calibrate
+    from precreg.quality.quality import Margins
+    from precreg.quality.summary import exit_code
+    from precreg.report import calibration_terminal as terminal
+    from precreg.report import fragment
+    from precreg.report.calibration_document import document
 
     margins = Margins(slack, vacuous)
     found, left_out = calibrate(find_project(given), asked, jobs, replicates, margins, environment)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from precreg.calibration.calibrated import Calibrated, Uncalibrated
-from precreg.calibration.quality import Margins
-from precreg.calibration.replicates import calibrations
 from precreg.cli.options import Asked
 from precreg.cli.progress import shown_calibrations
 from precreg.cli.selecting import selected
+from precreg.environment.environment import detect, limit_blas_threads
+from precreg.environment.processors import processors
 from precreg.errors import UserError
-from precreg.execute.environment import detect, limit_blas_threads
-from precreg.execute.run import IN_PROCESS, Plan
-from precreg.execute.worker_process import prepare
-from precreg.processors import processors
+from precreg.quality.calibrated import Calibrated, Uncalibrated
+from precreg.quality.quality import Margins
+from precreg.quality.replicates import calibrations
+from precreg.run.run import IN_PROCESS, Plan
+from precreg.run.worker_process import prepare
 from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected
 

@@ -9,15 +9,16 @@ from msgspec import to_builtins
 
 from precreg.baseline.accepted import history
 from precreg.baseline.change import Change, MetricChange
+from precreg.baseline.creeping import budgets
 from precreg.baseline.store import Place
 from precreg.cli.accepting import Terms, creep_of, warning
-from precreg.creeping import budgets
-from precreg.numbers import apart
-from precreg.records import AcceptedValue, BaselineEntry
-from precreg.types import Finding
+from precreg.types.numbers import apart
+from precreg.types.records import AcceptedValue, BaselineEntry
+from precreg.types.types import Finding
 from precreg.verdict.creep import Creep, creeps
 
 INSEPARABLE = "code and environment cannot be told apart: precreg run --pair REVISION runs both versions here"
+
 
 SHOWN_FINDINGS, SHOWN_VALUES = 4, 3
 """Findings, and accepted values, that a person is shown unless all are asked for."""

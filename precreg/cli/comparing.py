@@ -12,17 +12,17 @@ import click
 from precreg.cli.options import Outputs, Raw, Sides
 from precreg.cli.progress import shown_pairs
 from precreg.cli.selecting import find_project
-from precreg.comparing.places import RawFormat
-from precreg.comparing.session import Work, finished, plan
-from precreg.comparing.sharing import all_compared
+from precreg.comparison.places import RawFormat
+from precreg.comparison.session import Work, finished, plan
+from precreg.comparison.sharing import all_compared
+from precreg.comparison.terminal import render
+from precreg.environment.environment import limit_blas_threads
+from precreg.environment.processors import processors
 from precreg.errors import UserError
-from precreg.execute.environment import limit_blas_threads
-from precreg.execute.failure import encodable
-from precreg.processors import processors
-from precreg.records import ComparedPair, ComparisonRecord, ComparisonSettings
-from precreg.report.comparison.terminal import render
-from precreg.report.stored import encoded, write_stored
-from precreg.writing import replace_file, writing
+from precreg.storage.report_stored import encoded, write_stored
+from precreg.storage.writing import replace_file, writing
+from precreg.subject.failure import encodable
+from precreg.types.records import ComparedPair, ComparisonRecord, ComparisonSettings
 
 STDOUT = Path("-")
 
@@ -115,7 +115,7 @@ def _compared(work: Work, jobs: int) -> list[ComparedPair]:
 def _write(record: ComparisonRecord, outputs: Outputs) -> None:
     """Write the files, and then the summary: to stderr where the record itself goes to stdout."""
     if outputs.report is not None:
-        from precreg.report.comparison.html import comparison_html
+        from precreg.comparison.html import comparison_html
 
         with writing(str(outputs.report)):
             replace_file(outputs.report, comparison_html(record).encode())

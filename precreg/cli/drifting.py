@@ -14,17 +14,18 @@ from precreg import __version__
 from precreg.cli.history_place import open_project_history
 from precreg.cli.options import DriftOptions
 from precreg.cli.selecting import reports_folder
-from precreg.drift.monitor import find_anchor, judge
-from precreg.drift.record import DRIFT_SCHEMA, Anchor, DriftRecord, Settings, exit_code
 from precreg.errors import UserError
-from precreg.report.drift import terminal
-from precreg.report.drift.files import write_drift_reports
-from precreg.report.files import make_folder
+from precreg.history.drift.monitor import find_anchor, judge
+from precreg.history.drift.record import DRIFT_SCHEMA, Anchor, DriftRecord, Settings, exit_code
+from precreg.report import report_drift_terminal as terminal
+from precreg.report.report_drift_files import write_drift_reports
+from precreg.report.report_files import make_folder
 from precreg.vcs.command import commit_of
 
 if TYPE_CHECKING:
     from precreg.history.series import Run
     from precreg.history.store import History
+
 
 WINDOWS_READ = 4
 """Windows of runs that are read: machines may take turns, and then only every second or third run is compared."""

@@ -16,11 +16,14 @@ from precreg.errors import UserError
 
 BROKEN = "broken"
 
-CORES = {"core": "precreg.measure.compiled", "arithmetic core": "precreg.arith.native"}
+
+CORES = {"core": "precreg.measure.compiled", "arithmetic core": "precreg.arithmetic.native"}
 """The compiled cores, by the modules that load them; each lies beside its module, as `_core`."""
+
 
 NEEDED = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
 """Of what is always installed, that whose version explains most."""
+
 
 OPTIONAL = {
     "matplotlib": "precreg visualize draws PNG with it (precreg[plots])",
@@ -50,7 +53,7 @@ def findings(given: Path | None, place: str | None) -> list[Finding]:
 
 
 def _project(given: Path | None) -> Path:
-    from precreg.suite.project import find_project
+    from precreg.storage.project import find_project
 
     return find_project(given or Path.cwd())
 
@@ -58,7 +61,7 @@ def _project(given: Path | None) -> Path:
 def _measuring() -> Iterator[Finding]:
     """Tell which form serves, why it is not the compiled one, and whether it measures right."""
     from precreg.measure.forms import FORMS, form
-    from precreg.measure.self_test import self_test
+    from precreg.quality.measure_self_test import self_test
 
     yield _core("core")
     try:
@@ -80,8 +83,8 @@ def _measuring() -> Iterator[Finding]:
 
 def _arithmetic() -> Iterator[Finding]:
     """Tell which form rounds and adds for simulated devices, and whether it gives what is known."""
-    from precreg.arith import forms
-    from precreg.arith.self_test import self_test
+    from precreg.arithmetic import forms
+    from precreg.quality.arith_self_test import self_test
 
     yield _core("arithmetic core")
     try:
@@ -111,7 +114,7 @@ def _core(name: str) -> Finding:
 
 
 def _versions() -> Iterator[Finding]:
-    from precreg.processors import processors
+    from precreg.environment.processors import processors
 
     yield Finding("precreg", "ok", f"{__version__}, {Path(__file__).parents[1]}")
     yield Finding("python", "ok", f"{platform.python_version()}, {platform.system()} {platform.machine()}")

@@ -12,13 +12,13 @@ from precreg.baseline.environments import explained, facts
 from precreg.baseline.proposal import pending
 from precreg.baseline.store import Baselines
 from precreg.cli.selecting import find_project
+from precreg.environment.environment import detect
 from precreg.errors import UserError, nearest
-from precreg.execute.environment import detect
-from precreg.records import Baseline, Environment
 from precreg.suite.expand import load_cases
 from precreg.tolerance.pyramid import Setting, explain, resolve
 from precreg.tolerance.warnings import warnings
-from precreg.types import Case
+from precreg.types.records import Baseline, Environment
+from precreg.types.types import Case
 
 Output = tuple[str, str]
 """An output's name and dtype."""

@@ -51,8 +51,8 @@ def command(
     if len(set(names)) > 1 and output.suffix == ".npy":
         raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
     from precreg.cli import exporting
-    from precreg.comparing.places import RawFormat
-    from precreg.execute.model import find_model, nodes
+    from precreg.comparison.places import RawFormat
+    from precreg.run.model import find_model, nodes
 
     found = find_model(model, project or Path())
     arguments = exporting.arguments(inputs, RawFormat(dtype, shape, byte_order))

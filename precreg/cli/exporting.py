@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from precreg.arrayfile.write import said_in_name, write_array, write_arrays
-from precreg.comparing.places import RawFormat, Side, read_side
+from precreg.comparison.places import RawFormat, Side, read_side
 from precreg.errors import UserError, nearest
-from precreg.execute.failure import encodable
-from precreg.writing import replacing, writing
+from precreg.storage.write import said_in_name, write_array, write_arrays
+from precreg.storage.writing import replacing, writing
+from precreg.subject.failure import encodable
 
 if TYPE_CHECKING:
-    from precreg.arrayfile.stored import Array
+    from precreg.storage.arrayfile_stored import Array
+
 
 Arrays = dict[str, "Array"]
 

@@ -39,8 +39,8 @@ def command(
 
     Exit codes: 2 nothing could be judged; 0 otherwise.
     """
-    from precreg.fault.table import CHANGES, FAULTS, fault_named
-    from precreg.scoring import terminal
+    from precreg.arithmetic.faults.table import CHANGES, FAULTS, fault_named
+    from precreg.report import scoring_terminal as terminal
 
     faults = [fault_named(name) for name in dict.fromkeys(names)] or [*FAULTS.values(), *CHANGES.values()]
     if listed:
@@ -50,8 +50,8 @@ def command(
         click.echo(shown, nl=False)
         return
     from precreg.cli.scoring import planted
-    from precreg.scoring.document import document
-    from precreg.scoring.tally import any_judged
+    from precreg.quality.tally import any_judged
+    from precreg.report.scoring_document import document
 
     scores, unplanted = planted(find_project(given), asked, faults, jobs, seeds, environment)
     shown = document(scores, unplanted) + "\n" if as_json else terminal.of_cases(scores, unplanted, all_shown=verbose)

@@ -46,7 +46,7 @@ def add(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str 
 @click.pass_obj
 def list_(given: Path | None, /, environment: str | None, place: str | None) -> None:
     """Show the runs in the order in which they started, and where their environment became another one."""
-    from precreg.report.describe import plain
+    from precreg.report.report_describe import plain
 
     with open_project_history(find_project(given), place) as history:
         runs = history.runs(environment)
@@ -76,7 +76,7 @@ def _listed(runs: Iterable[Run]) -> Iterator[str]:
 @click.pass_obj
 def export(given: Path | None, /, file: Path | None, place: str | None) -> None:
     """Write the whole history as JSON Lines, to FILE or to standard output."""
-    from precreg.writing import replacing, writing
+    from precreg.storage.writing import replacing, writing
 
     with open_project_history(find_project(given), place) as history:
         if file is None:

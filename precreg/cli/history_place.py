@@ -11,7 +11,9 @@ import click
 if TYPE_CHECKING:
     from precreg.history.store import History
 
+
 DEFAULT = "history.sqlite"
+
 
 history_option = click.option(
     "--history",
@@ -24,10 +26,10 @@ history_option = click.option(
 
 def open_project_history(project: Path, place: str | None, *, create: bool = False) -> History:
     """Open the history of a project at the place given, else at its own. Raises UserError as open_history does."""
-    from precreg.ci import project_name
-    from precreg.execute.failure import encodable
+    from precreg.environment.ci import project_name
     from precreg.history.store import open_history
-    from precreg.writing import WORKING_FOLDER, make_scratch_folder, writing
+    from precreg.storage.writing import WORKING_FOLDER, make_scratch_folder, writing
+    from precreg.subject.failure import encodable
 
     folder = Path(os.path.relpath(project / WORKING_FOLDER))
     if create and place is None:

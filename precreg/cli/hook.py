@@ -11,7 +11,7 @@ import click
 
 from precreg import vcs
 from precreg.errors import UserError
-from precreg.prepush.pushes import Push, from_git, from_pre_commit
+from precreg.vcs.pushes import Push, from_git, from_pre_commit
 
 
 @click.group("hook", context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,8 +27,8 @@ def install(given: Path | None, chain: bool) -> None:
 
     Several projects of one repository share the hook: install it in each.
     """
-    from precreg.prepush import hook
-    from precreg.prepush.script import Check
+    from precreg.vcs import hook
+    from precreg.vcs.script import Check
 
     root, folder = _place(given)
     hooks = vcs.hooks_folder(root)
@@ -44,7 +44,7 @@ def install(given: Path | None, chain: bool) -> None:
 @click.pass_obj
 def uninstall(given: Path | None) -> None:
     """Take this project out of the pre-push hook; a hook that was kept gets its place back."""
-    from precreg.prepush import hook
+    from precreg.vcs import hook
 
     root, folder = _place(given)
     hooks = vcs.hooks_folder(root)
@@ -84,7 +84,7 @@ def _pushes(remote: str | None) -> list[Push]:
 
 def _place(given: Path | None) -> tuple[Path, str]:
     """Return the top of the working tree, and the project's folder relative to it."""
-    from precreg.suite.project import find_project
+    from precreg.storage.project import find_project
 
     project = find_project(given or Path.cwd())
     root = Path(realpath(vcs.top(project)))

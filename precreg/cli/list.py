@@ -9,7 +9,7 @@ import click
 from precreg.cli.options import Asked
 from precreg.cli.selecting import find_project, selected, selection_options
 from precreg.suite.expand import load_cases
-from precreg.types import Case
+from precreg.types.types import Case
 
 
 @click.command("list")

@@ -10,9 +10,9 @@ from pathlib import Path
 from precreg import vcs
 from precreg.cli.options import RunOptions
 from precreg.errors import UserError
-from precreg.execute.other_tree import Trees
-from precreg.execute.run import IN_PROCESS
-from precreg.versions import Effort, OtherVersion
+from precreg.run.run import IN_PROCESS
+from precreg.run.versions import Effort, OtherVersion
+from precreg.subject.other_tree import Trees
 
 MOST_SEEDS, MOST_SECONDS = 32, 2.0
 

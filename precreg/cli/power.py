@@ -9,13 +9,13 @@ import click
 from precreg.baseline.store import Baselines
 from precreg.cli.options import Asked
 from precreg.cli.selecting import find_project, selected, selection_options
-from precreg.execute.environment import detect
-from precreg.records import Environment
+from precreg.environment.environment import detect
 from precreg.report.power import document, render
 from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected
 from precreg.tolerance.pyramid import resolve
-from precreg.types import Case
+from precreg.types.records import Environment
+from precreg.types.types import Case
 from precreg.verdict.power import Power, losses
 from precreg.verdict.regression import error_level
 

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from precreg.records import CaseResult, ComparedPair
-from precreg.types import Status
+from precreg.types.records import CaseResult, ComparedPair
+from precreg.types.types import Status
 
 if TYPE_CHECKING:
-    from precreg.calibration.calibrated import Calibrated, Uncalibrated
-    from precreg.scoring.score import Score, Unplanted
+    from precreg.quality.calibrated import Calibrated, Uncalibrated
+    from precreg.quality.score import Score, Unplanted
+
 
 LINES_IN_A_LOG = 10
 
+
 FEWEST_PAIRS_IN_A_LOG = 64
 """Pairs from which a log says how far it is: fewer are soon done."""
+
 
 _T = TypeVar("_T")
 

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg import vcs
-from precreg.dependency.relevant import can_matter
-from precreg.dependency.remembered import nothing_touched
 from precreg.errors import UserError
-from precreg.prepush.pushes import Push, Tip, tips
+from precreg.vcs.pushes import Push, Tip, tips
+from precreg.vcs.relevant import can_matter
+from precreg.vcs.remembered import nothing_touched
 
 if TYPE_CHECKING:
     from precreg.cli.options import RunOptions
 
+
 Changed = set[str] | None
 """Files of the project that a push changes; None stands for all: the remote has nothing of it."""
+
 
 MOST_FILES = 3
 """Named where many differ."""
@@ -133,8 +135,8 @@ def _some(files: list[str]) -> str:
 def _run(
     project: Path, changed: Changed, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
 ) -> int:
-    from precreg.dependency.files import touched
-    from precreg.dependency.remembering import load_and_remember
+    from precreg.vcs.files import touched
+    from precreg.vcs.remembering import load_and_remember
 
     try:
         cases = load_and_remember(project)

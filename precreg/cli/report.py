@@ -9,10 +9,10 @@ import click
 
 from precreg.cli.selecting import find_project, reports_folder
 from precreg.errors import UserError
-from precreg.report import terminal
-from precreg.report.files import write_reports
-from precreg.report.junit import Dialect
+from precreg.report import report_terminal as terminal
 from precreg.report.record import read_run
+from precreg.report.report_files import write_reports
+from precreg.report.report_junit import Dialect
 
 
 @click.command("report")

@@ -14,6 +14,7 @@ from precreg.cli.changes import evidence, summary
 from precreg.errors import UserError
 
 Answer = Literal["accept", "reject", "skip", "details", "like", "quit"]
+
 ANSWERS: dict[Answer, str] = {
     "accept": "store it as the baseline",
     "reject": "drop it",

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.ci import in_ci
 from precreg.cli.options import Asked, RunOptions
 from precreg.cli.selecting import find_project, parse_shard, selected, selection_options
-from precreg.dependency.remembered import nothing_touched
-from precreg.integrity.base import base_commit
-from precreg.vcs import changed_files
+from precreg.environment.ci import in_ci
+from precreg.vcs.base import base_commit
+from precreg.vcs.remembered import nothing_touched
+from precreg.vcs.repository import changed_files
 
 if TYPE_CHECKING:
-    from precreg.types import Case
+    from precreg.types.types import Case
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
@@ -84,7 +84,7 @@ def _read(project: Path, asked: Asked, changed: Set[str]) -> list[Case] | None:
     """Return all cases of the project, or None where none that is asked for depends on what changed."""
     if not asked.suites and not asked.tags and nothing_touched(project, changed):  # the names may be misspelled
         return None
-    from precreg.dependency.remembering import load_and_remember
+    from precreg.vcs.remembering import load_and_remember
 
     every = load_and_remember(project)
     return every if selected(project, every, asked, changed) else None

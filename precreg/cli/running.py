@@ -12,34 +12,35 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
+from precreg.baseline.creeping import crept
+from precreg.baseline.integrity.against import bar
 from precreg.baseline.proposal import pending, propose
 from precreg.baseline.store import Baselines, Lookup
 from precreg.cli.options import RunOptions
 from precreg.cli.paired import effort_of, other_commit, other_version, require_pairable
 from precreg.cli.progress import shown
 from precreg.cli.selecting import reports_folder, selected
-from precreg.creeping import crept
+from precreg.environment.environment import limit_blas_threads
+from precreg.environment.processors import processors
 from precreg.errors import UserError
-from precreg.execute import journal
-from precreg.execute.environment import limit_blas_threads
-from precreg.execute.run import IN_PROCESS, Plan
-from precreg.execute.worker_process import prepare
-from precreg.integrity.against import bar
-from precreg.pipeline import results
-from precreg.processors import processors
-from precreg.records import CaseResult, Environment
-from precreg.report import terminal
-from precreg.report.files import make_folder, write_reports
-from precreg.session import begin, finish, gone, with_orphans
+from precreg.report import report_terminal as terminal
+from precreg.report.report_files import make_folder, write_reports
+from precreg.run import journal
+from precreg.run.pipeline import results
+from precreg.run.run import IN_PROCESS, Plan
+from precreg.run.session import begin, finish, gone, with_orphans
+from precreg.run.versions import paired_results
+from precreg.run.worker_process import prepare
+from precreg.storage.writing import WORKING_FOLDER
 from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected, shard
-from precreg.types import Case
+from precreg.types.records import CaseResult, Environment
+from precreg.types.types import Case
 from precreg.verdict.judge import Policy
-from precreg.versions import paired_results
-from precreg.writing import WORKING_FOLDER
 
 SEARCH_FOR_GARBAGE = 50_000
 """Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
+
 
 NOTHING_KEPT = f"{WORKING_FOLDER}/ cannot be written: the run has no journal to resume from, and proposes nothing"
 

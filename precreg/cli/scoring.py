@@ -7,20 +7,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from precreg.arithmetic.faults.fault import Fault
 from precreg.baseline.store import Baselines
 from precreg.cli.options import Asked
 from precreg.cli.progress import shown_scores
 from precreg.cli.selecting import selected
-from precreg.execute.environment import detect
-from precreg.execute.run import IN_PROCESS, Plan
-from precreg.execute.worker_process import prepare
-from precreg.fault.fault import Fault
-from precreg.processors import processors
-from precreg.scoring.plant import scores, unplantable
-from precreg.scoring.score import Score, Unplanted
+from precreg.environment.environment import detect
+from precreg.environment.processors import processors
+from precreg.quality.plant import scores, unplantable
+from precreg.quality.score import Score, Unplanted
+from precreg.run.run import IN_PROCESS, Plan
+from precreg.run.worker_process import prepare
 from precreg.suite.expand import load_cases
 from precreg.suite.select import none_selected
-from precreg.types import Case
+from precreg.types.types import Case
 
 
 def planted(

@@ -15,10 +15,12 @@ from precreg.cli.options import Asked
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.types import Case
+    from precreg.types.types import Case
+
 
 TIERS = ("unit", "integration", "model")
 """As in types.py, whose import a run with nothing to do must not wait for; a test holds the two together."""
+
 
 _OPTIONS = (
     click.argument("patterns", nargs=-1, metavar="[PATTERN]..."),
@@ -51,7 +53,7 @@ def selection_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def find_project(given: Path | None) -> Path:
     """Return the folder given with --project, or the nearest from here upward that has suites/."""
-    from precreg.suite.project import find_project
+    from precreg.storage.project import find_project
 
     return find_project(given or Path.cwd())
 
@@ -66,9 +68,9 @@ def selected(project: Path, every: list[Case], asked: Asked, changed: Set[str] |
 
     `changed` are the files that changed since the revision asked for; without them git is asked.
     """
-    from precreg.dependency.files import touched
     from precreg.suite.select import Selection, select
-    from precreg.vcs import changed_files
+    from precreg.vcs.files import touched
+    from precreg.vcs.repository import changed_files
 
     cases = select(every, Selection(asked.tiers, asked.suites, asked.patterns, asked.tags))
     if asked.changed_since is None:

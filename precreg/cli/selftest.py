@@ -57,11 +57,11 @@ def command(
 
     Exit codes: 1 a rate breaks --at-least or --at-most; 2 nothing could be judged; 0 otherwise.
     """
+    from precreg.arithmetic.faults.table import CHANGES, FAULTS
     from precreg.cli.scoring import planted
-    from precreg.fault.table import CHANGES, FAULTS
-    from precreg.scoring import terminal
-    from precreg.scoring.document import document
-    from precreg.scoring.tally import any_judged, broken, tally
+    from precreg.quality.tally import any_judged, broken, tally
+    from precreg.report import scoring_terminal as terminal
+    from precreg.report.scoring_document import document
 
     scores, unplanted = planted(
         find_project(given), asked, [*FAULTS.values(), *CHANGES.values()], jobs, seeds, environment

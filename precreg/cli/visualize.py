@@ -13,6 +13,7 @@ from precreg.errors import UserError
 
 FORMATS = (".html", ".png")
 
+
 _PATH = click.Path(path_type=Path)
 
 

@@ -9,15 +9,15 @@ from typing import TypeVar
 import click
 
 from precreg.cli.options import Raw, Sides
-from precreg.comparing.pairing import paired
-from precreg.comparing.places import Place, RawFormat, read_side, unknown_array
+from precreg.comparison.pairing import paired
+from precreg.comparison.places import Place, RawFormat, read_side, unknown_array
+from precreg.comparison.record import read
 from precreg.errors import UserError
 from precreg.measure.compare import compare
 from precreg.measure.heatmap import heat_map
 from precreg.report.charts import picture as page
 from precreg.report.charts.picture import Picture
-from precreg.report.comparison.record import read
-from precreg.writing import replace_file, writing
+from precreg.storage.writing import replace_file, writing
 
 _T = TypeVar("_T")
 

@@ -1,1 +1,1 @@
-"""Runs over time: where they are kept."""
+"""The room history."""

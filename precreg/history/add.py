@@ -16,7 +16,7 @@ from precreg.history.coding import Rows, Scope, inserted
 from precreg.history.read import chunks, rows_of, scopes_of, stored_runs
 from precreg.history.state import State
 from precreg.history.tables import CASES, CHANGES, HISTORY, LATEST, RUNS, SCOPES
-from precreg.records import RunRecord
+from precreg.types.records import RunRecord
 
 
 class NewRun(Struct, frozen=True, forbid_unknown_fields=True):

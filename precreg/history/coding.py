@@ -15,6 +15,7 @@ from zlib import compress, decompress
 
 T = TypeVar("T")
 
+
 Rows = dict[int, T]
 """The states of one case by position, in order."""
 

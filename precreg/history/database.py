@@ -17,17 +17,24 @@ from sqlalchemy.pool import NullPool
 
 from precreg.errors import UserError
 from precreg.history.coding import DamagedError
-from precreg.writing import writing
+from precreg.storage.writing import writing
 
 CONNECT_TIMEOUT_S = 10
 """How long a database server may take to answer; without it a host that is down is waited for by the minute."""
 
+
 _LOCK = 7308325  # any number that other users of a shared server are not likely to have chosen
+
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
+
 _NO_PRIVILEGE = "42501"
+
 _DENIED = {"25006", _NO_PRIVILEGE, "53100"}  # read_only_sql_transaction, insufficient_privilege, disk_full
+
 _LOCK_NOT_AVAILABLE = "55P03"
+
 _IMMEDIATE = "precreg_immediate"
+
 
 Purpose = Literal["read", "write"]
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 from precreg.history.coding import DamagedError
 from precreg.measure.metrics import kept as kept_metrics
 from precreg.measure.metrics import mean_over_seeds
-from precreg.metric import Metric, learn
-from precreg.records import BaselineEntry, BaselineOutput, CaseResult, RunRecord
-from precreg.types import Comparison, Reason, Status
+from precreg.types.metric import Metric, learn
+from precreg.types.records import BaselineEntry, BaselineOutput, CaseResult, RunRecord
+from precreg.types.types import Comparison, Reason, Status
 
 Figures = dict[str, tuple[float | None, float | None]]
 """By metric: the mean over the seeds now, and that of the accepted baseline over the same seeds."""

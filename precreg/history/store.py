@@ -20,10 +20,11 @@ from precreg.history.series import Run, Series
 from precreg.history.state import states
 from precreg.history.tables import HISTORY, METADATA, SCHEMA
 from precreg.history.unite import unite
-from precreg.records import RunRecord
+from precreg.types.records import RunRecord
 
 WAIT_S = 60.0
 """How long to wait for another process that writes."""
+
 
 _FAMILY, _, _VERSION = SCHEMA.partition("/")
 

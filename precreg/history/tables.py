@@ -11,7 +11,9 @@ from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, Table, T
 
 SCHEMA = "precreg-history/1"
 
+
 METADATA = MetaData()
+
 
 HISTORY = Table(
     "precreg_history",
@@ -21,6 +23,7 @@ HISTORY = Table(
     Column("next_number", Integer, nullable=False),
 )
 """One row: what this is, whose, and the number of the next run."""
+
 
 RUNS = Table(
     "precreg_runs",
@@ -39,6 +42,7 @@ RUNS = Table(
     Column("scope", Text, nullable=False),
 )
 
+
 SCOPES = Table(
     "precreg_scopes",
     METADATA,
@@ -46,12 +50,14 @@ SCOPES = Table(
     Column("bitmap", LargeBinary, nullable=False),
 )
 
+
 CASES = Table(
     "precreg_cases",
     METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False, unique=True),
 )
+
 
 CHANGES = Table(
     "precreg_changes",
@@ -62,6 +68,7 @@ CHANGES = Table(
     Column("state", Text, nullable=False),
 )
 """SQLite appends rows and keys them apart: rows kept in the order of the key would split a page for nearly each."""
+
 
 LATEST = Table(
     "precreg_latest",

@@ -1,1 +1,1 @@
-"""How far apart: measurements of one actual array against one reference, without judgement."""
+"""The room measure."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
-from precreg.types import Comparison
+from precreg.types.types import Comparison
 
 _FLOORS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
 _FLOOR = 2.0**-14
 """The least that an error of the benchmark counts as, by output dtype (msprobe): hardly any error is no yardstick."""
 
+
 _HALF = ("float16", "bfloat16")
+
 _FEW = 1000
 
 

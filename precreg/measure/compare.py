@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
+from precreg.environment.processors import processors
 from precreg.measure.figures import figures
 from precreg.measure.forms import form
 from precreg.measure.mapped import unmapping
@@ -21,14 +22,15 @@ from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import regions_of
 from precreg.measure.sketch import histogram
 from precreg.measure.tally import Counts, Groups, Named, Rules, Tally
-from precreg.processors import processors
-from precreg.types import AxisGroups, Comparison, Positions
+from precreg.types.types import AxisGroups, Comparison, Positions
 
 CHUNK = 1 << 18
 """Elements that are copied at a time, where they must be."""
 
+
 IN_PLACE, LARGEST_CHUNK = 1 << 20, 1 << 21
 """Elements that are measured at a time where nothing is copied: fewer of smaller arrays, for the sake of threads."""
+
 
 MANY = 1 << 21
 """From this many elements on, threads are worth their start."""

@@ -6,8 +6,10 @@ from precreg.measure import _core
 
 __all__ = ["INTERFACE", "_core"]
 
+
 INTERFACE = 2
 """Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
+
 
 if getattr(_core, "interface", None) != INTERFACE:
     raise ImportError("the core was built from other sources: install precreg anew (in a checkout: make)")

@@ -15,10 +15,13 @@ from precreg.measure.tally import Expansion
 BLOCK = 1 << 15
 """Terms that are summed at once: few enough for their buffers to stay in a core's caches, many enough for numpy."""
 
+
 HUGE = 2.0**960
 """Up to this size as many terms as memory holds add up without overflow."""
 
+
 _LARGEST = ldexp(2**53 - 1, 971)
+
 _SMALLEST = ldexp(1.0, -1074)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import fsum, inf, isfinite, ldexp, log2, log10, nan, sqrt
 from typing import NamedTuple
 
-from precreg.arith.formats import Format
+from precreg.arithmetic.formats import Format
 from precreg.measure.exact import value
 from precreg.measure.metrics import METRICS
 from precreg.measure.regions import Regions
@@ -16,19 +16,27 @@ from precreg.measure.tally import Expansion, Tally
 EXACT_DB = 9999.0
 """Signal to noise where there is no noise."""
 
+
 MOST_BITS = 53.0
+
 FEWEST_UNEQUAL = 100
 """Below this many unequal pairs their signs tell nothing."""
+
 
 _PERCENTILES = {
     name: tuple(f"{percent}_{name}" for percent in ("p50", "p90", "p95", "p99", "p99.9"))
     for name in ("abs_error", "rel_error", "ulp")
 }
+
 _ABOVE = ("share_above_0.5_ulp", "share_above_1_ulp", "share_above_2_ulp", "share_above_32_ulp")
+
 _LEAST_VARIANCE = 2.0**-40
+
 _PLAIN_VARIANCE = 2.0**-20
+
 _CANCELLED = 2.0**-10
 """Differences of sums that leave less than this are taken of the exact sums."""
+
 
 Figures = dict[str, float]
 

@@ -12,8 +12,10 @@ from precreg.measure.tally import Rules, Tally
 
 Form = Callable[[Array, Array, int, tuple[int, ...], Rules], Tally]
 
+
 FORMS: dict[str, Form] = {"numpy": numpy_form.tally, "plain": plain.tally}
 """Every form there is here by the name that the variable PRECREG_FORM has for it; `native` where it was built."""
+
 
 try:
     from precreg.measure import native

@@ -14,8 +14,11 @@ from precreg.measure.pairing import Array
 from precreg.measure.tally import Groups
 
 _MOST_IN_TILE = 4096
+
 _LEAST_IN_TILE = 2048
+
 _BLOCK = 1 << 15
+
 _SUMS = 5
 
 

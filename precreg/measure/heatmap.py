@@ -16,8 +16,10 @@ from precreg.measure.pairing import held, non_finite, pair, pairing_of
 MOST_CELLS = 64
 """Cells along each of the two axes."""
 
+
 CHUNK = 1 << 18
 """Elements that are measured at a time, at most."""
+
 
 _GIVEN_BACK = 32
 """Pages of mapped files are given back after so many chunks, not after each: neighbours may lie in one page."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from precreg.types import Histogram
+from precreg.types.types import Histogram
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:

@@ -9,20 +9,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, zip_longest
 from math import prod
 
-from precreg.records import AxisSums, KeptSums
-from precreg.types import AxisGroups, Comparison
+from precreg.types.records import AxisSums, KeptSums
+from precreg.types.types import AxisGroups, Comparison
 
 MOST = 16
 """Groups of an axis that has at least so many elements."""
 
+
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 """The 64 digits that numbers are kept in, two for each."""
+
 
 ZERO = 2**11
 """What stands for 0; numbers reach from 1 to 2 * ZERO - 1, for the largest of either sign."""
 
+
 WAYS = ((1, None), (2, None), (4, None), (2, 1), (4, 1))
 """Ever shorter ways to keep sums: how many neighbouring groups are one, and how many axes, the longest; None: all."""
+
 
 SUMS = ("absolute", "signed", "squared", "ulps", "logs")
 """The sums of AxisGroups that are kept, besides its counts."""

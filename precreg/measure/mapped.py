@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 KEPT = 1 << 21
 """Elements whose pages are kept: to give back few at a time would cost time."""
 
+
 Chunk = tuple[int, NDArray[Any], NDArray[Any]]
 
 

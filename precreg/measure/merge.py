@@ -9,18 +9,7 @@ from itertools import chain
 from operator import add as plus
 
 from precreg.measure import exact, sketch
-from precreg.measure.tally import (
-    Counts,
-    Expansion,
-    Groups,
-    Maxima,
-    Named,
-    Places,
-    Rules,
-    Sketches,
-    Sums,
-    Tally,
-)
+from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Named, Places, Rules, Sketches, Sums, Tally
 
 
 def merge(first: Tally, second: Tally, rules: Rules) -> Tally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import exp2, isfinite
 
-from precreg.metric import Metric, brought
+from precreg.types.metric import Metric, brought
 
 
 def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
@@ -20,15 +20,24 @@ def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
 
 
 HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
+
 ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
+
 MSPROBE = "Ascend msprobe"
+
 OPBASE = "cann/opbase experimental_standard.md"
+
 COMMON = "common statistics"
+
 OURS = "precreg"
 
+
 MLU = "Cambricon mlu-ops"
+
 POLYGRAPHY = "Polygraphy"
+
 DYNAMO = "torch._dynamo.utils.same"
+
 
 _TABLE = (
     Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", HIGHAM),
@@ -88,8 +97,10 @@ _TABLE = (
     Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", DYNAMO),
 )
 
+
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 """Every metric a bound may name, in the order of the page."""
+
 
 AGAINST_BENCHMARK = frozenset(
     (*(name for name, metric in METRICS.items() if metric.unit == "benchmark"), "rms_excess", "rms_excess_3")
@@ -117,6 +128,7 @@ KEPT = (
     "ulp_scale",
 )
 """Our metrics that a baseline keeps, in the order of its file: growth of others of ours cannot be judged."""
+
 
 MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp")
 """Those of them that tell best whether a result became worse: averages, which no single element moves far."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith.formats import Format
+from precreg.arithmetic.formats import Format
 from precreg.measure.compiled import _core
 from precreg.measure.numpy_form import tally as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
@@ -19,9 +19,13 @@ from precreg.measure.tally import Counts, Groups, Maxima, Named, Places, Rules, 
 INSTRUCTION_SET: str = _core.instruction_set
 """What the core runs on here: generic, avx2 or avx512. All give the same bits."""
 
+
 _KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int16": 5, "uint16": 6, "int32": 7, "uint32": 8}
+
 _BYTE = 4
+
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+
 _INTEGER = Format("integer", 53, 52, inf, negative_zero=False)
 """Between 2**52 and 2**53 floats of 53 bits are the integers: an ulp of 1, and rounding to integers."""
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.arith.formats import Format
-from precreg.arith.spacing import ulp
+from precreg.arithmetic.formats import Format
+from precreg.arithmetic.spacing import ulp
 from precreg.measure.block import Block, count, count_regions, least_quotient, sized, smallest_of
 from precreg.measure.groups import GroupSums
 from precreg.measure.pairing import (
@@ -31,12 +31,17 @@ from precreg.measure.sketch import all_log2_above
 from precreg.measure.tally import Rules, Tally
 
 MERE_FLOOR = 1e-7
+
 DIFF3_FLOOR = 1e-9
+
 SMALLEST_RELATIVE_REFERENCE = 1e-12
 """The sketch of relative errors leaves out references up to this size."""
 
+
 _EXPONENT_BITS = 0x7FF0_0000_0000_0000
+
 _SMALLEST_FAST_REFERENCE = 2.0**-900
+
 _SMALLEST = 5e-324
 
 

@@ -13,14 +13,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import Format, dtype_name, format_of
-from precreg.arith.rounding import round_to
+from precreg.arithmetic.arith_rounding import round_to
+from precreg.arithmetic.formats import Format, dtype_name, format_of
 from precreg.errors import UserError
 
 Array = NDArray[Any]
+
 Kind = Literal["real", "integer", "mixed", "wide"]
 
+
 _EXACT_INTEGER = 2**53
+
 _SMALLEST = 5e-324
 
 

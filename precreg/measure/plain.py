@@ -14,29 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arith.exact.rounding import exact_round, exact_ulp
-from precreg.arith.formats import Format
+from precreg.arithmetic.arith_exact_rounding import exact_round, exact_ulp
+from precreg.arithmetic.formats import Format
 from precreg.measure import exact
 from precreg.measure.groups import Axis, axes_of
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.regions import Regions, regions_of
 from precreg.measure.running import named
 from precreg.measure.sketch import key_of, log2_above
-from precreg.measure.tally import (
-    Counts,
-    Expansion,
-    Groups,
-    Maxima,
-    Places,
-    Rules,
-    Sketch,
-    Sketches,
-    Sums,
-    Tally,
-)
+from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Rules, Sketch, Sketches, Sums, Tally
 
 Number = Any
 """A float, an int or a numpy.longdouble."""
+
 
 _PLACED = 4
 """Of so many maxima the first place is kept."""
@@ -272,6 +262,7 @@ def _counted(pair: Pair, terms: Terms, format: Format | None, regions: Regions, 
 
 
 Rows = list[tuple[Pair, Terms]]
+
 Parts = dict[tuple[str, int], list[float]]
 
 

@@ -14,9 +14,10 @@ from precreg.measure.merge import merge_all
 from precreg.measure.pairing import pairing_of
 from precreg.measure.regions import regions_of
 from precreg.measure.tally import Rules
-from precreg.types import AxisGroups, Comparison
+from precreg.types.types import AxisGroups, Comparison
 
 WORST = 100
+
 
 AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "bias", "match_ratio")
 """What is kept of each run by itself: how they spread tells what a run alone may show by chance."""

@@ -32,6 +32,7 @@ class Regions(Struct, frozen=True):
 
 
 _FLOAT8_E4M3 = Regions(2**-4, 2**-6, 2**-1, 10 * 2**-3)
+
 REGIONS: dict[str, Regions] = {
     "float16": Regions(2**-11, 2**-16, 2**-5, 10 * 2**-10, nextafter(2**-10, inf), 2**-10, 2**-16, 1e-4),
     "bfloat16": Regions(2**-8, 2**-16, 2**-3, 10 * 2**-7, nextafter(2**-10, inf), 2**-8, 2**-16),
@@ -40,6 +41,7 @@ REGIONS: dict[str, Regions] = {
     "float8_e4m3fn": _FLOAT8_E4M3,
     "float8_e5m2": Regions(2**-3, 2**-5, 2.0**0, 10 * 2**-2),
 }
+
 NONE = Regions()
 
 

@@ -13,11 +13,13 @@ from precreg.measure.exact import BLOCK, HUGE, expansion, partial_sums
 from precreg.measure.pairing import Array
 from precreg.measure.sketch import Counting
 from precreg.measure.tally import Counts, Maxima, Named, Places, Rules, Sketches, Sums
-from precreg.types import Scalar
+from precreg.types.types import Scalar
 
 FIRST_DEGREE = 600
+
 SECOND_DEGREE = 1200
 """Binary exponents that terms which float64 cannot add up are scaled by: see Tally.scaled."""
+
 
 TINY = 2.0**-960
 """Products below this may have lost bits."""

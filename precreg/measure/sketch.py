@@ -15,16 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.measure.tally import Sketch
-from precreg.types import Histogram
+from precreg.types.types import Histogram
 
 PERMILLES = (500, 900, 950, 990, 999)
+
 ENDS = (0.5, 1.0, 2.0, 32.0)
 """Upper ends of bins, so that the values above them can be told."""
 
+
 _SHIFT = 45
+
 _COARSER = 5
+
 _ZERO_KEY = -1
+
 _SMALLEST = 5e-324
+
 _NEGLIGIBLE = 2.0**-60
 """Beside 1/4 it is nothing, as is all below it."""
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from precreg.types import Scalar
+from precreg.types.types import Scalar
 
 
 class Counts(NamedTuple):

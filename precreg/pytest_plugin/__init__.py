@@ -16,6 +16,7 @@ from precreg.pytest_plugin.projects import PROJECTS, Projects
 if TYPE_CHECKING:
     from precreg.pytest_plugin.check import Precision
 
+
 TIERS = ("unit", "integration", "model")
 """As in types.py, whose import a session without suites must not wait for; a test holds the two together."""
 
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Limit BLAS before a conftest imports numpy, so that cases have the bits that `precreg run` gives them."""
     if early_config.getini("precreg_suites"):
-        from precreg.execute.environment import limit_blas_threads
+        from precreg.environment.environment import limit_blas_threads
 
         limit_blas_threads()
 

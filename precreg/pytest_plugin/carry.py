@@ -13,15 +13,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from precreg.records import CaseResult
-from precreg.report import describe
-from precreg.report.terminal import explanation
-from precreg.types import Reason, Status
+from precreg.report import report_describe as describe
+from precreg.report.report_terminal import explanation
+from precreg.types.records import CaseResult
+from precreg.types.types import Reason, Status
 from precreg.verdict.judge import KNOWN_BAD, inverted
 
 RESULTS = pytest.StashKey[list[tuple[Path, CaseResult]]]()
 
+
 _ENCODE = msgspec.json.Encoder().encode
+
 _DECODE = msgspec.json.Decoder(CaseResult).decode
 
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.errors import UserError
-from precreg.handwritten import Check, arrays_of, case_of, measured, require_sound, role_of, settings_of
 from precreg.pytest_plugin.carry import judged, keep
+from precreg.pytest_plugin.handwritten import Check, arrays_of, case_of, measured, require_sound, role_of, settings_of
 from precreg.pytest_plugin.projects import PROJECTS, Projects
-from precreg.records import CaseResult
 from precreg.tolerance.warnings import unmatched_outputs
-from precreg.types import TIERS, Location, Tier
+from precreg.types.records import CaseResult
+from precreg.types.types import TIERS, Location, Tier
 
 
 class Precision:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precreg.errors import UserError
-from precreg.garbage import without_search
+from precreg.storage.garbage import without_search
 
 if TYPE_CHECKING:
-    from precreg.handwritten import Check
-    from precreg.integrity.against import Bar
-    from precreg.session import Judge
+    from precreg.baseline.integrity.against import Bar
+    from precreg.pytest_plugin.handwritten import Check
+    from precreg.run.session import Judge
     from precreg.suite.load import Foundation, Suite
-    from precreg.types import Case, Layer
+    from precreg.types.types import Case, Layer
 
+
+if TYPE_CHECKING:
     Layers = tuple[Layer, ...]
 
 
@@ -75,22 +77,22 @@ class Projects:
         return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
 
     def _judge(self, project: Path) -> Judge:
-        from precreg.ci import in_ci
-        from precreg.session import Judge
+        from precreg.environment.ci import in_ci
+        from precreg.run.session import Judge
 
         ci = in_ci(os.environ)
         return Judge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
 
     def _base(self, project: Path) -> str | None:
         """Return the commit that judges a project, if one does. Raises UserError as `base_commit` does."""
-        from precreg.integrity.base import base_commit
+        from precreg.vcs.base import base_commit
 
         return base_commit(project, self._against)
 
     def _bar(self, project: Path) -> Bar:
         """Return what judges a project. All of its suites are read where there is a base, and none without."""
+        from precreg.baseline.integrity.against import bar
         from precreg.baseline.store import Baselines
-        from precreg.integrity.against import bar
         from precreg.suite.expand import load_cases
 
         commit = self.base(project)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precreg.errors import UserError
-from precreg.garbage import without_search
 from precreg.pytest_plugin.projects import Projects
+from precreg.storage.garbage import without_search
 
 if TYPE_CHECKING:
-    from precreg.records import CaseResult, RunRecord
-    from precreg.types import Case
+    from precreg.types.records import CaseResult, RunRecord
+    from precreg.types.types import Case
+
 
 DIED = "???"
 """The phase in which pytest-xdist reports the test that a worker process died of."""
@@ -79,7 +80,7 @@ class Recorder:
             return
         from msgspec.structs import replace
 
-        from precreg.session import begin
+        from precreg.run.session import begin
 
         project = Path(name)
         judge = self._projects.judge(project)
@@ -92,13 +93,13 @@ class Recorder:
     def _finish(self, project: Path) -> None:
         from msgspec.structs import replace
 
+        from precreg.baseline.creeping import crept
         from precreg.baseline.proposal import pending, propose
         from precreg.baseline.store import Baselines
-        from precreg.creeping import crept
         from precreg.pytest_plugin.carry import unpacked
-        from precreg.report.files import write_reports
-        from precreg.report.terminal import brief
-        from precreg.session import finish, gone, with_orphans
+        from precreg.report.report_files import write_reports
+        from precreg.report.report_terminal import brief
+        from precreg.run.session import finish, gone, with_orphans
 
         results = {result.id: result for result in unpacked(self._results.pop(str(project)).values())}
         cases, all_files = self._cases(project, results.values())
@@ -141,7 +142,7 @@ class Recorder:
 
     def _of_the_dead(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
         """Yield an error for each case that a worker process died of."""
-        from precreg.types import Execution, Failure, Outcome, Reason
+        from precreg.types.types import Execution, Failure, Outcome, Reason
 
         named = {(project / case.source.file, case.name): case for case in cases} if self._died else {}
         for nodeid, message in self._died.items():

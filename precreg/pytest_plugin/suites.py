@@ -12,7 +12,7 @@ from precreg.errors import UserError
 from precreg.pytest_plugin.carry import judged, keep
 from precreg.pytest_plugin.projects import PROJECTS, Projects
 from precreg.subject.module_space import step_out
-from precreg.types import Case
+from precreg.types.types import Case
 
 WITH_EFFECT = frozenset({"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"})
 """Marks that do something to a test. A suite's tag of that name is a keyword alone."""

@@ -1,1 +1,1 @@
-"""The run record, and everything made from it alone."""
+"""The room report."""

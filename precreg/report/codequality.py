@@ -15,12 +15,14 @@ from typing import Any, Literal
 import msgspec
 
 from precreg.baseline.store import FOLDER
-from precreg.records import CaseResult, RunFinding, RunRecord
-from precreg.report import describe, findings
+from precreg.report import findings
+from precreg.report import report_describe as describe
 from precreg.report.place import in_repository, to_look_at
-from precreg.types import Location, Reason, Status
+from precreg.types.records import CaseResult, RunFinding, RunRecord
+from precreg.types.types import Location, Reason, Status
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
+
 
 SEVERITIES: dict[Reason, Severity] = {
     **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
@@ -35,11 +37,14 @@ SEVERITIES: dict[Reason, Severity] = {
 }
 """Of what fails. Blocker: there is no figure to speak of. Critical: the figures are worse. Major: everything else."""
 
+
 _OF_FINDINGS: dict[findings.Standing, Severity] = {findings.Standing.BINDING: "critical"}
 """Of what was found about the run; what is allowed or only told is worth knowing, and no more."""
 
+
 _BASELINE = re.compile(rf" in ({FOLDER}/.+\.json)(?: \(now .*\))?$")
 """The file in the words for a baseline without a case."""
+
 
 _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from precreg.measure.histogram import merge
 from precreg.measure.metrics import METRICS, described, ratio
-from precreg.numbers import apart, duration, figure
-from precreg.records import CaseResult
-from precreg.report import describe
+from precreg.report import report_describe as describe
 from precreg.report.evidence import binding
 from precreg.report.side_by_side import judge_of
-from precreg.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance, Verdict
+from precreg.types.numbers import apart, duration, figure
+from precreg.types.records import CaseResult
+from precreg.types.types import Bound, Comparison, Histogram, Positions, RepeatDifference, Scalar, Tolerance, Verdict
 from precreg.verdict.growth import allowed_ratio, means
 
 MOST_POSITIONS = 20

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from precreg.numbers import apart
-from precreg.types import Finding, Verdict
+from precreg.types.numbers import apart
+from precreg.types.types import Finding, Verdict
 
 DIGITS = 3
 """Significant digits of ratios, and more where two that are held against each other would look alike."""
 
+
 HARD = "hard"
 """The rule that allows what the baseline has, and nothing else."""
+
 
 _OF_RATIOS = frozenset({"statistic", "guard", "budget"})
 

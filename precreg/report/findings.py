@@ -8,12 +8,13 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
-from precreg.numbers import figure
-from precreg.records import RunFinding, RunRecord
-from precreg.types import Location
+from precreg.types.numbers import figure
+from precreg.types.records import RunFinding, RunRecord
+from precreg.types.types import Location
 
 ALLOWANCES = Location("baselines/allow.yaml")
 """Where a finding is looked at that names no place: the file in which it could be allowed."""
+
 
 _FOLDERS = ("baselines/", "suites/")
 
@@ -28,6 +29,7 @@ class Standing(StrEnum):
 
 LABELS: dict[Standing, str] = {Standing.BINDING: "FINDING", Standing.ALLOWED: "allowed", Standing.TOLD: "told"}
 """Worst first; what needs a person stands in capitals, as of cases."""
+
 
 _RANK = {standing: rank for rank, standing in enumerate(Standing)}
 

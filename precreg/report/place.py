@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from precreg.records import CaseResult, RunRecord
-from precreg.types import Finding, Location, Reason
+from precreg.types.records import CaseResult, RunRecord
+from precreg.types.types import Finding, Location, Reason
 
 
 def in_repository(record: RunRecord, file: str) -> str:

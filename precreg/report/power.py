@@ -8,20 +8,25 @@ from typing import Any
 
 import msgspec
 
-from precreg.numbers import apart, figure
-from precreg.report import describe
+from precreg.report import report_describe as describe
+from precreg.types.numbers import apart, figure
 from precreg.verdict.power import POWER, Loss, Power
 
 SCHEMA = "precreg-power/1"
+
 SHARES = (0.1, 0.5, 0.9)
 """Shares of the cases of which it is said what loss they catch."""
+
 
 MOST = 100
 """The largest ratio that is written as a figure: beyond it the statistic sees nothing that guards do not see before."""
 
+
 MOST_IDS = 5
 
+
 HEADINGS = ("case", "output", "caught by", "samples", "smallest loss", "and by")
+
 _NOTHING = "-"
 
 

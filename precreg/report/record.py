@@ -12,15 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.records import RECORD_SCHEMA, CaseResult, Environment, GitState, Kind, RunFinding, RunRecord
 from precreg.report.findings import ordered
 from precreg.report.selection import key, said, united, without_shard
-from precreg.report.stored import read_stored, write_stored
-from precreg.study import Study
+from precreg.storage.report_stored import read_stored, write_stored
+from precreg.types.records import RECORD_SCHEMA, CaseResult, Environment, GitState, Kind, RunFinding, RunRecord
+from precreg.types.study import Study
 from precreg.verdict.combined import combined_losses
 from precreg.verdict.exit_code import exit_code
 
 _SEPARATOR = " | "
+
 _MOST_MISSING = 5
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
-from precreg.types import TIERS
+from precreg.types.types import TIERS
 
 Selection = dict[str, Any]
 """What was asked for by name, as a run's record has it; a whole project where it is empty."""
 
+
 _SHARD, _TIERS, _ANY = "shard", "tiers", "any"
+
 _WORDS = {"patterns": "pattern", _TIERS: "tier", "suites": "suite", "tags": "tag", "changed_since": "changed since"}
 
 

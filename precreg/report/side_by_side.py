@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from precreg.records import CaseResult, RunRecord
-from precreg.types import Status
+from precreg.types.records import CaseResult, RunRecord
+from precreg.types.types import Status
 
 MOST_IDS = 3
 

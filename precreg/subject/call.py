@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from precreg.simulate.arithmetic import Arithmetic
+from precreg.arithmetic.devices.arithmetic import Arithmetic
 
 
 class Call(Struct, frozen=True):

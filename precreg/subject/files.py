@@ -6,8 +6,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from precreg.arrayfile import read_array, read_arrays
-from precreg.paths import inside
+from precreg.storage.npy import read_array
+from precreg.storage.npz import read_arrays
+from precreg.storage.paths import inside
 from precreg.subject.call import Call
 from precreg.subject.outputs import Outputs, require_numeric
 

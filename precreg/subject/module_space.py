@@ -40,8 +40,11 @@ class ModuleSpace:
 _OURS = __name__.partition(".")[0]
 """This program is never set aside, though its checkout be the project that it runs."""
 
+
 _spaces: dict[tuple[Path, Path], ModuleSpace] = {}
+
 _entered: ModuleSpace | None = None
+
 _on_path = False
 
 

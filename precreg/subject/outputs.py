@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arith.formats import DTYPE_NAMES
+from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.errors import UserError
 
 

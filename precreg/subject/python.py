@@ -13,9 +13,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from precreg.arithmetic.devices.arithmetic import Arithmetic
+from precreg.arithmetic.devices.array import is_floating, simulated
 from precreg.errors import UserError, nearest
-from precreg.simulate.arithmetic import Arithmetic
-from precreg.simulate.array import is_floating, simulated
 from precreg.subject.call import Call
 from precreg.subject.module_space import ModuleSpace, enter
 from precreg.subject.outputs import Outputs, normalise

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from precreg.kinds import BUILT_IN, entry_point
 from precreg.subject.call import Call
+from precreg.subject.kinds import BUILT_IN, entry_point
 from precreg.subject.outputs import Outputs
 from precreg.subject.surroundings import SurroundingsRestored
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from precreg.inputs.options import File
-from precreg.inputs.spec import parse, picked
+from precreg.storage.yaml_source import expect_mapping
 from precreg.suite.computations import existing_file
+from precreg.suite.inputs.options import File
+from precreg.suite.inputs.spec import parse, picked
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters
 from precreg.suite.references import flattened, names_in, require_known, substitute
-from precreg.yaml_source import expect_mapping
 
 Arguments = dict[str, Any]
 
@@ -21,7 +21,7 @@ def filler(suite: Suite, project: Path, parameters: list[str]) -> Callable[[Para
     """Return the function from a row of the matrix to (inputs, params).
 
     Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times. Raises
-    UserError: bad-value, unknown-reference, cyclic-reference; the function raises what `precreg.inputs.spec.parse`
+    UserError: bad-value, unknown-reference, cyclic-reference; the function raises what `inputs.spec.parse`
     does, and outside-project or missing-file for an input that is read from a file.
     """
     source, file = suite.source, suite.file

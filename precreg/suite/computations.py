@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from precreg.errors import UserError, nearest
-from precreg.kinds import BUILT_IN, entry_point
+from precreg.storage.project import beside
+from precreg.storage.yaml_source import KeyPath, Source, shown
+from precreg.subject.kinds import BUILT_IN, entry_point
 from precreg.suite.modules import locate
-from precreg.suite.project import beside
-from precreg.types import Computation
-from precreg.yaml_source import KeyPath, Source, shown
+from precreg.types.types import Computation
 
 
 def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from precreg.arithmetic.devices.read import device_named, device_names
 from precreg.errors import nearest
-from precreg.simulate.read import device_named, device_names
+from precreg.storage.yaml_source import shown
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters
 from precreg.suite.references import require_known
-from precreg.yaml_source import shown
 
 
 def device_chooser(suite: Suite, project: Path, parameters: list[str]) -> Callable[[Parameters], str | None]:

@@ -6,7 +6,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from precreg.types import Computation, Role
+from precreg.types.types import Computation, Role
 
 VERSION = "1"
 """Part of the digest: raised when the rules below change, so that no old baseline matches by accident."""

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from precreg.errors import nearest
+from precreg.storage.yaml_source import expect_mapping, shown
 from precreg.suite.arguments import filler
 from precreg.suite.computations import read_computation
 from precreg.suite.devices import device_chooser
@@ -23,8 +24,7 @@ from precreg.suite.recorded import Point, accepted_point, recorded_points
 from precreg.suite.studies import read_study
 from precreg.tolerance.asked import require_asked
 from precreg.tolerance.layers import read_layers
-from precreg.types import Budget, Case, Layer, Role
-from precreg.yaml_source import expect_mapping, shown
+from precreg.types.types import Budget, Case, Layer, Role
 
 
 def load_cases(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:

@@ -9,15 +9,21 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from precreg.analyzers.installed import NAME
+from precreg.measure.installed import NAME
 
 Text = Annotated[str, Meta(pattern=r"\S")]
+
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$(?!\n)")]
+
 AnalyzerName = Annotated[str, Meta(pattern=rf"^{NAME}$(?!\n)")]
+
 Count = Annotated[int, Meta(ge=1, le=10_000)]
+
 Positive = Annotated[float, Meta(gt=0)]
 
+
 ABOUT_TOLERANCE = "Bounds on metrics, rtol, atol, standard and regression; by dtype, outputs and environments too"
+
 ABOUT_COMPUTATION = "module:function found beside the suite, or {KIND: spec}"
 
 

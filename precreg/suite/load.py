@@ -11,19 +11,19 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.analyzers.installed import entry_point
+from precreg.arithmetic.devices.read import DEVICES
 from precreg.errors import UserError, nearest
-from precreg.paths import inside
-from precreg.simulate.read import DEVICES
+from precreg.measure.installed import entry_point
+from precreg.storage.paths import inside
+from precreg.storage.project import yaml_files
+from precreg.storage.yaml_source import Source, expect_mapping, read
 from precreg.suite.files import SuiteFile, TolerancesFile
-from precreg.suite.project import yaml_files
 from precreg.suite.validate import convert
 from precreg.tolerance.asked import only_asked, require_asked
 from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
 from precreg.tolerance.pyramid import SHIPPED
 from precreg.tolerance.thresholds import VARIABLE, read_thresholds
-from precreg.types import TIERS, Layer, Tier
-from precreg.yaml_source import Source, expect_mapping, read
+from precreg.types.types import TIERS, Layer, Tier
 
 
 class Suite(Struct, frozen=True):

@@ -7,11 +7,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from precreg.arith.formats import DTYPE_NAMES
+from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.errors import nearest
-from precreg.yaml_source import Source, expect_mapping, shown
+from precreg.storage.yaml_source import Source, expect_mapping, shown
 
 Parameters = dict[str, Any]
+
 
 MAX_ROWS = 100_000
 """A matrix beyond this is a mistake, and would fill the memory before anything is selected."""

@@ -16,14 +16,16 @@ from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 
 from precreg.errors import UserError, nearest
-from precreg.types import Location
+from precreg.types.types import Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
+
 
 _INSTALLED = (
     "click filelock git jinja2 junit_xml markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
     "sqlalchemy xxhash yaml"
 )
+
 IMPORTED = frozenset(_INSTALLED.split()) | {"precreg"}
 """The packages that precreg imports, itself among them: they may be loaded before a suite's modules are."""
 

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg.errors import nearest
-from precreg.paths import inside
+from precreg.storage.paths import inside
+from precreg.storage.project import beside, require_path
+from precreg.storage.yaml_source import Source, shown
 from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, rows
-from precreg.suite.project import beside, require_path
-from precreg.types import Computation, Role
-from precreg.yaml_source import Source, shown
+from precreg.types.types import Computation, Role
 
 STEM = "file"
 """The parameter that holds what the * of a pattern stands for."""
+
 
 _HOLE = re.compile(r"\{(\w+)\}|(\*)")
 

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from precreg.errors import nearest
-from precreg.yaml_source import KeyPath, Source
+from precreg.storage.yaml_source import KeyPath, Source
 
 
 def names_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[str, KeyPath]]:

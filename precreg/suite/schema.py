@@ -11,31 +11,37 @@ from typing import Any
 
 import msgspec
 
-from precreg.analyzers.installed import NAME
-from precreg.arith.formats import DTYPE_NAMES
-from precreg.inputs.spec import DISTRIBUTIONS, FROM, PICK
+from precreg.arithmetic.formats import DTYPE_NAMES
+from precreg.measure.installed import NAME
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.study import RELATIVE_ERRORS, Growth
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
+from precreg.suite.inputs.spec import DISTRIBUTIONS, FROM, PICK
 from precreg.tolerance.standards import STANDARDS
-from precreg.types import RULES
+from precreg.types.study import RELATIVE_ERRORS, Growth
+from precreg.types.types import RULES
 
 Schema = dict[str, Any]
 
+
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
 _TEMPLATE = "#/$defs/{name}"
+
 _REFERENCE: Schema = {
     "type": "string",
     "pattern": r"^\$",
     "description": "A parameter of the matrix or a key of params, such as $shape",
 }
+
 _REASONED: Schema = {
     "if": {"properties": {"expect": {"const": "fail"}}, "required": ["expect"]},
     "then": {"required": ["reason"]},
     "else": {"properties": {"reason": False}},
 }
 """A known failure has a reason, and nothing else has one."""
+
 _OF_ANALYZER = rf"^{NAME}\.[A-Za-z_]"
+
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from precreg.errors import UserError, nearest
-from precreg.types import TIERS, Case
+from precreg.types.types import TIERS, Case
 
 MOST_LISTED = 12
 """Names that an error lists; of more it tells the nearest alone."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from precreg.errors import nearest
-from precreg.study import RELATIVE_ERRORS, Growth, Note, Study, TradeOff
+from precreg.storage.yaml_source import Source, expect_mapping, shown
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters
-from precreg.yaml_source import Source, expect_mapping, shown
+from precreg.types.study import RELATIVE_ERRORS, Growth, Note, Study, TradeOff
 
 MOST_OPERATIONS = 10**9
 

@@ -9,10 +9,11 @@ import msgspec
 from msgspec.structs import fields
 
 from precreg.errors import UserError, nearest
+from precreg.storage.yaml_source import KeyPath, Source, shown
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, GrowthEntry, StudyEntry, TradeOffEntry
-from precreg.yaml_source import KeyPath, Source, shown
 
 T = TypeVar("T")
+
 
 _NESTED: dict[tuple[str, ...], type] = {
     ("files",): FilesEntry,
@@ -23,6 +24,7 @@ _NESTED: dict[tuple[str, ...], type] = {
     ("study", "trade_off"): TradeOffEntry,
 }
 """What stands below keys of a suite, by their path without the places in lists."""
+
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -31,9 +33,13 @@ _WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
+
 _UNKNOWN = "Object contains unknown field `"
+
 _MISSING = "Object missing required field `"
+
 _AT = " - at `$"
+
 _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 

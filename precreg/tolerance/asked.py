@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from precreg.analyzers.installed import analyzer_of
 from precreg.errors import UserError
+from precreg.measure.installed import analyzer_of
 from precreg.tolerance.pyramid import GROWTH
-from precreg.types import Layer
+from precreg.types.types import Layer
 
 
 def require_asked(layers: Iterable[Layer], analyzers: Collection[str]) -> None:

@@ -7,20 +7,22 @@ from difflib import get_close_matches
 from sys import float_info
 from typing import Any, NamedTuple
 
-from precreg.analyzers.installed import metrics_like
-from precreg.arith.formats import DTYPE_NAMES
+from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.errors import UserError, nearest
+from precreg.measure.installed import metrics_like
 from precreg.measure.metrics import KEPT, METRICS
+from precreg.storage.yaml_source import KeyPath, Source, expect_mapping, shown
 from precreg.tolerance.pyramid import GROWTH, no_limit
 from precreg.tolerance.standard import spelled
 from precreg.tolerance.standards import find_standard
-from precreg.types import RULES, Layer
-from precreg.yaml_source import KeyPath, Source, expect_mapping, shown
+from precreg.types.types import RULES, Layer
 
 TOLERANCES = "suites/tolerances.yaml"
 """The file of the layers below those of every suite, relative to the project."""
 
+
 _GROUPS = ("outputs", "environments")
+
 _KEYS = ("rtol", "atol", *METRICS, "standard", "regression", *_GROUPS, *DTYPE_NAMES)
 
 

@@ -22,22 +22,26 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.analyzers.installed import analyzer_of
+from precreg.measure.installed import analyzer_of
 from precreg.measure.metrics import KEPT, METRICS, described
 from precreg.tolerance.standard import Limits
 from precreg.tolerance.standards import find_standard
-from precreg.types import CREEP, STATISTIC, Bound, Layer, Location, Tolerance
+from precreg.types.types import CREEP, STATISTIC, Bound, Layer, Location, Tolerance
 
 GROWTH = "regression."
 """What stands before a metric where a setting is about its growth."""
 
+
 EITHER = "either."
 """What stands before the number of an alternative and a metric: either.2.mean_ulp."""
+
 
 REGION = "regions."
 """What stands before a constant of measure/regions.py."""
 
+
 SHIPPED_STANDARD = "torch-2.13"
+
 
 GROWTHS: dict[str, float] = {STATISTIC: 0.02, CREEP: 0.25, "max_abs_error": 3.0}
 """Growth allowed against the baseline: averages by their own noise, above 2 %; accepted losses may add up to 25 %.
@@ -45,11 +49,15 @@ GROWTHS: dict[str, float] = {STATISTIC: 0.02, CREEP: 0.25, "max_abs_error": 3.0}
 Maxima are extreme values, which harmless reordering moves by up to 2.5 times: theirs is a guard, at 4 times.
 """
 
+
 CLOSENESS = ("rtol", "atol")
 """What a match ratio counts by; without one they bind nothing, and there is nothing to be looser than."""
 
+
 _SHIPPED_NAME = "shipped"
+
 _DEFAULTS = Location("precreg's defaults")
+
 SHIPPED = (
     Layer(_SHIPPED_NAME, Location(f"standard {SHIPPED_STANDARD}"), {"standard": SHIPPED_STANDARD}),
     Layer(_SHIPPED_NAME, _DEFAULTS, {}, regression={**GROWTHS}),
@@ -153,14 +161,19 @@ class _Span(NamedTuple):
 
 
 _LARGEST = float_info.max
+
 _USUAL = _Span(0.0, _LARGEST, "a finite number that is not negative")
+
 _SHARE = _Span(0.0, 1.0, "a share from 0 to 1")
+
 _SPANS = {
     "mean_log2_ulp": _Span(-2.0, _LARGEST, "a finite number that is at least -2"),
     "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
     "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
 }
+
 _OF_ANALYZERS = _Span(-_LARGEST, _LARGEST, "a finite number")
+
 _SPANS_OF_UNITS = {
     "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
     "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.types import Location
+from precreg.types.types import Location
 
 Bounds = dict[str, float]
 """Limits by metric, rtol and atol; for a region by its constant in measure/regions.py."""

@@ -12,13 +12,14 @@ from functools import lru_cache
 from math import inf, nextafter
 
 from precreg.measure.metrics import METRICS
-from precreg.tolerance.published.ascend import ASCEND
-from precreg.tolerance.published.cambricon import CAMBRICON
-from precreg.tolerance.published.frameworks import FRAMEWORKS
+from precreg.tolerance.ascend import ASCEND
+from precreg.tolerance.cambricon import CAMBRICON
+from precreg.tolerance.frameworks import FRAMEWORKS
 from precreg.tolerance.standard import Bounds, Limits, Standard, find
-from precreg.types import Location
+from precreg.types.types import Location
 
 STANDARDS: dict[str, Standard] = {standard.name: standard for standard in (*FRAMEWORKS, *ASCEND, *CAMBRICON)}
+
 
 _NOWHERE = Location("")
 

@@ -11,17 +11,19 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from precreg.analyzers.installed import metrics_like
-from precreg.arith.formats import DTYPE_NAMES
+from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.errors import UserError, nearest
+from precreg.measure.installed import metrics_like
 from precreg.measure.metrics import METRICS
+from precreg.storage.yaml_source import shown
 from precreg.tolerance.pyramid import CLOSENESS, no_limit, tighter
-from precreg.types import TIERS, Layer, Location, Override, Tier, Tolerance
-from precreg.yaml_source import shown
+from precreg.types.types import TIERS, Layer, Location, Override, Tier, Tolerance
 
 VARIABLE = "PRECISION_THRESHOLDS"
 
+
 _LIMITS = (*CLOSENESS, *METRICS)
+
 _NAME = "thresholds"
 
 

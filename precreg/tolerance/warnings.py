@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
-from precreg.arith.exact.rounding import exact_ulp
-from precreg.arith.formats import format_of
+from precreg.arithmetic.arith_exact_rounding import exact_ulp
+from precreg.arithmetic.formats import format_of
 from precreg.errors import nearest
 from precreg.measure.metrics import METRICS, described
 from precreg.tolerance.layers import TOLERANCES
 from precreg.tolerance.standards import find_standard
-from precreg.types import Bound, Layer, Role, Tolerance
+from precreg.types.types import Bound, Layer, Role, Tolerance
 
 
 def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference") -> list[str]:

@@ -13,7 +13,7 @@ from precreg.vcs.command import commit_of, git, require_readable
 if TYPE_CHECKING:
     from git import Repo
 
-    from precreg.records import GitState
+    from precreg.types.records import GitState
 
 
 def state(project: Path) -> GitState | None:
@@ -28,7 +28,7 @@ def state(project: Path) -> GitState | None:
     if not repository.head.is_valid():
         require_readable(project)
         return None
-    from precreg.records import GitState
+    from precreg.types.records import GitState
 
     branch = "" if repository.head.is_detached else repository.active_branch.name
     dirty = repository.is_dirty(untracked_files=True)

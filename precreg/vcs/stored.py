@@ -12,6 +12,7 @@ from precreg.errors import UserError
 from precreg.vcs.command import commit_of, git, git_bytes, require_readable
 
 _FILE, _LINK = "100", "120000"
+
 _AS_THE_MERGE_BASE = "..."
 
 

@@ -1,1 +1,1 @@
-"""The rules: pure functions of comparison, tolerance and baseline."""
+"""The room verdict."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from precreg.measure.metrics import AGAINST_BENCHMARK, described
-from precreg.types import Bound, Comparison, Finding, Reason, Tolerance
+from precreg.types.types import Bound, Comparison, Finding, Reason, Tolerance
 
 
 def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Finding]:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from math import exp, fsum, log, sqrt
 
-from precreg.records import CaseResult, Kind, RunFinding
-from precreg.types import STATISTIC, Comparison
+from precreg.types.records import CaseResult, Kind, RunFinding
+from precreg.types.types import STATISTIC, Comparison
 from precreg.verdict.judge import agree
-from precreg.verdict.paired import DOUBT, changes
 from precreg.verdict.regression import RUN_LEVEL
-from precreg.verdict.sample import LEAST
-from precreg.verdict.student import quantile, tail
+from precreg.verdict.statistics.paired import DOUBT, changes
+from precreg.verdict.statistics.sample import LEAST
+from precreg.verdict.statistics.student import quantile, tail
 
 METRIC = "mean_abs_error"
 

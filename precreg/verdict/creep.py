@@ -19,9 +19,9 @@ from math import exp, hypot, inf
 from typing import NamedTuple
 
 from precreg.measure.metrics import MEANS, described, mean_over_seeds, ratio
-from precreg.records import AcceptedValue, BaselineEntry, BaselineOutput, Kind, RunFinding
 from precreg.tolerance.pyramid import GROWTHS
-from precreg.types import CREEP, Location
+from precreg.types.records import AcceptedValue, BaselineEntry, BaselineOutput, Kind, RunFinding
+from precreg.types.types import CREEP, Location
 from precreg.verdict.growth import FLOOR_ULP
 
 BUDGET = 1 + GROWTHS[CREEP]

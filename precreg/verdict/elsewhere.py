@@ -7,20 +7,24 @@ library, up to 2.1 times worse and never by half an ULP. Rounding to a narrow ou
 
 from __future__ import annotations
 
-from precreg.arith.formats import FORMATS
+from precreg.arithmetic.formats import FORMATS
 from precreg.verdict.growth import FLOOR_ULP
 
 NARROW = 11
 """The most significant bits of a format that hides most of what differs between environments."""
 
+
 MATERIAL = {"narrow": 0.1, "wide": 0.5}
 """Growth of an average that is not yet material, in narrow formats and in others."""
+
 
 ROUNDED = {"narrow": FLOOR_ULP, "wide": 0.5}
 """Growth of an average, in ULP of the output dtype, that is none."""
 
+
 DOUBLY = ("rms_error", "mean_log2_ulp")
 """The averages of which the double is none in wide formats: few large errors, and many small ones, make them."""
+
 
 GUARD = {"narrow": 1.0, "wide": 2.0}
 """How many times the ratio that a maximum is allowed in one environment it is allowed here."""

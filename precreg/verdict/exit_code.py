@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from precreg.records import RunFinding
-from precreg.types import Status, Verdict
+from precreg.types.records import RunFinding
+from precreg.types.types import Status, Verdict
 
 NOTHING_TO_JUDGE = 0
 """Of a run in which no case depends on what changed, or other shards have them all."""

@@ -12,20 +12,24 @@ from math import log2
 from statistics import fmean
 
 from precreg.measure.metrics import described, mean_over_seeds, ratio
-from precreg.numbers import apart
-from precreg.records import BaselineOutput
-from precreg.types import RULES, Comparison, Finding, Reason, Role, Tolerance
+from precreg.types.numbers import apart
+from precreg.types.records import BaselineOutput
+from precreg.types.types import RULES, Comparison, Finding, Reason, Role, Tolerance
 
 MIN_ELEMENTS = 16
 """Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
 
+
 FLOOR_ULP = 0.05
 """Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone."""
+
 
 FLOOR_MAX_ULP = 1.0
 """The same for maxima, which are extreme values."""
 
+
 MAXIMA = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
+
 
 _NOT_OF_GOLDENS = MAXIMA | {"match_ratio"}
 """A golden that was met exactly makes every maximum grow from 0; its match ratio is judged more strictly."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.measure.metrics import described
-from precreg.records import Baseline, BaselineEntry, Environment
-from precreg.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
+from precreg.types.records import Baseline, BaselineEntry, Environment
+from precreg.types.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
 from precreg.verdict.regression import Held, error_level, held, improvement, judged, worse
 from precreg.verdict.repeats import bits, unforeseen, unneeded
@@ -50,7 +50,9 @@ STATUS: dict[Reason, Status] = {
 }
 """Every other reason has failed."""
 
+
 _SEVERITY = list(Reason)
+
 
 KNOWN_BAD = frozenset(
     {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from precreg.types import Comparison, Finding, Reason, Role, Tolerance, Verdict
+from precreg.types.types import Comparison, Finding, Reason, Role, Tolerance, Verdict
 from precreg.verdict.bounds import broken_bounds
 from precreg.verdict.judge import Policy, verdict_of
 from precreg.verdict.structure import unmeasurable

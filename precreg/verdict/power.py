@@ -16,18 +16,19 @@ from msgspec.structs import replace
 
 from precreg.measure import kept_groups
 from precreg.measure.metrics import described
-from precreg.records import AxisSums, BaselineEntry, BaselineOutput
-from precreg.types import RULES, STATISTIC, Case, Role, Tolerance
+from precreg.types.records import AxisSums, BaselineEntry, BaselineOutput
+from precreg.types.types import RULES, STATISTIC, Case, Role, Tolerance
 from precreg.verdict import elsewhere
 from precreg.verdict.growth import FLOOR_ULP, MAXIMA, MIN_ELEMENTS, allowed_ratio
-from precreg.verdict.paired import DOUBT, REDRAWN, TESTS, as_ratio
 from precreg.verdict.regression import material
-from precreg.verdict.sample import LEAST, MEANS, Measure, Sample, total
-from precreg.verdict.spread import Spread, redrawn, widest
-from precreg.verdict.student import quantile
+from precreg.verdict.statistics.paired import DOUBT, REDRAWN, TESTS, as_ratio
+from precreg.verdict.statistics.sample import LEAST, MEANS, Measure, Sample, total
+from precreg.verdict.statistics.student import quantile
+from precreg.verdict.statistics.verdict_spread import Spread, redrawn, widest
 
 POWER = 0.9
 """The chance with which the loss that is told would be caught."""
+
 
 SCALING = tuple(measure for measure in MEANS if measure.metric != "mean_log2_ulp")
 """The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""

@@ -15,20 +15,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.measure.metrics import described
-from precreg.numbers import apart
-from precreg.records import BaselineEntry
-from precreg.types import RULES, STATISTIC, Comparison, Finding, Reason, Role, Tolerance
+from precreg.types.numbers import apart
+from precreg.types.records import BaselineEntry
+from precreg.types.types import RULES, STATISTIC, Comparison, Finding, Reason, Role, Tolerance
 from precreg.verdict import elsewhere
 from precreg.verdict.growth import MAXIMA, floor, growth_findings, in_unit, means, worsening
-from precreg.verdict.paired import DOUBT, TESTS, Change, as_ratio, changes, of_runs
-from precreg.verdict.sample import LEAST, MATCHES
-from precreg.verdict.student import quantile
+from precreg.verdict.statistics.paired import DOUBT, TESTS, Change, as_ratio, changes, of_runs
+from precreg.verdict.statistics.sample import LEAST, MATCHES
+from precreg.verdict.statistics.student import quantile
 
 RUN_LEVEL = 0.1
 """The chance that a change of every case, none of them worse, has any of them called worse or better by noise."""
 
+
 FEWEST = 32
 """Baselines that are counted at least, so that a young project's first cases do not move its error level."""
+
 
 BIAS_MATERIAL = 0.2
 """Growth of the bias, in units of the mean |d|, that is not yet material."""

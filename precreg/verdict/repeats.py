@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from precreg.types import Case, Execution, RepeatDifference
+from precreg.types.types import Case, Execution, RepeatDifference
 
 
 def unforeseen(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from precreg.records import BaselineEntry
-from precreg.types import Comparison, Finding, Outcome, Positions, Reason, Role
+from precreg.types.records import BaselineEntry
+from precreg.types.types import Comparison, Finding, Outcome, Positions, Reason, Role
 
 
 def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:

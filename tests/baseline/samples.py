@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from precreg.baseline.proposal import Proposal, replace_proposals
 from precreg.baseline.write import locked
-from precreg.records import AcceptedValue, Baseline, BaselineEntry, BaselineOutput, CaseResult, Environment, GitState
-from precreg.types import Comparison, Execution, Histogram, Location, Outcome, Reason, Status, Verdict
+from precreg.types.records import (
+    AcceptedValue,
+    Baseline,
+    BaselineEntry,
+    BaselineOutput,
+    CaseResult,
+    Environment,
+    GitState,
+)
+from precreg.types.types import Comparison, Execution, Histogram, Location, Outcome, Reason, Status, Verdict
 
 ROAD = Path(__file__).parents[1] / "golden" / "road"
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "6f2a90c1", {})

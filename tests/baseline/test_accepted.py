@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from precreg.baseline.accepted import LAST, continues, history, succeed, together, value_of
 from precreg.measure.metrics import MEANS
-from precreg.records import BaselineEntry, BaselineOutput
+from precreg.types.records import BaselineEntry, BaselineOutput
 from precreg.verdict.creep import creeps
 
 

@@ -7,7 +7,7 @@ from precreg.baseline.change import Change, MetricChange, change_of
 from precreg.baseline.proposal import Proposal, pending, propose
 from precreg.baseline.store import Baselines, Place
 from precreg.baseline.write import put
-from precreg.types import Finding, Reason
+from precreg.types.types import Finding, Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, entry, result
 
 X = "unit/a/x"

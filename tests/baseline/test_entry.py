@@ -12,7 +12,7 @@ from precreg.baseline.entry import SKETCH_BYTES, entry_from, sketch
 from precreg.baseline.store import header
 from precreg.baseline.text import render
 from precreg.measure.metrics import KEPT, METRICS
-from precreg.types import AxisGroups, Comparison, Execution, Histogram, Outcome
+from precreg.types.types import AxisGroups, Comparison, Execution, Histogram, Outcome
 
 
 def comparison(output="out", seed=0, metrics=None, histogram=None):

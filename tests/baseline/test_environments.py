@@ -17,7 +17,7 @@ from precreg.baseline.environments import (
 )
 from precreg.baseline.write import locked
 from precreg.errors import UserError
-from precreg.records import Baseline, Environment
+from precreg.types.records import Baseline, Environment
 from tests.baseline.samples import ENTRY
 
 FACTS = {"blas": "openblas 0.3", "cpu": "Xeon", "cpu_features": "X86_V2 AVX2", "numpy": "2.3.5", "python": "3.11.7"}

@@ -9,8 +9,8 @@ from precreg.baseline.store import Place, entry_of, header
 from precreg.baseline.text import parse, render
 from precreg.baseline.write import put
 from precreg.measure.metrics import KEPT
-from precreg.metric import Metric, learn
-from precreg.types import Comparison, Execution, Outcome, Reason
+from precreg.types.metric import Metric, learn
+from precreg.types.types import Comparison, Execution, Outcome, Reason
 from tests.baseline.samples import entry
 
 GAIN = Metric("kept.gain", "dB", 'gain, "in dB"', "higher", "ours")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.baseline.proposal import SCHEMA, pending, propose
 from precreg.errors import UserError
-from precreg.types import Reason
+from precreg.types.types import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"

@@ -20,8 +20,8 @@ from precreg.baseline.store import Place, entries, header
 from precreg.baseline.text import render
 from precreg.baseline.write import locked, put
 from precreg.errors import UserError
-from precreg.records import BaselineEntry, BaselineOutput
-from precreg.types import Reason
+from precreg.types.records import BaselineEntry, BaselineOutput
+from precreg.types.types import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, REVIEW, entry, result, store_proposals
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"

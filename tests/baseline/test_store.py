@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.baseline.store import Baselines, Place, baseline_file, entries, entry_of
 from precreg.baseline.write import delete_file, put, write_file
 from precreg.errors import UserError
-from precreg.records import AxisSums, KeptSums
+from precreg.types.records import AxisSums, KeptSums
 from tests.baseline.samples import ROAD, entry
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from precreg.baseline.store import entry_of, header
 from precreg.baseline.text import parse, render
 from precreg.errors import UserError
-from precreg.records import BaselineEntry, BaselineOutput
-from precreg.types import Histogram
+from precreg.types.records import BaselineEntry, BaselineOutput
+from precreg.types.types import Histogram
 from tests.baseline.samples import ROAD, entries, entry
 
 HEADER = header("generic", "unit/row_sum")

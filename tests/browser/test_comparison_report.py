@@ -5,9 +5,9 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from precreg.comparison.html import MOST_DRAWN, comparison_html
 from precreg.report.charts.picture import Picture, render
-from precreg.report.comparison.html import MOST_DRAWN, comparison_html
-from tests.report.comparison.made import everything, failed, measured, passed, record_of, rounded
+from tests.comparison.report.made import everything, failed, measured, passed, record_of, rounded
 from tests.report.test_html import HOSTILE
 
 BY_CSS = "css selector"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.report.drift import html
+from precreg.report import report_drift_html as html
 from tests.report.drift.made import everything, recorded, steady, stepped
 
 BY_CSS = "css selector"

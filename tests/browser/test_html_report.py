@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import html
+from precreg.report import report_html as html
 from tests.report.made import (
     CHANGED,
     LOOSENED,

@@ -4,7 +4,7 @@ from precreg.baseline.change import Change, MetricChange
 from precreg.baseline.proposal import Proposal
 from precreg.baseline.store import Place
 from precreg.cli.changes import summary
-from precreg.types import Reason
+from precreg.types.types import Reason
 from tests.baseline.samples import entry
 
 

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from precreg.arith import accumulate, rounding
-from precreg.arith import forms as arithmetic
-from precreg.arith.roundings import Rounding
+from precreg.arithmetic import accumulate
+from precreg.arithmetic import arith_rounding as rounding
+from precreg.arithmetic import forms as arithmetic
+from precreg.arithmetic.roundings import Rounding
 from precreg.cli import examining
 from precreg.cli.examining import findings
 from precreg.measure import forms, numpy_form
@@ -109,7 +110,7 @@ def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
 
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
     package = shutil.copytree(ROOT / "precreg", tmp_path / "precreg", ignore=shutil.ignore_patterns("*.so"))
-    for room, core, form in (("measure", "core", "measuring"), ("arith", "arithmetic core", "arithmetic")):
+    for room, core, form in (("measure", "core", "measuring"), ("arithmetic", "arithmetic core", "arithmetic")):
         library = package / room / "_core.abi3.so"
         assert doctor(tmp_path)[1][core][0] == "absent"
         library.write_bytes(b"no library")

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from precreg.arrayfile import read_array, read_arrays
 from precreg.cli.export import command
 from precreg.errors import UserError
+from precreg.storage.npy import read_array
+from precreg.storage.npz import read_arrays
 
 MODEL = """\
 import ml_dtypes

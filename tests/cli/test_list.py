@@ -1,7 +1,7 @@
 import json
 
 from precreg.cli import selecting
-from precreg.types import TIERS
+from precreg.types.types import TIERS
 from tests.e2e.command import ROOT, precreg
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.store import Baselines
-from precreg.execute.run import Plan
-from precreg.pipeline import results
 from precreg.report.record import read
+from precreg.run.pipeline import results
+from precreg.run.run import Plan
 from precreg.suite.expand import load_cases
 from precreg.verdict.judge import Policy
 from tests.e2e.command import precreg, repository

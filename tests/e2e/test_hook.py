@@ -5,8 +5,8 @@ import signal
 import subprocess
 import time
 
-from precreg.dependency.remembered import INDEX
-from precreg.dependency.remembering import SETTLED_NS
+from precreg.vcs.remembered import INDEX
+from precreg.vcs.remembering import SETTLED_NS
 from tests.e2e.command import change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,
@@ -282,7 +282,7 @@ def test_an_interrupted_check_leaves_no_worktree_behind(guarded):
 def reads_suites(said):
     """Tell from what PYTHONPROFILEIMPORTTIME printed."""
     assert "precreg.cli.pushing" in said
-    return "precreg.yaml_source" in said
+    return "precreg.storage.yaml_source" in said
 
 
 def test_what_cases_depend_on_is_remembered(guarded):

@@ -88,7 +88,7 @@ def test_help_and_version(installed, tmp_path):
 
 def test_types_are_shipped_and_sources_of_the_core_are_not(installed):
     assert (installed / "precreg" / "py.typed").is_file()
-    for room in ("arith", "measure"):
+    for room in ("arithmetic", "measure"):
         files = [path for path in (installed / "precreg" / room).iterdir() if path.is_file()]
         assert {path.name for path in files if path.suffix != ".py"} == BUILT | {"_core.pyi"}
         assert not (installed / "precreg" / room / "core").exists()
@@ -100,7 +100,7 @@ def test_types_are_shipped_and_sources_of_the_core_are_not(installed):
 def test_the_cores_are_built_and_serve(installed, tmp_path):
     found = doctor(installed, tmp_path)
     assert str(installed / "precreg" / "measure") in found["core"]
-    assert str(installed / "precreg" / "arith") in found["arithmetic core"]
+    assert str(installed / "precreg" / "arithmetic") in found["arithmetic core"]
     for form in ("measuring", "arithmetic"):
         assert found[form].startswith("the form native serves")
 

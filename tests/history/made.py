@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from precreg.records import (
+from precreg.types.records import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
@@ -12,7 +12,7 @@ from precreg.records import (
     GitState,
     RunRecord,
 )
-from precreg.types import Comparison, Execution, Failure, Location, Outcome, Reason, Status, Verdict
+from precreg.types.types import Comparison, Execution, Failure, Location, Outcome, Reason, Status, Verdict
 
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 SKIPPED = "skipped"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from precreg.history.state import State, decoded, kept
 from precreg.measure.metrics import described
-from precreg.metric import Metric, learn
+from precreg.types.metric import Metric, learn
 from tests.history.made import result
 
 GAIN = Metric("told.gain", "dB", "gain", "higher", "ours")

@@ -4,7 +4,7 @@ import pytest
 
 from precreg.measure.benchmark import ratios
 from precreg.measure.metrics import AGAINST_BENCHMARK, METRICS
-from precreg.types import Comparison
+from precreg.types.types import Comparison
 
 
 def measured(dtype="float32", shape=(2000,), **metrics):

@@ -9,7 +9,7 @@ import pytest
 from precreg.errors import UserError
 from precreg.measure.compare import compare
 from precreg.measure.metrics import AGAINST_BENCHMARK, COUNTS, METRICS
-from precreg.types import Comparison
+from precreg.types.types import Comparison
 
 UNDEFINED = {"error_magnitude_correlation"}
 """Not defined where all references are the same."""

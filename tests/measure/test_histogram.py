@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.measure.histogram import merge
-from precreg.types import Histogram
+from precreg.types.types import Histogram
 
 
 @st.composite

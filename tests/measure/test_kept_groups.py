@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.measure.kept_groups import DIGITS, SUMS, WAYS, ZERO, counts, join, kept, read
-from precreg.types import AxisGroups, Comparison
+from precreg.types.types import AxisGroups, Comparison
 
 REAL = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

@@ -19,15 +19,14 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from precreg.measure import compare, plain
+from precreg.measure import _core, compare, plain
 from precreg.measure.merge import merge
-from precreg.measure.self_test import differences
 from precreg.measure.tally import Rules
+from precreg.quality.measure_self_test import differences
 from tests.e2e.command import environ
 from tests.measure import tallies
 
 native = pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
-from precreg.measure import _core  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 RULES = Rules(1e-3, 1e-5, 20)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from precreg.measure.compare import compare
 from precreg.measure.pooled import AVERAGES, compare_runs, with_worst
-from precreg.metric import Metric
-from precreg.types import Comparison
+from precreg.types.metric import Metric
+from precreg.types.types import Comparison
 
 SHAPE = (5, 7)
 OPTIONS = {"output": "out", "seed": 0, "rtol": 1e-6, "atol": 0.0}

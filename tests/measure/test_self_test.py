@@ -8,8 +8,8 @@ import pytest
 
 from precreg.measure import plain
 from precreg.measure.forms import FORMS
-from precreg.measure.self_test import adversarial, differences, self_test
 from precreg.measure.tally import Counts, Rules, Tally
+from precreg.quality.measure_self_test import adversarial, differences, self_test
 
 RULES = Rules(1e-3, 1e-5, 5)
 PAIR = np.float32([1, 2.5, nan, 0]), np.float32([1, 2, 3, 1e-40])

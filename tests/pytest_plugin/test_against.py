@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.integrity import demo
-from tests.integrity.test_tricks import TRICKS
+from tests.baseline.integrity import demo
+from tests.baseline.integrity.test_tricks import TRICKS
 from tests.pytest_plugin.session import counted, pytest_, record
 
 BASE = "CI_MERGE_REQUEST_DIFF_BASE_SHA"

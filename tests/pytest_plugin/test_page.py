@@ -7,7 +7,7 @@ import sys
 from precreg.pytest_plugin import TIERS as TIERS_OF_PLUGIN
 from precreg.pytest_plugin.check import Precision
 from precreg.pytest_plugin.suites import WITH_EFFECT
-from precreg.types import TIERS
+from precreg.types.types import TIERS
 from tests.e2e.command import ROOT, environ
 from tests.e2e.test_readme import BLOCK, pattern
 

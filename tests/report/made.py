@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from precreg.records import (
+from precreg.types.records import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
@@ -14,7 +14,7 @@ from precreg.records import (
     RunFinding,
     RunRecord,
 )
-from precreg.types import (
+from precreg.types.types import (
     Bound,
     Comparison,
     Execution,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.report.codequality import SEVERITIES, render
-from precreg.types import Bound, Finding, Location, Reason, Status, Verdict
+from precreg.types.types import Bound, Finding, Location, Reason, Status, Verdict
 from precreg.verdict.judge import STATUS
 from tests.report.made import (
     CHANGED,

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import describe
-from precreg.types import Finding, Reason, Status, Verdict
+from precreg.report import report_describe as describe
+from precreg.types.types import Finding, Reason, Status, Verdict
 from tests.report.made import (
     CHANGED,
     LOOSENED,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.report.detail import MOST_POSITIONS, detail, times, unravelled
-from precreg.types import Positions
+from precreg.types.types import Positions
 from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
 
 

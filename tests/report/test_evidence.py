@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import describe, evidence
+from precreg.report import evidence
+from precreg.report import report_describe as describe
 from precreg.report.detail import detail
-from precreg.types import Finding, Location, Reason, Status, Verdict
+from precreg.types.types import Finding, Location, Reason, Status, Verdict
 from tests.report.made import STATISTIC, judged_by, regressed, skipped
 
 BROKEN = Finding(

@@ -3,8 +3,8 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.report.files import write_reports
 from precreg.report.record import read
+from precreg.report.report_files import write_reports
 from tests.report.made import road
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.records import Kind, RunFinding
 from precreg.report import findings
 from precreg.report.findings import Standing
-from precreg.types import Location
+from precreg.types.records import Kind, RunFinding
+from precreg.types.types import Location
 from tests.report.made import CHANGED, LOOSENED, REMOVED, SUITE, UNUSED, passed, run_of
 
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.junit import render
-from precreg.types import Reason, Status
+from precreg.report.report_junit import render
+from precreg.types.types import Reason, Status
 from tests.report.gitlab import LEAST_LISTED, MOST_BYTES, MOST_LISTED, compare, pipeline, read
 from tests.report.made import crashed, improved, passed, proposed, regressed, run_of, skipped, verdict
 

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import html
-from precreg.types import Reason, Status
+from precreg.report import report_html as html
+from precreg.types.types import Reason, Status
 from tests.report.made import (
     CHANGED,
     LOOSENED,

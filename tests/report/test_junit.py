@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from precreg.records import Kind
-from precreg.report.junit import render
-from precreg.types import Execution, Finding, Outcome, Reason, Status, Verdict
+from precreg.report.report_junit import render
+from precreg.types.records import Kind
+from precreg.types.types import Execution, Finding, Outcome, Reason, Status, Verdict
 from tests.report.gitlab import TYPECASTS, pipeline
 from tests.report.golden import RECORD, expected, settled
 from tests.report.made import (

@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from precreg.report.markdown import code, escaped, render
+from precreg.report.report_markdown import code, escaped, render
 from tests.report.golden import RECORD, expected
 from tests.report.made import (
     CHANGED,

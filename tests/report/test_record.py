@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.records import GitState, Kind
 from precreg.report.record import merge, read, require_every_shard, write
-from precreg.study import Growth, Study, TradeOff
+from precreg.types.records import GitState, Kind
+from precreg.types.study import Growth, Study, TradeOff
 from precreg.verdict.combined import combined_losses
 from tests.report.made import (
     CHANGED,

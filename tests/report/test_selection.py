@@ -2,8 +2,10 @@
 
 import pytest
 
-from precreg.report import html, markdown, terminal
-from precreg.report.describe import selection as shown
+from precreg.report import report_html as html
+from precreg.report import report_markdown as markdown
+from precreg.report import report_terminal as terminal
+from precreg.report.report_describe import selection as shown
 from precreg.report.selection import said, united
 from tests.report.made import passed, run_of
 

@@ -2,12 +2,13 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.records import Paired
-from precreg.report import describe, terminal
+from precreg.report import report_describe as describe
+from precreg.report import report_terminal as terminal
 from precreg.report.detail import detail
-from precreg.report.markdown import render
 from precreg.report.record import merge, read, write
+from precreg.report.report_markdown import render
 from precreg.report.side_by_side import judge_of, summary
+from precreg.types.records import Paired
 from tests.report.made import accepted, passed, regressed, run_of, skipped
 
 OTHER = replace(accepted([0.5, 0.5], [0.6, 0.6]), environment="cpu", file="pair main")

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from precreg.records import HANDWRITTEN
-from precreg.report.terminal import brief, explanation, render
+from precreg.report.report_terminal import brief, explanation, render
+from precreg.types.records import HANDWRITTEN
 from tests.report.golden import RECORD, WRITTEN, expected, settled
 from tests.report.made import (
     CHANGED,

@@ -3,7 +3,7 @@ import pytest
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
 from precreg.tolerance.pyramid import resolve
-from precreg.types import Computation
+from precreg.types.types import Computation
 from tests.suite.conftest import SUITE
 
 FULL = (

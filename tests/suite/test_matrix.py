@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.storage.yaml_source import Source
 from precreg.suite.matrix import case_name, rows
-from precreg.yaml_source import Source
 
 
 def expanded(matrix):

@@ -7,7 +7,7 @@ import pytest
 import precreg
 from precreg.errors import UserError
 from precreg.suite.modules import IMPORTED, locate
-from precreg.types import Location
+from precreg.types.types import Location
 
 WHERE = Location("suites/unit/deep/s.yaml", 2)
 

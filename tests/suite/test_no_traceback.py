@@ -6,8 +6,8 @@ import json
 import pytest
 
 from precreg.errors import UserError
+from precreg.storage.yaml_source import read
 from precreg.suite.expand import load_cases
-from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
 from tests.tolerance.test_pyramid import TOLERANCE, TOLERANCES

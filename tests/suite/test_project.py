@@ -1,9 +1,9 @@
 import pytest
 
 from precreg.errors import UserError
+from precreg.storage.project import beside, find_project
 from precreg.suite.expand import load_cases
-from precreg.suite.project import beside, find_project
-from precreg.types import Location
+from precreg.types.types import Location
 
 WHERE = Location("suites/unit/s.yaml", 7)
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.errors import UserError
+from precreg.storage.yaml_source import Source
 from precreg.suite.references import flattened, names_in, substitute
-from precreg.yaml_source import Source
 
 SOURCE = Source("s.yaml", None)
 NAMES = st.sampled_from("abcd")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from precreg.suite.project import find_project
+from precreg.storage.project import find_project
+from precreg.storage.yaml_source import read
 from precreg.suite.schema import json_schema, tolerances_schema
 from precreg.tolerance.layers import TOLERANCES
-from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
 from tests.tolerance.test_pyramid import TOLERANCE

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
 from precreg.suite.select import MOST_LISTED, Selection, none_selected, select, shard
-from precreg.types import Case, Computation, Location
+from precreg.types.types import Case, Computation, Location
 from tests.suite.conftest import SUITE
 
 ADAM = (

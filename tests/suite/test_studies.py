@@ -4,10 +4,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
-from precreg.study import Growth, Note, Study, TradeOff
+from precreg.storage.yaml_source import read
 from precreg.suite.expand import load_cases
 from precreg.suite.schema import json_schema
-from precreg.yaml_source import read
+from precreg.types.study import Growth, Note, Study, TradeOff
 
 CHAIN = """\
 suite: chain

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from precreg.execute.case_run import run_case
+from precreg.run.case_run import run_case
 from precreg.suite.expand import expand
 from precreg.suite.load import load
 from tests.e2e.command import ROOT

@@ -6,7 +6,7 @@ import pytest
 
 from precreg.suite.expand import load_cases
 from precreg.suite.load import load
-from precreg.types import TIERS
+from precreg.types.types import TIERS
 
 PROJECT = Path(__file__).parents[2]
 SUITES = load(PROJECT)

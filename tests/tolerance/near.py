@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from precreg.arith.formats import numpy_dtype
+from precreg.arithmetic.formats import numpy_dtype
 from precreg.measure.benchmark import ratios
 from precreg.measure.compare import compare
 from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types import Layer, Location
+from precreg.types.types import Layer, Location
 from precreg.verdict.bounds import broken_bounds
 
 

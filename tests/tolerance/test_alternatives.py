@@ -5,13 +5,13 @@ from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
 from precreg.measure.regions import REGIONS
+from precreg.storage.yaml_source import read
 from precreg.suite.load import load
 from precreg.suite.schema import json_schema
 from precreg.tolerance.layers import read_layers
 from precreg.tolerance.pyramid import SHIPPED, explain, no_limit, resolve
 from precreg.tolerance.thresholds import read_thresholds, unmet
 from precreg.tolerance.warnings import warnings
-from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 
 

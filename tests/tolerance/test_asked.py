@@ -3,9 +3,10 @@
 import jsonschema
 import pytest
 
-from precreg.analyzers.installed import analyzer_of
 from precreg.errors import UserError
-from precreg.handwritten import Check
+from precreg.measure.installed import analyzer_of
+from precreg.pytest_plugin.handwritten import Check
+from precreg.storage.yaml_source import read
 from precreg.suite.expand import load_cases
 from precreg.suite.load import load, read_foundation
 from precreg.suite.schema import json_schema, tolerances_schema
@@ -13,8 +14,7 @@ from precreg.tolerance.layers import read_layers
 from precreg.tolerance.pyramid import explain, resolve
 from precreg.tolerance.thresholds import VARIABLE
 from precreg.tolerance.warnings import warnings
-from precreg.types import Location
-from precreg.yaml_source import read
+from precreg.types.types import Location
 from tests.suite.conftest import SUITE
 
 DECLARED = """\

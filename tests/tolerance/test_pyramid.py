@@ -1,11 +1,11 @@
 import pytest
 
+from precreg.storage.yaml_source import read
 from precreg.suite.expand import load_cases
 from precreg.suite.load import load
 from precreg.tolerance.layers import read_layers
 from precreg.tolerance.pyramid import SHIPPED, explain, resolve
 from precreg.tolerance.warnings import unmatched_outputs, warnings
-from precreg.yaml_source import read
 from tests.suite.conftest import SUITE
 
 CHAIN = ("ascend-910b", "ascend", "generic")

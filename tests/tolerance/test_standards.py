@@ -7,12 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arith.formats import DTYPE_NAMES, format_of, numpy_dtype
+from precreg.arithmetic.formats import DTYPE_NAMES, format_of, numpy_dtype
 from precreg.errors import UserError
 from precreg.measure.metrics import METRICS
 from precreg.measure.regions import Regions
 from precreg.tolerance.standards import STANDARDS, find_standard, markdown
-from precreg.types import Location
+from precreg.types.types import Location
 from tests.tolerance import formulas
 from tests.tolerance.near import Step, every, exact, findings, last_good, one, some, up, values
 

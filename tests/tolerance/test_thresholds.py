@@ -9,7 +9,7 @@ from precreg.measure.metrics import METRICS
 from precreg.suite.expand import load_cases
 from precreg.tolerance.pyramid import SHIPPED, explain, resolve, tighter
 from precreg.tolerance.thresholds import read_thresholds, unmet
-from precreg.types import Layer, Location
+from precreg.types.types import Layer, Location
 from tests.suite.conftest import SUITE
 
 CHAIN = ("npu", "generic")

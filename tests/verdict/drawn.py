@@ -4,8 +4,8 @@ import numpy as np
 
 from precreg.baseline.entry import entry_from
 from precreg.measure.compare import compare
-from precreg.records import Baseline
-from precreg.types import STATISTIC, Execution, Outcome, Tolerance
+from precreg.types.records import Baseline
+from precreg.types.types import STATISTIC, Execution, Outcome, Tolerance
 from tests.verdict.made import bound
 
 SHAPE = (32, 48)

@@ -1,7 +1,7 @@
 """Values for the tests of verdicts: a case, an outcome and a baseline that agree, to be changed one field at a time."""
 
-from precreg.records import Baseline, BaselineEntry, BaselineOutput, Environment
-from precreg.types import Bound, Case, Comparison, Computation, Execution, Location, Outcome, Tolerance
+from precreg.types.records import Baseline, BaselineEntry, BaselineOutput, Environment
+from precreg.types.types import Bound, Case, Comparison, Computation, Execution, Location, Outcome, Tolerance
 
 SOURCE = Location("suites/unit/s.yaml", 3)
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "f00d", {})

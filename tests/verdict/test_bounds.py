@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.types import Bound, Location
+from precreg.types.types import Bound, Location
 from precreg.verdict.bounds import broken_bounds, holds
 from tests.verdict.made import comparison, tolerance
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.records import CaseResult, Kind
-from precreg.types import Location, Reason, Status
+from precreg.types.records import CaseResult, Kind
+from precreg.types.types import Location, Reason, Status
 from precreg.verdict.combined import combined_losses
 from precreg.verdict.judge import Policy, judge
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.records import AcceptedValue, Kind
-from precreg.types import Location
+from precreg.types.records import AcceptedValue, Kind
+from precreg.types.types import Location
 from precreg.verdict.creep import creep, creeps
 from precreg.verdict.growth import FLOOR_ULP
 from tests.verdict.made import METRICS, entry

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.types import Tolerance
+from precreg.types.types import Tolerance
 from precreg.verdict.growth import floor, growth_findings, means
 from tests.verdict.made import comparison, entry, tolerance
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.types import Budget, Execution, Failure, Outcome, Positions, Reason, RepeatDifference, Status
+from precreg.types.types import Budget, Execution, Failure, Outcome, Positions, Reason, RepeatDifference, Status
 from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
 from precreg.verdict.judge import KNOWN_BAD, Policy, acceptable, judge
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.types import (
+from precreg.types.types import (
     STATISTIC,
     AxisGroups,
     Bound,
@@ -21,9 +21,9 @@ from precreg.types import (
     Verdict,
 )
 from precreg.verdict.judge import Policy
-from precreg.verdict.looks import is_clear, planned, shared, without_bounds
-from precreg.verdict.paired import changes
 from precreg.verdict.regression import error_level
+from precreg.verdict.statistics.looks import is_clear, planned, shared, without_bounds
+from precreg.verdict.statistics.paired import changes
 
 GROUPS, ELEMENTS = 16, 24
 RTOL = Bound("rtol", 0.0, "suite", Location("s.yaml", 1))

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.metric import Metric
-from precreg.types import Reason
+from precreg.types.metric import Metric
+from precreg.types.types import Reason
 from precreg.verdict.bounds import holds
 from precreg.verdict.growth import allowed_ratio, worsening
 from precreg.verdict.judge import Policy, acceptable, judge

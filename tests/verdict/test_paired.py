@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.verdict.paired import DOUBT, TESTS, changes
-from precreg.verdict.sample import LEAST
-from precreg.verdict.spread import Spread, widest
-from precreg.verdict.student import quantile
+from precreg.verdict.statistics.paired import DOUBT, TESTS, changes
+from precreg.verdict.statistics.sample import LEAST
+from precreg.verdict.statistics.student import quantile
+from precreg.verdict.statistics.verdict_spread import Spread, widest
 from tests.verdict.drawn import accepted, errors, outcome
 
 

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.measure import kept_groups
 from precreg.measure.compare import compare
-from precreg.types import STATISTIC, AxisGroups, Bound, Execution, Outcome
-from precreg.verdict.paired import DOUBT, TESTS
+from precreg.types.types import STATISTIC, AxisGroups, Bound, Execution, Outcome
 from precreg.verdict.power import POWER, Power, losses, needed, off_from
 from precreg.verdict.regression import error_level, held, worse
-from precreg.verdict.sample import MEANS
-from precreg.verdict.sample import samples as verdict_samples
-from precreg.verdict.spread import Spread, redrawn, widest
-from precreg.verdict.student import quantile
+from precreg.verdict.statistics.paired import DOUBT, TESTS
+from precreg.verdict.statistics.sample import MEANS
+from precreg.verdict.statistics.sample import samples as verdict_samples
+from precreg.verdict.statistics.student import quantile
+from precreg.verdict.statistics.verdict_spread import Spread, redrawn, widest
 from tests.verdict.made import SOURCE, case, comparison, entry, tolerance
 
 LEVEL = error_level(1)

@@ -5,8 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.measure.compare import compare
-from precreg.records import Environment
-from precreg.types import Reason, Status
+from precreg.types.records import Environment
+from precreg.types.types import Reason, Status
 from precreg.verdict.judge import Policy, judge
 from precreg.verdict.regression import FEWEST, RUN_LEVEL, error_level
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.types import Reason, RepeatDifference, Status
+from precreg.types.types import Reason, RepeatDifference, Status
 from precreg.verdict.judge import Policy, acceptable, judge
 from precreg.verdict.repeats import differs
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, outcome, tolerance

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.measure.pooled import AVERAGES, compare_runs
-from precreg.types import Execution, Outcome, Reason
+from precreg.types.types import Execution, Outcome, Reason
 from precreg.verdict.judge import Policy, judge
-from precreg.verdict.paired import changes
-from precreg.verdict.sample import LEAST, MATCHES, MEASURES
+from precreg.verdict.statistics.paired import changes
+from precreg.verdict.statistics.sample import LEAST, MATCHES, MEASURES
 from tests.verdict.made import ENVIRONMENT, baseline, case, tolerance
 
 STATISTIC = replace(tolerance(), regression={"statistic": 0.02})

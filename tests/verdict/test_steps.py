@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.measure.kept_groups import SUMS
-from precreg.records import KeptSums
-from precreg.verdict.paired import changes
-from precreg.verdict.sample import MEANS
-from precreg.verdict.steps import reaches, step
+from precreg.types.records import KeptSums
+from precreg.verdict.statistics.paired import changes
+from precreg.verdict.statistics.sample import MEANS
+from precreg.verdict.statistics.steps import reaches, step
 from tests.verdict.drawn import accepted, errors, outcome
 
 ONE = [KeptSums(1.0, "//")]

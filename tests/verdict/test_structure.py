@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from precreg.types import Execution, Outcome, Reason
+from precreg.types.types import Execution, Outcome, Reason
 from precreg.verdict.pair import unmeasured
 from precreg.verdict.structure import structural_findings
 from tests.verdict.made import comparison, entry, outcome

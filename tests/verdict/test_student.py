@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.verdict.student import quantile, tail
+from precreg.verdict.statistics.student import quantile, tail
 
 
 def exactly(t, freedom):

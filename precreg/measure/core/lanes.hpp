@@ -1,7 +1,7 @@
 // Eight virtual lanes on registers of whatever width the instruction set has: the same arithmetic on all of them.
 #pragma once
 
-#include "../../core/registers.hpp"
+#include "../../arithmetic/core/registers.hpp"
 
 namespace precreg {
 namespace {

@@ -2,8 +2,8 @@
 //
 // measure(actual, reference, plan, tables, start, shape, rtol, atol, worst) adds up the pairs of two contiguous buffers.
 // precreg/measure/native.py knows what goes in and what comes out.
-#include "../../core/python.hpp" // Python's header first
-#include "../../core/processor.hpp"
+#include "../../arithmetic/core/python.hpp" // Python's header first
+#include "../../arithmetic/core/processor.hpp"
 
 #include "job.hpp"
 #include "reader.hpp"

@@ -1,1 +1,1 @@
-"""Charts of one comparison as SVG: pure functions from measurements to markup that needs nothing but report.css."""
+"""The room report/charts."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import floor, log10
 
-from precreg.numbers import figure
 from precreg.report.charts.scale import LogScale
 from precreg.report.charts.svg import Box, drawing, line, rectangle, text
+from precreg.types.numbers import figure
 
 FIGURES = {
     "max_abs_error": "largest absolute",
@@ -15,10 +15,13 @@ FIGURES = {
     "max_rel_error": "largest relative",
     "mean_rel_error": "mean relative",
 }
+
 BOX = Box(480, 250, 116, 74, 14, 46)
 """The right margin holds the number of a bar that reaches the end."""
 
+
 _STEP = (BOX.south - BOX.top) / len(FIGURES)
+
 _THICKNESS = 26
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import log10
 
-from precreg.numbers import figure
 from precreg.report.charts.errors import BOX, ZERO_WIDTH, Bar, across, axis, bars
 from precreg.report.charts.scale import LogScale
 from precreg.report.charts.svg import drawing, element, line, text
-from precreg.types import Histogram
+from precreg.types.numbers import figure
+from precreg.types.types import Histogram
 
 MARKED = {"p50_abs_error": 0.5, "p90_abs_error": 0.9, "p99_abs_error": 0.99}
 """The percentiles that are named on the curve."""
+
 
 LABEL_WIDTH = 96
 """What the name and number of a percentile take, at most."""

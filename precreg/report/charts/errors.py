@@ -9,15 +9,20 @@ from typing import NamedTuple
 
 from precreg.report.charts.scale import LARGEST, LogScale, around
 from precreg.report.charts.svg import Box, line, text
-from precreg.types import Histogram
+from precreg.types.types import Histogram
 
 BIN_SHIFT = 50
 """Of the 52 bits of a float64's fraction, the number of a bin has the upper two: see types.Histogram."""
 
+
 BOX = Box(480, 250, 58, 14, 14, 46)
+
 MOST_BARS = 120
+
 ZERO_WIDTH = 26
+
 ZERO_GAP = 12
+
 
 _SMALLEST = log10(5e-324)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.report.charts import bars, cumulative, heat, histogram
 from precreg.report.charts.heat import Strip
-from precreg.types import AxisGroups, Comparison
+from precreg.types.types import AxisGroups, Comparison
 
 if TYPE_CHECKING:
     from precreg.measure.heatmap import HeatMap

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from precreg.numbers import figure
 from precreg.report.charts.scale import Colours, colours, size
 from precreg.report.charts.svg import Box, drawing, element, rectangle, text, title
+from precreg.types.numbers import figure
 
 if TYPE_CHECKING:
     from precreg.measure.heatmap import HeatMap
 
+
 BOX = Box(480, 250, 58, 14, 20, 46)
+
 STRIP_HEIGHT, STRIP_STEP = 20, 40
+
 LEGEND_STEPS = 24
 
 

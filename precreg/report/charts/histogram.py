@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import log10
 
-from precreg.numbers import figure
 from precreg.report.charts.errors import BOX, ZERO_WIDTH, Bar, across, axis, bars
 from precreg.report.charts.scale import LogScale, size
 from precreg.report.charts.svg import drawing, line, rectangle, text
-from precreg.types import Histogram
+from precreg.types.numbers import figure
+from precreg.types.types import Histogram
 
 FLOOR = -0.3
 """Where the axis of counts begins, so that a single element is still a bar: 10**-0.3, half an element."""

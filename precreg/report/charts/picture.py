@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from precreg.numbers import figure
 from precreg.report.charts.figures import figures
-from precreg.report.describe import plain
-from precreg.types import Comparison
+from precreg.report.report_describe import plain
+from precreg.types.numbers import figure
+from precreg.types.types import Comparison
 
 if TYPE_CHECKING:
     from precreg.measure.heatmap import HeatMap
 
+
 TEMPLATES = Path(__file__).parent.parent / "templates"
+
 STYLES = ("report.css", "comparison.css")
+
 
 _SAID = ("max_abs_error", "mean_abs_error", "rms_error", "max_rel_error", "mean_rel_error", "max_ulp", "equal_share")
 

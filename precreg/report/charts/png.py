@@ -9,7 +9,6 @@ from math import log10, nan
 from typing import TYPE_CHECKING, Any
 
 from precreg.errors import UserError
-from precreg.numbers import figure
 from precreg.report.charts import bars as four
 from precreg.report.charts import cumulative
 from precreg.report.charts.errors import Bar, bars, span
@@ -17,8 +16,9 @@ from precreg.report.charts.figures import strips_of
 from precreg.report.charts.heat import Strip
 from precreg.report.charts.picture import Picture, about, said
 from precreg.report.charts.scale import Colours, LogScale, colours
-from precreg.report.describe import plain
-from precreg.types import Histogram
+from precreg.report.report_describe import plain
+from precreg.types.numbers import figure
+from precreg.types.types import Histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
     from precreg.measure.heatmap import HeatMap
 
+
 SIZE_INCHES, DOTS_PER_INCH = (12.0, 8.5), 120
+
 NOW, THEN, EXACT, INK, GROUND = "#b3261e", "#3d6fb3", "#2c6e3f", "#1d1f21", "#f1f2f0"
+
 _OF_ZERO = -400.0
+
 UNIT = "|actual − reference|, in the output's unit"
 
 

@@ -8,7 +8,9 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 MOST_LABELS = 7
+
 COLOURED_DECADES = 6
+
 FAINTEST = 0.1
 
 

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from precreg.arith.formats import FORMATS
-from precreg.arith.rounding import round_to
-from precreg.arith.roundings import Rounding
+from precreg.arithmetic.arith_rounding import round_to
+from precreg.arithmetic.formats import FORMATS
+from precreg.arithmetic.roundings import Rounding
 
 Form = Literal["corrected", "published"]
 Compensation = Literal["carried", "none"]

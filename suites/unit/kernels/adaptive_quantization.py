@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from precreg.arith import fixed_point
+from precreg.arithmetic import fixed_point
 
 Form = Literal["published", "less_one", "clipped", "double"]
 LARGEST_CODE = 2**31 - 1

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from kernels.cast_chain import to_half_by_integers
 
-from precreg.simulate.hops import travel
+from precreg.arithmetic.devices.hops import travel
 
 
 def values_at_each_place(x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray]:

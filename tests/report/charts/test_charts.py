@@ -17,7 +17,7 @@ from precreg.report.charts import bars, cumulative, errors, heat, histogram
 from precreg.report.charts.figures import figures, strips_of
 from precreg.report.charts.heat import Strip
 from precreg.report.charts.scale import size
-from precreg.types import Histogram
+from precreg.types.types import Histogram
 
 
 def measured(actual, reference):

@@ -1,8 +1,8 @@
 """Drift records for the tests of reports: made by the judge itself from drawn histories."""
 
-from precreg.drift.monitor import find_anchor, judge
-from precreg.drift.record import DRIFT_SCHEMA, DriftRecord, Settings, exit_code
-from tests.drift.drawn import FACTS, run, runs, series
+from precreg.history.drift.monitor import find_anchor, judge
+from precreg.history.drift.record import DRIFT_SCHEMA, DriftRecord, Settings, exit_code
+from tests.history.drift.drawn import FACTS, run, runs, series
 
 STEP = [0.01] * 30 + [0.011] * 10
 WITH_ANOTHER_NUMPY = [*runs(30), *(run(number, "f2", facts=FACTS | {"numpy": "2.4.6"}) for number in range(31, 41))]

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.drift import html
-from precreg.report.drift.chart import HEIGHT, WIDTH, draw
-from tests.drift.drawn import FACTS, run, series
+from precreg.report import report_drift_html as html
+from precreg.report.report_drift_chart import HEIGHT, WIDTH, draw
+from tests.history.drift.drawn import FACTS, run, series
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 from tests.report.test_html import HOSTILE
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.drift.junit import render
+from precreg.report.report_drift_junit import render
 from tests.report.drift.made import everything, recorded, steady, stepped
 from tests.report.test_junit import as_gitlab_reads, valid
 

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from precreg.drift.record import DriftRecord
-from precreg.report.drift import markdown, terminal
-from precreg.report.drift.files import write_drift_reports
+from precreg.history.drift.record import DriftRecord
+from precreg.report import report_drift_markdown as markdown
+from precreg.report import report_drift_terminal as terminal
+from precreg.report.report_drift_files import write_drift_reports
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 
 

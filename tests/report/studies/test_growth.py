@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.studies.growth import GROWS, WALKS, Point, judged, one_sign, random_signs, series, slope
-from precreg.study import Growth
+from precreg.report.growth import GROWS, WALKS, Point, judged, one_sign, random_signs, series, slope
+from precreg.types.study import Growth
 from tests.report.made import crashed
 from tests.report.studies.made import DEPTHS, GROWTH, E, U, case, link, measured, rounding, truncating
 

@@ -5,12 +5,14 @@ from html.parser import HTMLParser
 
 from click import unstyle
 
-from precreg.report import html, markdown, terminal
-from precreg.report.studies.chart import axes, draw
-from precreg.report.studies.growth import series
-from precreg.report.studies.html import MOST_DRAWN, MOST_ROWS, shown
-from precreg.report.studies.told import told
-from precreg.study import Note, Study, TradeOff
+from precreg.report import report_html as html
+from precreg.report import report_markdown as markdown
+from precreg.report import report_terminal as terminal
+from precreg.report.growth import series
+from precreg.report.report_studies_chart import axes, draw
+from precreg.report.report_studies_html import MOST_DRAWN, MOST_ROWS, shown
+from precreg.report.told import told
+from precreg.types.study import Note, Study, TradeOff
 from tests.report.made import road
 from tests.report.studies.made import GROWTH, TRADE_OFF, both, form, forms, link, rounding, studied, truncating
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.studies.trade_off import rows
-from precreg.study import Note, TradeOff
+from precreg.report.trade_off import rows
+from precreg.types.study import Note, TradeOff
 from tests.report.studies.made import TRADE_OFF, case, form, forms, measured
 
 STUDY = TRADE_OFF.trade_off

@@ -1,1 +1,0 @@
-"""The scalar forms, on rationals: slow, and short enough to be checked by eye."""

@@ -1,1 +1,0 @@
-"""The array forms on numpy, which serve where no compiler built the core."""

@@ -1,1 +1,0 @@
-"""Stored arrays held against stored arrays: which against which, all of them measured, each pair judged."""

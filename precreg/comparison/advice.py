@@ -1,0 +1,271 @@
+"""Advice on a failed comparison: from its facts alone to at most three sentences on what to look at.
+
+A rule names a likely cause, not a proven one: it says which facts it saw, and is silent where they are too few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isinf, isnan
+from typing import NamedTuple
+
+from precreg.arithmetic.formats import format_of
+from precreg.types.numbers import figure
+from precreg.types.types import AxisGroups, Comparison, Positions, Scalar
+
+MOST = 3
+"""Sentences of one comparison."""
+
+
+class Threshold(NamedTuple):
+    """A number that a rule compares a fact with, and why it is that number."""
+
+    value: float
+    why: str
+
+
+THRESHOLDS: dict[str, Threshold] = {
+    "rounded": Threshold(0.5, "max_ulp up to here: every element is correctly rounded, and there is nothing to advise"),
+    "enough": Threshold(100, "finite pairs below which no share, percentile or correlation is taken for a cause"),
+    "named": Threshold(32, "worst positions below which their direction is chance: 29 of 32 by coin is 1 in 780,000"),
+    "zeros": Threshold(0.5, "share of the worst positions with actual 0: rounding gives 0 to small references alone"),
+    "zeros_least": Threshold(2, "a single zero may be chance"),
+    "tail": Threshold(10, "mean error from an index on to the end, against any group before: a jump, not a slope"),
+    "tail_elements": Threshold(16, "(sum of errors)^2 / sum of squares: a single outlier counts as 1"),
+    "factor": Threshold(0.9, "mean_rel_error / max_rel_error: rounding errors give about 0.35"),
+    "hop_least_p50": Threshold(0.3, "p50_rel_error / unit roundoff: rounding to nearest gives about 0.35"),
+    "hop_most_p50": Threshold(0.4, "with hop_least_p99, errors spread evenly up to the roundoff are no conversion"),
+    "hop_least_p99": Threshold(0.8, "p99_rel_error / unit roundoff: rounding to nearest gives about 0.88"),
+    "hop_most_p99.9": Threshold(1.02, "no rounding to nearest is beyond 1; percentiles are rounded up by 1/128"),
+    "one_way": Threshold(0.9, "share of the worst positions nearer to 0 than the reference, and one_sidedness"),
+    "correlation": Threshold(0.7, "the published rule for error_magnitude_correlation, which is not always right"),
+    "accumulated": Threshold(1, "mean_ulp below which the output's own rounding explains errors that grow with it"),
+    "near_zero": Threshold(100, "max_rel_error, times p50_rel_error and times max_abs_error / mean_magnitude"),
+    "small_error": Threshold(0.01, "max_abs_error / mean_magnitude beyond which errors are large wherever they are"),
+}
+"""Every threshold. docs/compare.md has this table."""
+
+
+_HOPS = (
+    ("float32", "float32"),
+    ("float16", "float16 or tf32"),
+    ("bfloat16", "bfloat16"),
+    ("float8_e4m3fn", "float8_e4m3"),
+    ("float8_e5m2", "float8_e5m2"),
+)
+"""Formats that a copy may pass through, and how they are called: tf32 has as many bits as float16."""
+
+
+def advice(comparison: Comparison) -> list[str]:
+    """Return at most three sentences on likely causes, the surest first; none where every element is rounded right."""
+    return list(_told(comparison))[:MOST]
+
+
+def _told(comparison: Comparison) -> Iterator[str]:
+    """Yield what every rule says. What explains the size of all errors keeps the weaker rules from guessing."""
+    if comparison.dtype == "bool":
+        return
+    counts = comparison.counts
+    if counts.get("nan_mismatched") or counts.get("inf_mismatched"):
+        yield from filter(None, (_nan(comparison), _overflow(comparison), _saturation(comparison)))
+    if comparison.metrics.get("max_ulp", 0.0) <= _value("rounded"):
+        return
+    yield from filter(None, (_flush(comparison), tail := _tail(comparison)))
+    cause = _zeros(comparison) or _factor(comparison) or _hop(comparison)
+    if cause:
+        yield cause
+    elif not tail:
+        leaning = [text for text in (_one_way(comparison), _growth(comparison)) if text]
+        yield from leaning or filter(None, [_near_zero(comparison)])
+
+
+def _value(name: str) -> float:
+    return THRESHOLDS[name].value
+
+
+def _nan(comparison: Comparison) -> str:
+    pairs = [(a, r) for a, r in _pairs(comparison.non_finite) if isnan(a) != isnan(r)]
+    ours = sum(isnan(a) for a, _ in pairs)
+    if not pairs:
+        return ""
+    said = f"{comparison.counts.get('nan_mismatched', 0):,} elements are NaN on one side"
+    if ours:
+        return f"{said}, in the actual at {_of(ours, pairs)}: look for 0/0, inf - inf, or memory that nobody wrote"
+    return f"{said}, in the reference at {_of(len(pairs), pairs)}: look for a maximum, minimum or sum that skips NaN"
+
+
+def _of(number: int, pairs: list[tuple[float, float]]) -> str:
+    return f"{number:,} of {len(pairs):,} that are named"
+
+
+def _overflow(comparison: Comparison) -> str:
+    pairs = _infinite(comparison)
+    number = sum(isinf(a) for a, _ in pairs)
+    if not number:
+        return ""
+    said = f"the actual alone is infinite, or with the wrong sign, at {_of(number, pairs)}"
+    return f"{said}: look for a partial result beyond the largest {comparison.dtype}; scale, or widen the accumulator"
+
+
+def _saturation(comparison: Comparison) -> str:
+    format = format_of(comparison.dtype)
+    if format is None:
+        return ""
+    pairs = _infinite(comparison)
+    number = sum(abs(a) == format.largest for a, _ in pairs)
+    if not number:
+        return ""
+    said = f"the actual is {figure(format.largest)}, the largest {comparison.dtype}, at {_of(number, pairs)}"
+    return f"{said} where the reference is beyond it: look for arithmetic that saturates in place of infinity"
+
+
+def _infinite(comparison: Comparison) -> list[tuple[float, float]]:
+    """Return the named pairs without NaN that have an infinity on one side, or infinities of different sign."""
+    return [(a, r) for a, r in _pairs(comparison.non_finite) if not isnan(a) and not isnan(r)]
+
+
+def _flush(comparison: Comparison) -> str:
+    flushed, kept = (comparison.counts.get(name, 0) for name in ("flushed_subnormals", "actual_subnormals"))
+    if flushed <= kept:
+        return ""
+    said = f"{flushed:,} results are 0 where the reference is subnormal in {comparison.dtype}, and {kept:,} are not"
+    return f"{said}: look for flush to zero"
+
+
+def _zeros(comparison: Comparison) -> str:
+    """Judge by the worst positions: no count says how many results are 0 where the reference is not.
+
+    Where it is subnormal they may have been flushed, which is another rule's.
+    """
+    format = format_of(comparison.dtype)
+    least = format.smallest_normal if format else 1.0
+    pairs = _pairs(comparison.worst)
+    number = sum(a == 0 and abs(r) >= least for a, r in pairs)
+    if number < _value("zeros_least") or number < _value("zeros") * len(pairs):
+        return ""
+    said = f"{number:,} of the {len(pairs):,} worst positions are 0 where the reference is not"
+    return f"{said}: look for results that were never written"
+
+
+def _tail(comparison: Comparison) -> str:
+    for axis, groups in enumerate(comparison.groups):
+        length = comparison.shape[axis]
+        start, times = _tail_of(groups)
+        if start:
+            index = start * length // len(groups.n)
+            said = f"errors along axis {axis} are {times} from index {index:,} to the end ({length:,})"
+            return f"{said}: look at how the last block, which may not be full, is read and written"
+    return ""
+
+
+def _tail_of(groups: AxisGroups) -> tuple[int, str]:
+    """Return the group where the tail begins, 0 for none, and how much larger its errors are than before.
+
+    An axis of less than 16 elements has no blocks, and a tail is at most its second half.
+    """
+    count = len(groups.n)
+    absolute, squared = _known(groups.absolute), _known(groups.squared)
+    if count < 16 or len(absolute) < count or len(squared) < count or 0 in groups.n:
+        return 0, ""
+    means = [total / n for total, n in zip(absolute, groups.n, strict=True)]
+    for start in range(count - 1, count // 2 - 1, -1):
+        before, after = max(means[:start]), min(means[start:])
+        elements = _elements(sum(absolute[start:]), sum(squared[start:]))
+        if after > 0 and after >= _value("tail") * before and elements >= _value("tail_elements"):
+            return start, f"{figure(after / before, 3)} times those before" if before else "the only ones"
+    return 0, ""
+
+
+def _elements(total: float, squares: float) -> float:
+    """Return how many equal errors have that sum and that sum of squares."""
+    return total * (total / squares) if squares > 0 else 0.0
+
+
+def _known(sums: list[float | None]) -> list[float]:
+    return [number for number in sums if number is not None]
+
+
+def _factor(comparison: Comparison) -> str:
+    mean, most = (comparison.metrics.get(name) for name in ("mean_rel_error", "max_rel_error"))
+    if mean is None or not most or mean < _value("factor") * most or not _enough(comparison):
+        return ""
+    said = f"nearly all relative errors are the same, mean {figure(mean)} of at most {figure(most)}"
+    return f"{said}: look for a wrong factor or constant"
+
+
+def _hop(comparison: Comparison) -> str:
+    """Judge by percentiles: subnormals of the narrower format would spoil a mean, and its overflow a maximum."""
+    format = format_of(comparison.dtype)
+    names = ("p50_rel_error", "p99_rel_error", "p99.9_rel_error")
+    found = [comparison.metrics[name] for name in names if name in comparison.metrics]
+    if format is None or len(found) < len(names) or not _enough(comparison):
+        return ""
+    for name, called in _HOPS:
+        narrow = format_of(name)
+        if narrow and narrow.precision < format.precision and _is_rounding(found, narrow.unit_roundoff):
+            said = f"relative errors are those of rounding to {called}: p50 {figure(found[0])}, p99 {figure(found[1])}"
+            return f"{said}, unit roundoff 2^-{narrow.precision}: look for a copy or a conversion through it"
+    return ""
+
+
+def _is_rounding(found: list[float], unit: float) -> bool:
+    p50, p99, p999 = (error / unit for error in found)
+    median = _value("hop_least_p50") <= p50 <= _value("hop_most_p50")
+    return median and p99 >= _value("hop_least_p99") and p999 <= _value("hop_most_p99.9")
+
+
+def _one_way(comparison: Comparison) -> str:
+    pairs = [(a, r) for a, r in _pairs(comparison.worst) if r]
+    smaller = sum(abs(a) < abs(r) for a, r in pairs)
+    look = "look for truncation in place of rounding, or for terms that are lost"
+    if len(pairs) >= _value("named") and smaller >= _value("one_way") * len(pairs):
+        return f"{smaller:,} of the {len(pairs):,} worst positions are nearer to 0 than the reference: {look}"
+    if comparison.metrics.get("one_sidedness", 0.0) < _value("one_way"):
+        return ""
+    above, below = comparison.counts.get("above", 0), comparison.counts.get("below", 0)
+    bias = figure(comparison.metrics.get("bias", 0.0))
+    said = f"errors have one sign, {above:,} above the reference and {below:,} below, bias {bias}"
+    return f"{said}: look for a rounding to one side, or for a wrong constant"
+
+
+def _growth(comparison: Comparison) -> str:
+    correlation = comparison.metrics.get("error_magnitude_correlation", 0.0)
+    mean = comparison.metrics.get("mean_ulp", 0.0)
+    if correlation <= _value("correlation") or mean < _value("accumulated") or not _enough(comparison):
+        return ""
+    said = f"errors grow with |value|, correlation {figure(correlation, 3)}, mean {figure(mean, 3)} ULP"
+    rule = "a published rule, which is only a rule, says accumulated rounding"
+    return f"{said}: {rule}; change the order, or widen the accumulator"
+
+
+def _near_zero(comparison: Comparison) -> str:
+    """Where the largest relative error stands, |r| is at most max_abs_error / max_rel_error."""
+    names = ("max_rel_error", "p50_rel_error", "max_abs_error", "mean_magnitude")
+    most, median, absolute, magnitude = (comparison.metrics.get(name, 0.0) for name in names)
+    if not all((most, absolute, magnitude)) or absolute > _value("small_error") * magnitude or not _enough(comparison):
+        return ""
+    if most < _value("near_zero") * max(median, absolute / magnitude):
+        return ""
+    said = f"max_rel_error {figure(most)} is at a reference of at most {figure(absolute / most)}"
+    beside = f"beside a mean_magnitude of {figure(magnitude)} and a p50_rel_error of {figure(median)}"
+    return f"{said}, {beside}: judge what is near 0 with atol (max_abs_error is {figure(absolute)})"
+
+
+def _enough(comparison: Comparison) -> bool:
+    return comparison.counts.get("finite", 0) >= _value("enough")
+
+
+def _pairs(positions: Positions | None) -> list[tuple[float, float]]:
+    """Return actual and reference of the named positions that are real numbers, NaN and infinities included."""
+    if positions is None:
+        return []
+    pairs = ((_number(a), _number(r)) for a, r in zip(positions.actual, positions.reference, strict=True))
+    return [(a, r) for a, r in pairs if a is not None and r is not None]
+
+
+def _number(scalar: Scalar) -> float | None:
+    """Return what float64 holds of a scalar; None for a complex number or a long double, which a record spells."""
+    try:
+        return float(scalar)
+    except (ValueError, OverflowError):
+        return None

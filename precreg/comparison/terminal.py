@@ -1,0 +1,192 @@
+"""What `precreg compare` prints: figures and worst positions of one pair, the failures of many; then the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from click import style
+
+from precreg.comparison.advice import advice
+from precreg.comparison.summary import exit_sentence, worst_first
+from precreg.measure.metrics import described
+from precreg.report import report_describe as describe
+from precreg.report.charts.picture import about
+from precreg.report.detail import position_rows
+from precreg.types.numbers import SHARE_DIGITS, duration, figure
+from precreg.types.records import ComparedPair, ComparisonRecord
+from precreg.types.types import Comparison, Positions, Status, Tolerance
+
+MOST_FAILURES = 20
+
+MOST_POSITIONS = 10
+
+MOST_WARNINGS = 5
+
+MOST_OF_A_NAME = 60
+
+INDENT = " " * 9
+
+
+FIGURES = (
+    "max_abs_error",
+    "mean_abs_error",
+    "rms_error",
+    "bias",
+    "max_rel_error",
+    "mean_rel_error",
+    "max_ulp",
+    "mean_ulp",
+    "p99_ulp",
+    "share_above_0.5_ulp",
+    "share_above_1_ulp",
+    "cosine_distance",
+    "snr",
+    "equal_share",
+    "match_ratio",
+)
+"""The metrics of one pair that are printed; those with a bound are printed besides."""
+
+
+_COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "zero_references")
+"""Counts that are worth a word where they are not 0."""
+
+
+def render(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
+    """Summarize a comparison in plain text, or with colours for a terminal; `written` are files to point to."""
+    body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record)
+    paragraphs = [[_heading(record)], *body, _ending(record, written)]
+    text = describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
+    return _coloured(text, record) if colour else text
+
+
+def _heading(record: ComparisonRecord) -> str:
+    asked = record.settings
+    return f"precreg {record.precreg}: {asked.actual} against the {asked.role} {asked.reference}"
+
+
+def _one(pair: ComparedPair) -> Iterator[list[str]]:
+    comparison = pair.comparison
+    if comparison is not None:
+        yield [about(comparison), *_counted(comparison)]
+        yield _figures(pair, comparison)
+        yield _positions("worst positions", comparison, comparison.worst)
+        yield _positions("NaN or infinity on one side", comparison, comparison.non_finite)
+    texts = [pair.verdict.message, *describe.notes(pair.verdict), *_further(pair)]
+    yield [_label(pair), *(INDENT + text for text in texts)]
+    if comparison is not None and pair.verdict.status is Status.FAILED:
+        yield [f"advice   {text}" for text in advice(comparison)]
+
+
+def _further(pair: ComparedPair) -> list[str]:
+    """Return the messages of the findings after the one that decides."""
+    return [finding.message for finding in pair.verdict.findings[1:] if finding.metric]
+
+
+def _label(pair: ComparedPair) -> str:
+    return f"{describe.LABELS[pair.verdict.status]:8} {_one_line(pair.name)}   {pair.verdict.reason}"
+
+
+def _counted(comparison: Comparison) -> list[str]:
+    known = [f"{comparison.counts[name]:,} {name}" for name in _COUNTS if comparison.counts.get(name)]
+    return [", ".join(known)] if known else []
+
+
+def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
+    """Set metrics, their values, the benchmark's, and what is allowed in columns; empty ones are left out."""
+    allowed = _allowed(pair.tolerance) if pair.tolerance else {}
+    others = pair.benchmark.metrics if pair.benchmark else {}
+    rows = [
+        [name, _figure(name, comparison.metrics), _figure(name, others), _unit(name), allowed.get(name, "")]
+        for name in dict.fromkeys((*FIGURES, *allowed))
+        if name in comparison.metrics or name in allowed
+    ]
+    names = ["metric", "value", "benchmark", "unit", "allowed"]
+    kept = [column for column, name in enumerate(names) if name != "benchmark" or pair.benchmark]
+    return _in_columns([names[column] for column in kept], [[row[column] for column in kept] for row in rows])
+
+
+def _allowed(tolerance: Tolerance) -> dict[str, str]:
+    """Return what is allowed of each metric; of several alternatives which one it belongs to, too."""
+    found = {
+        bound.metric: f"{_limit(bound.metric, bound.limit)} (alternative {number})"
+        for number, alternative in enumerate(tolerance.alternatives, 1)
+        for bound in alternative
+    }
+    return {**found, **{bound.metric: _limit(bound.metric, bound.limit) for bound in tolerance.bounds}}
+
+
+def _unit(name: str) -> str:
+    return described(name).unit.removeprefix("1")
+
+
+def _figure(name: str, metrics: dict[str, float]) -> str:
+    is_share = described(name).better == "higher" and not _unit(name)
+    digits = SHARE_DIGITS if is_share else 4
+    return figure(metrics[name], digits) if name in metrics else "undefined"
+
+
+def _limit(metric: str, limit: float) -> str:
+    return f"{'>=' if described(metric).better == 'higher' else '<='} {figure(limit, SHARE_DIGITS)}"
+
+
+def _positions(title: str, comparison: Comparison, positions: Positions | None) -> list[str]:
+    if positions is None:
+        return []
+    rows = [row[1:] for row in position_rows(comparison, positions)][:MOST_POSITIONS]
+    more = len(positions.index) - len(rows)
+    rest = [f"and {more} more in the record"] if more > 0 else []
+    return [*_in_columns([title, "actual", "reference", "|a-r|"], rows), *rest]
+
+
+def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return describe.in_columns(names, rows, len(rows)) if rows else []
+
+
+def _many(record: ComparisonRecord) -> Iterator[list[str]]:
+    bad = [pair for pair in worst_first(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
+    rows = [
+        [describe.LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad
+    ]
+    yield describe.in_columns(["", "name", "reason", "why"], rows, MOST_FAILURES) if rows else []
+
+
+def _one_line(name: str) -> str:
+    """Keep a file's name from looking like lines of ours, and a long one from pushing columns away: its end stays."""
+    line = describe.plain(name).replace("\n", " ").replace("\t", " ")
+    return line if len(line) <= MOST_OF_A_NAME else f"...{line[3 - MOST_OF_A_NAME :]}"
+
+
+def _why(pair: ComparedPair) -> str:
+    """Say in a few words what decided: the figure and what is allowed, or the verdict's own sentence."""
+    rows = describe.rows(pair.verdict)
+    if not rows:
+        return pair.verdict.message
+    return f"{rows[0].metric} {rows[0].current}, allowed {rows[0].allowed}"
+
+
+def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
+    tally = Counter(pair.verdict.status for pair in record.pairs)
+    counts = ", ".join(f"{tally[status]:,} {status}" for status in describe.LABELS if tally[status])
+    lines = [f"{counts} in {duration(record.duration_s)}"] if len(record.pairs) > 1 else []
+    lines += [f"warning   {text}" for text in record.warnings[:MOST_WARNINGS]]
+    if len(record.warnings) > MOST_WARNINGS:
+        lines.append(f"warning   and {len(record.warnings) - MOST_WARNINGS} more in the record")
+    if written:
+        lines.append(f"written   {'  '.join(path.as_posix() for path in written)}")
+    return [*lines, f"exit {record.exit_code}: {exit_sentence(record)}"]
+
+
+def _coloured(text: str, record: ComparisonRecord) -> str:
+    *lines, last = text.splitlines()
+    bold = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
+    return "\n".join([*map(_coloured_line, lines), bold]) + "\n"
+
+
+def _coloured_line(line: str) -> str:
+    for status, colour in ((Status.FAILED, "red"), (Status.ERROR, "red"), (Status.PASSED, "green")):
+        label = describe.LABELS[status]
+        if line.startswith(f"{label} "):
+            return style(label, fg=colour, bold=True) + line[len(label) :]
+    return line

@@ -1,1 +1,0 @@
-"""Whether a metric drifts: series of figures judged exactly or by statistics."""

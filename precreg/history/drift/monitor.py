@@ -1,0 +1,143 @@
+"""Every output of every case of a history, judged: one finding each, with the metrics that are its evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from precreg.errors import UserError
+from precreg.history.drift import wording
+from precreg.history.drift.judge import Context, judge_metric
+from precreg.history.drift.record import Anchor, MetricDrift, OutputDrift, Settings, State
+from precreg.history.drift.sizes import is_judged, place, size
+from precreg.history.series import Run, Series
+
+BIAS_SHARE = 0.1
+"""A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""
+
+
+MOST_STEADY_DRAWN = 50
+"""Outputs without a finding of which the first metric is kept to be drawn."""
+
+
+MOST_NAMED = 8
+
+
+_RANK = {state: rank for rank, state in enumerate(State)}
+
+
+class Judged(NamedTuple):
+    """What became of all outputs, worst first, and how many series were judged in which way."""
+
+    results: tuple[OutputDrift, ...]
+    modes: dict[str, int]
+
+
+def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
+    """Return the runs of a commit; without one the name is the number of a run, or the beginning of a commit.
+
+    Runs with uncommitted changes stand for their commit only where there are no others.
+
+    Raises:
+        UserError: unknown-anchor, which names the runs there are.
+    """
+    if commit is None:
+        found = [run for run in runs if str(run.number) == name] or [
+            run for run in runs if len(name) >= 4 and run.commit.startswith(name)
+        ]
+    else:
+        found = [run for run in runs if run.commit == commit]
+    if len({run.commit for run in found}) != 1:
+        known = list(dict.fromkeys(f"{run.commit[:8]} (run {run.number})" for run in reversed(runs) if run.commit))
+        among = f"those of {', '.join(known[:MOST_NAMED])}{' and older ones' if len(known) > MOST_NAMED else ''}"
+        named = f"{name} (no revision, by git)" if commit is None else f"{name} (commit {commit[:8]})"
+        message = f"expected one commit that a run of the history is of but got anchor={named}; the runs are {among}"
+        raise UserError("unknown-anchor", message)
+    clean = [run.number for run in found if not run.dirty] or [run.number for run in found]
+    return Anchor(name, found[0].commit, tuple(clean))
+
+
+def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, settings: Settings) -> Judged:
+    """Judge all series of one environment, which come sorted by case and output."""
+    context = Context({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
+    ran: Counter[int] = Counter()
+    results: list[tuple[OutputDrift, int]] = []
+    for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
+        metrics = list(group)
+        ran.update(point.run for point in metrics[0].points)
+        found = _output(case, output, metrics, context)
+        if found is not None:
+            results.append((found, metrics[0].points[-1].run))
+    newest = _newest_whole(runs, ran, settings.confirm)
+    told = [found if last in newest else _absent(found, last) for found, last in results]
+    modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
+    return Judged(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+
+
+def _newest_whole(runs: Sequence[Run], ran: Mapping[int, int], confirm: int) -> set[int]:
+    """Return the newest whole runs, and what came after them: a run of a few cases says nothing of the others."""
+    half = max(ran.values(), default=0) / 2
+    whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
+    return {run.number for run in runs[whole[-confirm:][0] :]} if whole else set()
+
+
+def _absent(found: OutputDrift, last: int) -> OutputDrift:
+    return OutputDrift(found.case, found.output, State.ABSENT, f"not run since run {last}")
+
+
+def _judged(series: Iterable[Series]) -> Iterator[Series]:
+    return (one for one in series if is_judged(one.metric) and one.points)
+
+
+def _output(case: str, output: str, group: Sequence[Series], context: Context) -> OutputDrift | None:
+    found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
+    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], place(one.metric)))
+    if not metrics:
+        return None
+    return OutputDrift(case, output, metrics[0].state, _message(metrics), tuple(metrics))
+
+
+def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[Series]) -> Iterator[MetricDrift]:
+    errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
+    error = next((value for value in reversed(errors) if value is not None), 0.0)
+    for metric in found:
+        slight = metric.metric == "bias" and metric.worsenings and _growth(metric) < BIAS_SHARE * error
+        yield MetricDrift(metric.metric, State.STEADY, metric.mode, metric.runs) if slight else metric
+
+
+def _growth(metric: MetricDrift) -> float:
+    return max(size(metric.metric, worse.now) - size(metric.metric, worse.before) for worse in metric.worsenings)
+
+
+def _message(metrics: Sequence[MetricDrift]) -> str:
+    """Say the first metric's finding, where it began, and which metrics say the same."""
+    first = metrics[0]
+    if first.state is not State.DRIFT:
+        return first.message
+    others = [metric.metric for metric in metrics[1:] if metric.state is State.DRIFT]
+    return "; ".join(filter(None, (wording.finding(first.worsenings), f"also {', '.join(others)}" if others else "")))
+
+
+def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
+    ratios = [w.ratio for metric in found.metrics for w in metric.worsenings]
+    worst = max((float("inf") if ratio is None else ratio for ratio in ratios), default=0.0)
+    return (_RANK[found.state], -worst, found.case, found.output)
+
+
+def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
+    """Keep the points of what was found, and of the first few steady outputs one metric's; the others are counted."""
+    drawn = 0
+    for found in results:
+        if found.state is not State.STEADY:
+            yield replace(found, metrics=tuple(_slim(metric, found.state) for metric in found.metrics))
+            continue
+        drawn += 1
+        yield replace(found, metrics=found.metrics[:1] if drawn <= MOST_STEADY_DRAWN else ())
+
+
+def _slim(metric: MetricDrift, state: State) -> MetricDrift:
+    return metric if metric.state is state else replace(metric, points=())

@@ -1,1 +1,0 @@
-"""What a case is fed: arrays that are bit-identical on every platform and numpy version."""

@@ -1,1 +1,0 @@
-"""What is made of the record of a comparison."""

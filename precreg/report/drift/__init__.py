@@ -1,1 +1,0 @@
-"""DriftRecord -> terminal, JUnit, Markdown, HTML with the series drawn."""

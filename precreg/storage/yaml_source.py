@@ -1,0 +1,260 @@
+"""YAML as plain data, with the line of every key: YAML 1.2 core scalars, no tags that run code, no duplicate keys.
+
+PyYAML follows YAML 1.1, where 1e-3 is text, `off` is false, and the last of two equal keys wins. So its parser is
+used only up to its events, and the values are made here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from math import isinf
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct, field
+
+from precreg.errors import UserError
+from precreg.types.types import Location
+
+MAX_BYTES = 4 << 20
+
+MAX_VALUES = 100_000
+"""More values than this come from aliases of aliases ("a billion laughs"), not from a person."""
+
+MAX_DEPTH = 32
+
+
+KeyPath = tuple[str | int, ...]
+
+
+_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_CORE_TAGS = {f"tag:yaml.org,2002:{name}": name for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]+|0x[0-9a-fA-F]+")
+
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+_TYPES: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}
+
+
+class Source(Struct, frozen=True):
+    """A YAML file: its plain data, and the line on which each key or list item stands, by path from the root."""
+
+    file: str
+    data: Any
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+
+    def where(self, *path: str | int) -> Location:
+        """Return the place of a key; of the nearest key around it where the file does not have it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return Location(self.file, self.lines.get(path, 1))
+
+    def error(self, slug: str, message: str, *path: str | int) -> UserError:
+        """Make the error for the value at a path."""
+        return UserError(slug, message, file=self.file, line=self.where(*path).line)
+
+
+def read(path: Path, shown: str) -> Source:
+    """Read one YAML document; `shown` is how messages name the file.
+
+    Raises UserError: missing-file, yaml-syntax, yaml-tag, duplicate-key, bad-value.
+    """
+    text = _decoded(path, shown)
+    builder = _Builder(shown, text)
+    try:
+        return Source(shown, builder.document(), builder.lines)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line if error.problem_mark else 0
+        came = "".join(text.splitlines()[line : line + 1])[:60]
+        raise UserError(
+            "yaml-syntax", f"expected YAML but {error.problem}: {came!r}", file=shown, line=line + 1
+        ) from None
+    except yaml.reader.ReaderError as error:
+        message = f"expected printable text but got character={chr(error.character)!r}"
+        raise UserError("yaml-syntax", message, file=shown, line=text.count("\n", 0, error.position) + 1) from None
+
+
+def _decoded(path: Path, shown: str) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(
+                "yaml-syntax", f"expected at most {MAX_BYTES} bytes but got {path.stat().st_size}", file=shown
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError("missing-file", f"expected a readable file but got: {error.strerror}", file=shown) from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"expected UTF-8 text but got byte=0x{content[error.start]:02x}"
+        raise UserError("yaml-syntax", message, file=shown, line=line) from None
+
+
+class _Anchor(Struct, frozen=True):
+    """A value that aliases repeat, and how many values it holds."""
+
+    value: Any
+    size: int
+
+
+class _Builder:
+    """Makes plain values from the parser's events and notes the line of each.
+
+    Events, because PyYAML's composer recurses in C without a limit: 100,000 brackets would end the process.
+    """
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.lines: dict[KeyPath, int] = {}
+        self.events = iter(yaml.parse(text, Loader=_PARSER))
+        self.anchors: dict[str, _Anchor] = {}
+        self.count = 0
+
+    def document(self) -> Any:
+        """Return the value of the only document; None for an empty file."""
+        next(self.events)
+        event = next(self.events)
+        if isinstance(event, yaml.StreamEndEvent):
+            return None
+        value = self.value(next(self.events), ())
+        next(self.events)
+        extra = next(self.events)
+        if not isinstance(extra, yaml.StreamEndEvent):
+            raise self.error("yaml-syntax", "expected one document but got a second one", extra)
+        return value
+
+    def value(self, event: Any, path: KeyPath) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            return self.repeated(event)
+        before = self.count
+        self.grow(1, event)
+        if len(path) > MAX_DEPTH:
+            raise self.error("yaml-syntax", f"expected at most {MAX_DEPTH} levels but the nesting is deeper", event)
+        kind = self.tag(event)
+        if isinstance(event, yaml.ScalarEvent):
+            value = self.scalar(event, kind)
+        else:
+            value = self.sequence(path) if isinstance(event, yaml.SequenceStartEvent) else self.mapping(path)
+        if event.anchor:
+            self.anchors[event.anchor] = _Anchor(value, self.count - before)
+        return value
+
+    def repeated(self, event: Any) -> Any:
+        """Return what an alias stands for. The anchor of a value that is not complete yet would make a circle."""
+        if event.anchor not in self.anchors:
+            raise self.error(
+                "yaml-syntax", f"expected the name of a complete value above but got *{event.anchor}", event
+            )
+        anchor = self.anchors[event.anchor]
+        self.grow(anchor.size, event)
+        return anchor.value
+
+    def grow(self, size: int, event: Any) -> None:
+        self.count += size
+        if self.count > MAX_VALUES:
+            raise self.error(
+                "yaml-syntax", f"expected at most {MAX_VALUES} values but aliases or lists make more", event
+            )
+
+    def until(self, end: type[yaml.Event]) -> Iterator[Any]:
+        """Yield the events that begin the items or keys of a collection; what follows a key is for the caller."""
+        while not isinstance(event := next(self.events), end):
+            yield event
+
+    def sequence(self, path: KeyPath) -> list[Any]:
+        values: list[Any] = []
+        for event in self.until(yaml.SequenceEndEvent):
+            here = (*path, len(values))
+            self.lines[here] = _line(event)
+            values.append(self.value(event, here))
+        return values
+
+    def mapping(self, path: KeyPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for event in self.until(yaml.MappingEndEvent):
+            here = (*path, self.key(event))
+            if here[-1] in values:
+                message = f"expected key={event.value} once but line {self.lines[here]} has it too"
+                raise self.error("duplicate-key", message, event)
+            self.lines[here] = _line(event)
+            values[event.value] = self.value(next(self.events), here)
+        return values
+
+    def key(self, event: Any) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self.error("yaml-syntax", "expected text as key but got a list, a mapping or an alias", event)
+        if event.value == "<<":
+            raise self.error("yaml-syntax", "expected no merge key but got <<; write the keys out", event)
+        self.tag(event)
+        return str(event.value)
+
+    def tag(self, event: Any) -> str | None:
+        """Return the short name of an explicit core tag, None where there is no tag."""
+        if event.tag is None:
+            return None
+        if event.tag not in _CORE_TAGS:
+            raise self.error("yaml-tag", f"expected plain data but got tag={event.tag}", event)
+        return _CORE_TAGS[event.tag]
+
+    def scalar(self, event: Any, kind: str | None) -> Any:
+        if kind == "str" or (kind is None and not event.implicit[0]):
+            return event.value
+        try:
+            value = _scalar(event.value)
+        except OverflowError:
+            raise self.error(
+                "bad-value", f"expected a number within float64 but got {event.value[:40]}", event
+            ) from None
+        if kind and not isinstance(value, _TYPES[kind]):
+            raise self.error("bad-value", f"expected !!{kind} but got {event.value[:40]!r}", event)
+        return value
+
+    def error(self, slug: str, message: str, event: Any) -> UserError:
+        return UserError(slug, message, file=self.file, line=_line(event))
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _scalar(text: str) -> Any:
+    """Read a plain scalar by the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3.2); OverflowError for 1e999."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, 0 if text[:2] in ("0o", "0x") else 10)
+    if _NOT_FINITE.fullmatch(text):
+        return float(text.lower().replace(".", ""))
+    if not _FLOAT.fullmatch(text):
+        return text
+    value = float(text)
+    if isinf(value):
+        raise OverflowError(text)
+    return value
+
+
+def shown(value: Any) -> str:
+    """Write a value as in YAML's flow style, shortened: what a message says that came."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
+    """Raise UserError (bad-value) unless the value at a path is a mapping."""
+    if not isinstance(value, dict):
+        name = path[-1] if path else "file"
+        raise source.error("bad-value", f"expected a mapping but got {name}={shown(value)}", *path)

@@ -1,0 +1,203 @@
+"""From random words to real numbers: one word makes one number, so numbers do not depend on how many are drawn.
+
+Everything is float64 arithmetic that IEEE 754 specifies, in the order written here.
+"""
+
+from __future__ import annotations
+
+from math import frexp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arithmetic.arith_rounding import round_to
+from precreg.arithmetic.formats import Format
+from precreg.suite.inputs.elementary import Reals, exp2, log, log2, polynomial
+
+Bits = NDArray[np.uint64]
+
+
+def fraction(words: Bits) -> Reals:
+    """Return k * 2**-53 in [0, 1), where k is the upper 53 bits of each word."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def open_fraction(words: Bits) -> Reals:
+    """Return (k + 1/2) * 2**-52 in (0, 1), exactly, where k is the upper 52 bits of each word."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def normal(words: Bits, mean: float, std: float) -> Reals:
+    """Return normal numbers, at most 8.21 standard deviations from the mean, by inverting the distribution."""
+    return normal_quantile(open_fraction(words)) * std + mean
+
+
+def uniform(words: Bits, low: float, high: float) -> Reals:
+    """Return numbers spread evenly over [low, high), on a grid of (high - low) * 2**-53; rounding may give high."""
+    return np.minimum(fraction(words) * (high - low) + low, high)
+
+
+def log_uniform(words: Bits, low: float, high: float, sign: str) -> Reals:
+    """Return numbers of [low, high] whose logarithm is spread evenly; with sign "both", half of them negated.
+
+    The sign is the lowest bit of the word, which the magnitude does not use.
+    """
+    start, end = log2(np.array([low, high]))
+    magnitudes = np.clip(exp2(fraction(words) * (end - start) + start), low, high)
+    if sign == "positive":
+        return magnitudes
+    return np.where(words & np.uint64(1), -magnitudes, magnitudes)
+
+
+def integers(words: Bits, low: int, high: int) -> NDArray[np.int64]:
+    """Return integers of [low, high) modulo 2**64, as int64: low + floor(word * (high - low) / 2**64).
+
+    No integer is more likely than another by more than a share of (high - low) / 2**64: Lemire, Fast random integer
+    generation in an interval (2019), without its rejection, so that one word makes one number.
+    """
+    span = high - low
+    offsets = words if span == 2**64 else _high_product(words, span)
+    return (offsets + np.uint64(low % 2**64)).view(np.int64)
+
+
+def _high_product(words: Bits, factor: int) -> Bits:
+    """Return the upper 64 bits of the products with a factor below 2**64, by halves of 32 bits."""
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    upper, lower = np.uint64(factor >> 32), np.uint64(factor & (2**32 - 1))
+    words_upper, words_lower = words >> half, words & mask
+    middle = words_upper * lower + ((words_lower * lower) >> half)
+    carried = words_lower * upper + (middle & mask)
+    product: Bits = words_upper * upper + (middle >> half) + (carried >> half)
+    return product
+
+
+def normal_quantile(p: Reals) -> Reals:
+    """Return the standard normal quantiles of probabilities inside (0, 1), relative error below 1e-15.
+
+    Algorithm AS 241, PPND16 (Wichura, Applied Statistics 37, 1988).
+    """
+    q = p - 0.5
+    numerator, denominator = polynomial(0.180625 - q * q, _CENTRE)
+    quantiles: Reals = q * numerator / denominator
+    tail = np.flatnonzero(np.abs(q) > 0.425)
+    if tail.size:
+        quantiles[tail] = np.copysign(_tail_quantile(np.minimum(p, 1.0 - p)[tail]), q[tail])
+    return quantiles
+
+
+def _tail_quantile(p: Reals) -> Reals:
+    """Return how far from the median the tail of probability p < 0.075 begins."""
+    r = np.sqrt(-log(p))
+    numerator, denominator = polynomial(r - 1.6, _NEAR_TAIL)
+    quantiles: Reals = numerator / denominator
+    far = np.flatnonzero(r > 5.0)
+    if far.size:
+        numerator, denominator = polynomial(r[far] - 5.0, _FAR_TAIL)
+        quantiles[far] = numerator / denominator
+    return quantiles
+
+
+def ill_conditioned_rows(words: Bits, length: int, condition: float, format: Format) -> Reals:
+    """Return rows of numbers of `format` with sum |x| / |sum x| near `condition`, within a factor 1.2.
+
+    `words` has `words_per_row(length)` words a row, and the result `length` numbers a row.
+    Half of a row are numbers between condition**-0.5 and 1 times a power of two, their logarithms spread evenly; half
+    are the same numbers negated; one or two more are all that the sum leaves; then the row is shuffled. Ogita, Rump
+    and Oishi (Accurate sum and dot product, 2005) choose the numbers that cancel from the rounded sum of the
+    others; here they cancel exactly, so that the sum is known in every format.
+    """
+    pairs = (length - 1) // 2
+    exponents = fraction(words[:, :pairs]) * (-0.5 * log2(np.array([condition])))
+    magnitudes = exp2(exponents.ravel()).reshape(exponents.shape)
+    magnitudes[:, 0] = 1.0
+    magnitudes = round_to(magnitudes * _scale_of_sum(condition, format), format)
+    totals = 2.0 * np.cumsum(magnitudes, axis=1)[:, -1:]  # np.sum's order of additions is not specified
+    remainders = length - 2 * pairs
+    residues = round_to(totals / (condition - 1.0) / remainders, format)
+    rows = np.concatenate([magnitudes, -magnitudes, *[residues] * remainders], axis=1)
+    return np.take_along_axis(rows, np.argsort(words[:, pairs:], axis=1, kind="stable"), axis=1)
+
+
+def words_per_row(length: int) -> int:
+    """Return how many words a row of an ill-conditioned sum takes: one per pair, and one per number for its place."""
+    return (length - 1) // 2 + length
+
+
+def _scale_of_sum(condition: float, format: Format) -> float:
+    """Return the power of two, at least 1, that keeps what the sum leaves at four times the smallest number or more."""
+    return max(1.0, 2.0 ** frexp(4.0 * format.smallest_subnormal * condition)[1])
+
+
+def _ratio(numerator: list[float], denominator: list[float]) -> Reals:
+    """Stack two polynomials so that they are evaluated at once: shape (degree + 1, 2, 1)."""
+    return np.array([numerator, denominator]).T[:, :, np.newaxis]
+
+
+_CENTRE = _ratio(
+    [
+        3.3871328727963666080e0,
+        1.3314166789178437745e2,
+        1.9715909503065514427e3,
+        1.3731693765509461125e4,
+        4.5921953931549871457e4,
+        6.7265770927008700853e4,
+        3.3430575583588128105e4,
+        2.5090809287301226727e3,
+    ],
+    [
+        1.0,
+        4.2313330701600911252e1,
+        6.8718700749205790830e2,
+        5.3941960214247511077e3,
+        2.1213794301586595867e4,
+        3.9307895800092710610e4,
+        2.8729085735721942674e4,
+        5.2264952788528545610e3,
+    ],
+)
+
+_NEAR_TAIL = _ratio(
+    [
+        1.42343711074968357734e0,
+        4.63033784615654529590e0,
+        5.76949722146069140550e0,
+        3.64784832476320460504e0,
+        1.27045825245236838258e0,
+        2.41780725177450611770e-1,
+        2.27238449892691845833e-2,
+        7.74545014278341407640e-4,
+    ],
+    [
+        1.0,
+        2.05319162663775882187e0,
+        1.67638483018380384940e0,
+        6.89767334985100004550e-1,
+        1.48103976427480074590e-1,
+        1.51986665636164571966e-2,
+        5.47593808499534494600e-4,
+        1.05075007164441684324e-9,
+    ],
+)
+
+_FAR_TAIL = _ratio(
+    [
+        6.65790464350110377720e0,
+        5.46378491116411436990e0,
+        1.78482653991729133580e0,
+        2.96560571828504891230e-1,
+        2.65321895265761230930e-2,
+        1.24266094738807843860e-3,
+        2.71155556874348757815e-5,
+        2.01033439929228813265e-7,
+    ],
+    [
+        1.0,
+        5.99832206555887937690e-1,
+        1.36929880922735805310e-1,
+        1.48753612908506148525e-2,
+        7.86869131145613259100e-4,
+        1.84631831751005468180e-5,
+        1.42151175831644588870e-7,
+        2.04426310338993978564e-15,
+    ],
+)

@@ -1,0 +1,149 @@
+"""What a suite says of an input, {shape, dtype, DISTRIBUTION: options}, read and checked before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from precreg.arithmetic.formats import DTYPE_NAMES
+from precreg.errors import UserError, nearest
+from precreg.suite.inputs.options import (
+    Constant,
+    File,
+    IllConditionedSum,
+    Integers,
+    LegacyNormal,
+    LogUniform,
+    Normal,
+    Options,
+    Special,
+    Uniform,
+)
+from precreg.types.types import Location
+
+DISTRIBUTIONS: dict[str, type[Options]] = {
+    "normal": Normal,
+    "uniform": Uniform,
+    "log_uniform": LogUniform,
+    "integers": Integers,
+    "special": Special,
+    "ill_conditioned_sum": IllConditionedSum,
+    "constant": Constant,
+    "legacy_normal": LegacyNormal,
+    "file": File,
+}
+"""The distributions by the name they have in a suite."""
+
+
+PICK, FROM = "pick", "from"
+"""The keys of an input that has several distributions by name, one of which each case picks."""
+
+
+class InputSpec(Struct, frozen=True):
+    """One input as a suite describes it: what is drawn, into which shape and dtype, and where that is written."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    distribution: Options
+    source: Location
+
+
+def parse(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
+    """Return the specification that {shape, dtype, DISTRIBUTION: options} stands for.
+
+    Raises UserError: unknown-key, unknown-distribution, missing-key, unknown-dtype, bad-value; all name `where`.
+    """
+    try:
+        return _parse(mapping, where)
+    except UserError as error:
+        raise UserError(error.slug, f"input {name}: {error.message}", file=where.file, line=where.line) from None
+
+
+def picked(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
+    """Return {shape, dtype, DISTRIBUTION: options} of {shape, dtype, pick: NAME, from: {NAME: {DISTRIBUTION: ...}}}.
+
+    A mapping without `pick` and `from` is returned as it is. Raises UserError: missing-key, bad-value.
+    """
+    if PICK not in mapping and FROM not in mapping:
+        return mapping
+    for key, other in ((PICK, FROM), (FROM, PICK)):
+        if key not in mapping:
+            message = f"input {name}: expected {key} beside {other} but got {other} alone"
+            raise UserError("missing-key", message, file=where.file, line=where.line)
+    choice, choices = mapping[PICK], mapping[FROM]
+    known = list(choices) if isinstance(choices, Mapping) else []
+    if choice not in known or not isinstance(choices[choice], Mapping):
+        expected = ", ".join(known) or "distributions by name, {NAME: {DISTRIBUTION: options}}"
+        message = f"input {name}: expected one of {expected} but got pick={choice}{nearest(str(choice), known)}"
+        raise UserError("bad-value", message, file=where.file, line=where.line)
+    rest = {key: value for key, value in mapping.items() if key not in (PICK, FROM)}
+    for key in choices[choice]:
+        if key in rest:
+            message = f"input {name}: expected {key} once but got it in {choice}, too"
+            raise UserError("bad-value", message, file=where.file, line=where.line)
+    return {**rest, **choices[choice]}
+
+
+def _parse(mapping: Mapping[str, Any], where: Location) -> InputSpec:
+    if not isinstance(mapping, Mapping):
+        raise UserError("bad-value", f"expected {{shape, dtype, DISTRIBUTION: options}} but got {mapping!r}")
+    kind = _distribution_name(mapping)
+    shape, dtype = _shape(mapping["shape"]), _dtype(mapping["dtype"])
+    return InputSpec(shape, dtype, _options(kind, mapping[kind], shape, dtype), where)
+
+
+def _distribution_name(mapping: Mapping[str, Any]) -> str:
+    """Return the one key that names a distribution, after checking all keys."""
+    for key in mapping:
+        if key not in ("shape", "dtype", *DISTRIBUTIONS):
+            near = nearest(str(key), ("shape", "dtype"))
+            slug, kind = ("unknown-key", "shape or dtype") if near else ("unknown-distribution", "a distribution")
+            raise UserError(slug, f"expected {kind} but got {key}{near or nearest(str(key), DISTRIBUTIONS)}")
+    for key in ("shape", "dtype"):
+        if key not in mapping:
+            raise UserError("missing-key", f"expected {key} but got only {', '.join(mapping) or 'nothing'}")
+    named = [key for key in mapping if key in DISTRIBUTIONS]
+    if not named:
+        raise UserError("missing-key", f"expected a distribution, one of {', '.join(DISTRIBUTIONS)}, but got none")
+    if len(named) > 1:
+        raise UserError("bad-value", f"expected one distribution but got {', '.join(named)}")
+    return named[0]
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    lengths = value if isinstance(value, list | tuple) else [value]
+    if all(type(length) is int and length >= 0 for length in lengths):
+        return tuple(lengths)
+    raise UserError("bad-value", f"expected a list of whole numbers, none negative, but got shape={value}")
+
+
+def _dtype(value: Any) -> str:
+    if value in DTYPE_NAMES:
+        return str(value)
+    raise UserError("unknown-dtype", f"expected a dtype but got dtype={value}{nearest(str(value), DTYPE_NAMES)}")
+
+
+def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> Options:
+    if not isinstance(mapping, Mapping):
+        raise UserError("bad-value", f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}")
+    struct = DISTRIBUTIONS[kind]
+    for key in mapping:
+        if key not in struct.__struct_fields__:
+            near = nearest(str(key), struct.__struct_fields__)
+            raise UserError("unknown-key", f"expected an option of {kind} but got {key}{near}")
+    try:
+        options = msgspec.convert(mapping, struct)
+        options.check(shape, dtype)
+    except (ValueError, OverflowError, msgspec.ValidationError) as error:
+        raise _bad_options(kind, str(error)) from error
+    return options
+
+
+def _bad_options(kind: str, message: str) -> UserError:
+    """Put the place that msgspec gives at the end (" - at `$.rest.normal`") in front."""
+    problem, _, place = message.partition(" - at `$")
+    slug = "unknown-key" if "unknown field" in problem else "bad-value"
+    return UserError(slug, f"{kind}{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}")

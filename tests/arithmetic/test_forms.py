@@ -1,0 +1,91 @@
+"""Which form of arithmetic serves, by PRECREG_FORM and PRECREG_ISA."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from precreg.arithmetic import forms
+from precreg.arithmetic.arith_rounding import round_to
+from precreg.arithmetic.named import format_named
+from precreg.errors import UserError
+from tests.e2e.command import ROOT, environ
+
+BUILT = pytest.mark.skipif(forms.FASTEST != "native", reason="no C++ compiler was there to build the core")
+
+
+@pytest.mark.parametrize("name", ["numpy", "plain"])
+def test_numpy_serves_where_it_is_asked_for(name, monkeypatch):
+    monkeypatch.setenv("PRECREG_FORM", name)
+    assert forms.native() is None
+
+
+@BUILT
+@pytest.mark.parametrize("name", ["", "native"])
+def test_the_core_serves_where_it_is_there(name, monkeypatch):
+    monkeypatch.setenv("PRECREG_FORM", name)
+    assert forms.native().__name__ == "precreg.arithmetic.native"
+
+
+@BUILT
+def test_rounding_goes_to_the_core(monkeypatch):
+    asked = []
+    monkeypatch.delenv("PRECREG_FORM", raising=False)
+    monkeypatch.setattr(forms.native(), "rounds", lambda *given: asked.append(given))
+    round_to(np.ones(3, np.float32), format_named("fp16"))
+    assert asked == [(np.dtype(np.float32), format_named("fp16"))]
+
+
+def test_a_name_that_is_none_is_refused(monkeypatch):
+    monkeypatch.setenv("PRECREG_FORM", "fortran")
+    with pytest.raises(UserError, match=r": expected one of numpy, plain.* but got PRECREG_FORM=fortran\n"):
+        round_to(np.ones(3, np.float32), format_named("fp16"))
+
+
+WITHOUT_CORE = """
+import sys
+sys.modules["precreg.arithmetic._core"] = None
+from precreg.arithmetic import forms
+print(forms.FASTEST, forms.native())
+import os
+os.environ["PRECREG_FORM"] = "native"
+try:
+    forms.native()
+except Exception as problem:
+    print(problem.slug, problem.message)
+"""
+OF_OTHER_SOURCES = """
+import sys, types
+sys.modules["precreg.arithmetic._core"] = types.SimpleNamespace(interface=0, instruction_set="generic")
+from precreg.arithmetic import forms
+print(forms.FASTEST)
+from precreg.arithmetic import native
+"""
+
+
+def shown(code, **variables):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, env=environ(**variables), capture_output=True, text=True, check=False)
+
+
+def test_without_a_core_numpy_serves():
+    assert shown(WITHOUT_CORE).stdout.splitlines() == [
+        "numpy None",
+        "bad-value expected one of numpy, plain but got PRECREG_FORM=native",
+    ]
+
+
+def test_a_core_of_other_sources_does_not_serve():
+    done = shown(OF_OTHER_SOURCES)
+    assert done.stdout == "numpy\n"
+    assert "ImportError: the core was built from other sources" in done.stderr
+
+
+@BUILT
+def test_an_instruction_set_that_is_none_is_refused():
+    code = (
+        "from precreg.arithmetic import forms\ntry: forms.native()\nexcept Exception as problem: print(problem.message)"
+    )
+    expected = "expected an instruction set of this processor (generic; avx2, avx512 on some) but got PRECREG_ISA=mmx\n"
+    assert shown(code, PRECREG_ISA="mmx").stdout == expected

@@ -1,0 +1,83 @@
+"""Which commit a run is held against: as it is asked for, and as GitLab's variables name it."""
+
+import subprocess
+
+import pytest
+
+from precreg.environment.ci import merge_request_base, on_default_branch
+from precreg.errors import UserError
+from precreg.vcs.base import base_commit
+from tests.e2e.command import git
+
+BASE = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
+TARGET = "CI_MERGE_REQUEST_TARGET_BRANCH_SHA"
+
+
+@pytest.fixture
+def branched(project):
+    """Let a branch have one commit, and main another one, after the first."""
+    root = project.root
+    git(root, "checkout", "-q", "-b", "faster")
+    project.write("note", "on the branch")
+    project.commit()
+    git(root, "checkout", "-q", "main")
+    project.write("other", "on main")
+    project.tip = project.commit()
+    git(root, "checkout", "-q", "faster")
+    return project
+
+
+def test_a_revision_is_taken_as_it_is_and_with_dots_as_its_merge_base(branched):
+    assert base_commit(branched.root, "main", {}) == branched.tip
+    assert base_commit(branched.root, "main...", {}) == branched.base
+    assert base_commit(branched.root, branched.base, {BASE: branched.tip}) == branched.base, "what a person says wins"
+
+
+def test_a_merge_requests_pipeline_names_its_base(branched):
+    assert base_commit(branched.root, "auto", {BASE: branched.base}) == branched.base
+    assert base_commit(branched.root, "auto", {BASE: branched.base, TARGET: ""}) == branched.base
+    merged = {BASE: branched.base, TARGET: branched.tip}
+    assert base_commit(branched.root, "auto", merged) == branched.tip, "HEAD is merged with it in that pipeline"
+    assert base_commit(branched.root, "off", merged) is None
+
+
+def test_elsewhere_there_is_no_base(branched, tmp_path_factory):
+    assert base_commit(branched.root, "auto", {"CI": "true", "CI_COMMIT_BRANCH": "main"}) is None
+    outside = tmp_path_factory.mktemp("outside")
+    inside = {BASE: branched.base, "CI_PROJECT_DIR": str(branched.root)}
+    assert merge_request_base(outside, inside) is None, "a project that a test makes is none of the request's"
+    assert merge_request_base(branched.root / "suites", inside) == branched.base
+
+
+def test_the_default_branch_is_known_by_two_variables():
+    assert on_default_branch({"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"})
+    assert not on_default_branch({"CI_COMMIT_BRANCH": "faster", "CI_DEFAULT_BRANCH": "main"})
+    assert not on_default_branch({"CI_DEFAULT_BRANCH": ""})
+
+
+@pytest.mark.parametrize("asked", ["nowhere", "nowhere...", "--upload-pack=x", ""])
+def test_an_unknown_revision_is_a_clear_error(project, asked):
+    with pytest.raises(UserError) as caught:
+        base_commit(project.root, asked, {})
+    assert caught.value.slug == "unknown-revision"
+
+
+def test_a_shallow_clone_says_that_it_is_one(branched, tmp_path_factory):
+    clone = tmp_path_factory.mktemp("clones") / "shallow"
+    url = f"file://{branched.root}"
+    command = ["git", "clone", "-q", "--depth", "1", "--no-single-branch", url, str(clone)]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(UserError, match="this clone is shallow") as caught:
+        base_commit(clone, "auto", {BASE: branched.base})
+    assert caught.value.slug == "unknown-revision"
+    with pytest.raises(UserError, match="this clone is shallow") as caught:
+        base_commit(clone, "origin/main...", {})
+    assert caught.value.slug == "no-merge-base"
+
+
+def test_branches_without_a_common_commit_are_a_clear_error(project):
+    git(project.root, "checkout", "-q", "--orphan", "elsewhere")
+    project.commit()
+    with pytest.raises(UserError, match="have a commit in common") as caught:
+        base_commit(project.root, "main...", {})
+    assert caught.value.slug == "no-merge-base"

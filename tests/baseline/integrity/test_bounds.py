@@ -1,0 +1,140 @@
+"""Whether one pyramid admits more than another, held against what the pyramids themselves admit."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precreg.baseline.integrity.bounds import loosened
+from precreg.measure.metrics import described
+from precreg.tolerance.pyramid import SHIPPED, resolve
+from precreg.types.records import Kind
+from precreg.types.types import Layer, Location
+
+CHAIN = ("npu-1", "npu", "generic")
+
+
+def layer(bounds=None, regression=None, line=1, **restriction):
+    return Layer("suite", Location("suites/unit/s.yaml", line), bounds or {}, regression or {}, **restriction)
+
+
+def found(before, now):
+    return [change.message for change in loosened((*SHIPPED, *before), (*SHIPPED, *now), "unit/s/a")]
+
+
+def test_the_same_is_not_looser_wherever_it_stands():
+    assert found([layer({"max_ulp": 4}, line=3)], [layer({"max_ulp": 4}, line=9)]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message", "factor"),
+    [
+        ({"max_ulp": 4}, {"max_ulp": 8}, "max_ulp has to be at most 8, and had to be at most 4", 2),
+        (
+            {"rms_error": 0.1},
+            {"rms_error": 0.1000001},
+            "rms_error has to be at most 0.1000001, and had to be at most 0.1",
+            0.1000001 / 0.1,
+        ),
+        ({"max_ulp": 4}, {}, "max_ulp is not bound, and had to be at most 4", None),
+        ({"snr": 60}, {"snr": 20}, "snr has to be at least 20, and had to be at least 60", None),
+        (
+            {"match_ratio": 0.99},
+            {"match_ratio": 0.9},
+            "match_ratio has to be at least 0.9, and had to be at least 0.99",
+            10,
+        ),
+        (
+            {"max_abs_error": 0},
+            {"max_abs_error": 1},
+            "max_abs_error has to be at most 1, and had to be at most 0",
+            None,
+        ),
+    ],
+)
+def test_a_looser_bound_is_told_with_both_figures_and_how_many_times_it_is(before, now, message, factor):
+    (change,) = loosened((*SHIPPED, layer(before)), (*SHIPPED, layer(now, line=7)), "unit/s/a")
+    assert (change.kind, change.about, change.message) == (Kind.BOUND_LOOSENED, "unit/s/a", message)
+    assert change.factor is None if factor is None else change.factor == pytest.approx(factor)
+
+
+def test_a_tighter_bound_is_none():
+    assert found([layer({"max_ulp": 8})], [layer({"max_ulp": 4, "mean_ulp": 1})]) == []
+    assert found([layer({"match_ratio": 0.9})], [layer({"match_ratio": 0.99})]) == []
+
+
+def test_closeness_binds_only_where_elements_have_to_match():
+    exact = layer({"standard": "msprobe-binary-26.2.0"})
+    assert found([exact], [exact, layer({}, dtype="float16")]) == []
+    before, now = layer({"rtol": 1e-3, "atol": 0}), layer({"rtol": 1e-2, "atol": 0})
+    assert found([before], [now]) == ["rtol has to be at most 0.01, and had to be at most 0.001"]
+
+
+def test_where_a_bound_is_looser_is_named():
+    everywhere = layer({"max_ulp": 4})
+    assert found([everywhere], [everywhere, layer({"max_ulp": 8}, dtype="float16", output="y", environment="npu")]) == [
+        "max_ulp has to be at most 8, and had to be at most 4 (float16; y; npu)"
+    ]
+    tight = [everywhere, layer({"max_ulp": 1}, environment="npu")]
+    assert found(tight, [layer({"max_ulp": 8}), tight[1]]) == [
+        "max_ulp has to be at most 8, and had to be at most 4 (other environments)"
+    ]
+
+
+def test_an_alternative_that_asks_for_less_is_looser_and_one_that_asks_for_more_is_not():
+    several = layer({"standard": "msprobe-ulp-26.2.0"}, dtype="float32")
+    more = layer({"mean_ulp": 1}, dtype="float32")
+    assert found([several], [several, more]) == []
+    assert any("several sets" in message for message in found([several], [layer({"standard": "torch-2.13"})]))
+
+
+def test_growth_is_looser_where_more_is_allowed_or_it_is_off():
+    before = [layer(regression={"mean_abs_error": 0.1})]
+    assert found(before, [layer(regression={"mean_abs_error": 0.05})]) == []
+    assert found(before, [layer(regression={"mean_abs_error": 0.2})]) == [
+        "regression.mean_abs_error allows 0.2, and allowed 0.1"
+    ]
+    assert found(before, [layer(regression={"mean_abs_error": None})]) == [
+        "regression.mean_abs_error is off, and allowed 0.1"
+    ]
+
+
+LIMITS = {"max_ulp": st.floats(0, 1e6), "cosine": st.floats(-1, 1), "match_ratio": st.floats(0, 1)}
+BOUNDS = st.fixed_dictionaries({}, optional={**LIMITS, "rtol": st.floats(0, 1), "atol": st.floats(0, 1)})
+LAYERS = st.lists(
+    st.builds(
+        layer,
+        BOUNDS,
+        dtype=st.sampled_from([None, "float16"]),
+        output=st.sampled_from([None, "y"]),
+        environment=st.sampled_from([None, "npu", "generic"]),
+    ),
+    max_size=4,
+)
+
+
+def admits(tolerance, share, figures):
+    """Tell whether an output passes of which that share of elements is within the tolerance, with those figures."""
+    values = {"match_ratio": share, **figures}
+    return all(
+        values[bound.metric] >= bound.limit
+        if described(bound.metric).better == "higher"
+        else values[bound.metric] <= bound.limit
+        for bound in tolerance.bounds
+        if bound.metric in values
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(LAYERS, LAYERS, st.floats(0, 1), st.floats(0, 1e6), st.floats(-1, 1), st.sampled_from(["float16", "int8"]))
+def test_what_is_not_found_looser_passes_nothing_that_failed(before, now, share, ulp, cosine, dtype):
+    """Whatever passes under the new pyramid, and failed under the old one, is found; figures are free."""
+    if found(before, now):
+        return
+    figures = {"max_ulp": ulp, "cosine": cosine}
+    for output in ("y", "x"):
+        for chain in (CHAIN, ("generic",), ("cpu-1", "cpu", "generic")):
+            old, new = (resolve((*SHIPPED, *layers), output, dtype, chain) for layers in (before, now))
+            asks = any(bound.metric == "match_ratio" for bound in old.bounds)
+            closer = new.rtol.limit <= old.rtol.limit and new.atol.limit <= old.atol.limit
+            assert closer or not asks
+            assert admits(old, share, figures) or not admits(new, share, figures)

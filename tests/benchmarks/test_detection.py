@@ -1,0 +1,422 @@
+"""The benchmark that scores the gate: labels are those of the changes, statistics hold, and the table is printed."""
+
+import json
+import math
+import pickle
+import re
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from tests.benchmarks.test_benchmarks import run
+from tests.e2e.command import ROOT
+
+SHARE = r"(?:[\d.]+ %|-)"
+
+
+@pytest.fixture(autouse=True)
+def parts(monkeypatch):
+    """Let the modules of benchmarks/ be imported."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+def stored():
+    from detecting import labels
+
+    return labels.read()
+
+
+def test_every_change_has_a_label_and_nothing_else_has():
+    from detecting.operators import OPERATORS
+
+    assert {name: list(operator.changes()) for name, operator in OPERATORS.items()} == {
+        name: list(of) for name, of in sorted(stored().items(), key=lambda item: list(OPERATORS).index(item[0]))
+    }
+    for operator in OPERATORS.values():
+        assert not operator.harmful.keys() & operator.harmless.keys()
+
+
+def test_there_are_enough_operators_and_changes_as_measured():
+    assert len(stored()) >= 24
+    for operator, changes in stored().items():
+        found = [one.label for one in changes.values()]
+        assert found.count("harmful") >= 8, operator
+        assert found.count("not_worse") >= 5, operator
+
+
+def test_no_two_harmful_changes_are_the_same():
+    from detecting.operators import OPERATORS
+
+    known = stored()
+    for operator in OPERATORS.values():
+        inputs = operator.inputs(8)
+        harmful = [change for change, found in known[operator.name].items() if found.label == "harmful"]
+        with np.errstate(all="ignore"):
+            bits = {operator.changes()[change](*inputs).tobytes() for change in harmful}
+        assert len(bits) == len(harmful), operator.name
+
+
+def test_labels_follow_from_what_was_measured_and_span_all_severities():
+    from detecting.labels import FEWEST, MOST, judged
+    from detecting.table import BANDS, band_of
+
+    every = [one for changes in stored().values() for one in changes.values()]
+    assert all(FEWEST <= one.seeds <= MOST for one in every)
+    assert [one for one in every if judged(one.ratios, one.non_finite > 0)[0] != one.label] == []
+    bands = [band_of(one) for one in every if one.label == "harmful"]
+    assert all(bands.count(name) >= 10 for name in ("hard", *(name for name, _ in BANDS)))
+    assert sum(name in ("<1.1", "1.1-1.5") for name in bands) > 100
+    assert sum(one.label == "not_worse" and one.same_bits < 1 for one in every) > 200
+
+
+@pytest.mark.parametrize("name", ["layer_norm_float16", "cumsum_float32", "row_length_float16", "int8_product_exact"])
+def test_labels_hold_at_seeds_that_were_not_used(name):
+    from detecting.labels import contradictions
+    from detecting.operators import OPERATORS
+
+    assert list(contradictions(OPERATORS[name], stored()[name], seeds=12)) == []
+
+
+def test_a_wrong_label_is_contradicted():
+    from detecting.labels import contradictions
+    from detecting.operators import OPERATORS
+
+    known = stored()["polynomial_float64"]
+    swapped = {"steps of 51 bits": known["steps of 52 bits"], "negated": known["negated"]}
+    (told, *more) = contradictions(OPERATORS["polynomial_float64"], swapped, seeds=8)
+    assert told.startswith("polynomial_float64: steps of 51 bits: mean_abs_error was 2.")
+    assert all("steps of 51 bits" in line for line in more)
+    hard = {"negated": known["negated"]._replace(label="harmful", severity=math.inf)}
+    assert list(contradictions(OPERATORS["polynomial_float64"], hard, seeds=2)) == [
+        "polynomial_float64: negated: a hard effect was there"
+    ]
+
+
+def test_intervals_are_those_of_the_bootstrap():
+    from detecting.labels import QUANTILE, ratio
+
+    random = np.random.default_rng(1)
+    then = random.gamma(5, 1, 400)
+    now = 1.3 * then * random.lognormal(0, 0.1, 400)
+    picks = random.integers(0, 400, (2000, 400))
+    for measure, resampled in (
+        ("mean_abs_error", np.log(now[picks].sum(1) / then[picks].sum(1))),
+        ("mean_log2_ulp", (now - then)[picks].mean(1) * np.log(2)),
+    ):
+        found = ratio(measure, now, then)
+        half = np.log(found.upper / found.lower) / 2
+        assert half == pytest.approx(QUANTILE * resampled.std(), rel=0.1)
+        assert np.log(found.value) == pytest.approx(resampled.mean(), abs=0.003)
+
+
+def test_ratios_without_errors():
+    from detecting.labels import Ratio, ratio
+
+    nothing, something = np.zeros(5), np.array([0, 0, 1e-9, 0, 0])
+    assert ratio("rms_error", nothing, nothing) == Ratio(1, 1, 1)
+    assert ratio("rms_error", something, nothing) == Ratio(math.inf, math.inf, math.inf)
+    assert ratio("rms_error", nothing, something) == Ratio(0, 0, 0)
+
+
+def test_labels_of_clear_and_of_disputed_cases():
+    from detecting.labels import Ratio, judged
+
+    def of(absolute, rms=(1, 1, 1), log=(1, 1, 1), ulp=(1, 1, 1)):
+        names = ("mean_abs_error", "rms_error", "mean_log2_ulp", "mean_ulp")
+        return {name: Ratio(*found) for name, found in zip(names, (absolute, rms, log, ulp), strict=True)}
+
+    assert judged(of((1.2, 1.06, 1.3)), False) == ("harmful", 1.2)
+    assert judged(of((1.2, 1.04, 1.3)), False) == ("grey", 1.2)
+    assert judged(of((0.5, 0.4, 0.6)), False) == ("not_worse", 1)
+    assert judged(of((1, 0.99, 1.03)), False)[0] == "grey"
+    assert judged(of((0.9, 0.9, 0.9), log=(1.3, 1.2, 1.4)), False) == ("harmful", 1.3)
+    assert judged(of((1, 1, 1), ulp=(9, 2, 40)), False) == ("grey", 1)
+    assert judged(of((1, 1, 1), ulp=(9, 0.1, 40)), False) == ("not_worse", 1)
+    assert judged(of((1, 1, 1)), True) == ("harmful", math.inf)
+
+
+def test_labels_survive_being_stored(tmp_path):
+    from detecting import labels
+
+    known = {name: stored()[name] for name in ("int8_product_exact", "adam_float32")}
+    labels.write(known, tmp_path / "labels.json")
+    assert labels.read(tmp_path / "labels.json") == known
+    assert json.loads((tmp_path / "labels.json").read_text())["measured on"]["numpy"] == np.__version__
+
+
+def test_numbers_are_made_shorter_as_formats_are():
+    from detecting.rounding import brain, brain_cut, cut, double, fused, half, half_cut, kept
+
+    x = np.random.default_rng(2).normal(0, 1, 2000).astype(np.float32)
+    assert (kept(x, 8) == brain(x).astype(np.float32)).all()
+    normal = x[np.abs(x) > 1e-4]
+    assert (kept(normal, 11) == half(normal).astype(np.float32)).all()
+    for short, bits in ((half_cut(normal), 11), (brain_cut(normal), 8), (cut(normal, 20), 20)):
+        for number, shorter in zip(normal[:200].tolist(), short[:200].astype(np.float64).tolist(), strict=True):
+            unit = Fraction(2) ** (math.frexp(number)[1] - bits)
+            assert Fraction(shorter) == int(Fraction(number) / unit) * unit
+    wide = double(x) * 1.1
+    assert (np.abs(cut(wide, 53) - wide) == 0).all()
+    assert (np.abs(kept(wide, 40) - wide) <= np.ldexp(1.0, np.frexp(wide)[1] - 41)).all()
+    a, b, c = x[:300], x[300:600], x[600:900]
+    exact = [Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)) for p, q, r in zip(a, b, c, strict=True)]
+    assert fused(a, b, c).tolist() == [float(np.float32(float(number))) for number in exact]
+
+
+def test_orders_of_summation_add_every_term_once():
+    from detecting import summing
+
+    orders = [summing.serial, summing.backward, summing.tree, summing.halves, summing.lanes, summing.lanes_backward]
+    orders += [summing.lanes_halved, summing.runs, summing.swapped, summing.wide, summing.compensated]
+    x = np.random.default_rng(3).integers(-1000, 1000, (7, 48)).astype(np.float32)
+    for order in orders:
+        assert (order(x) == x.sum(-1)).all(), order.__name__
+    assert (summing.blocks(x, 16) == x.sum(-1)).all()
+    assert (summing.narrow(x, np.float64) == x.sum(-1)).all()
+    assert (summing.without_last(x) == x[:, :-1].sum(-1)).all()
+    assert (summing.stale_tail(x) == x[:, :-4].sum(-1) + x[:, -8:-4].sum(-1)).all()
+    y = np.random.default_rng(4).normal(1, 1, (5, 40)).astype(np.float32)
+    near = [float(np.float32(math.fsum(row))) for row in y.tolist()]
+    assert np.allclose(summing.compensated(y), near, rtol=1.2e-7, atol=0)
+
+
+def by_mpmath(name):
+    """Return the formula of an operator of one number each, in arbitrary precision."""
+    from detecting.interpolation import TERMS
+
+    return {
+        "exp_float32": mpmath.exp,
+        "softplus_float32": lambda x: mpmath.log1p(mpmath.exp(x)),
+        "sin_float64": mpmath.sin,
+        "silu_float32": lambda x: x / (1 + mpmath.exp(-x)),
+        "gelu_float16": lambda x: (
+            x / 2 * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)))
+        ),
+        "newton_rsqrt_float32": lambda x: 1 / mpmath.sqrt(x),
+        "hann_window_float32": lambda x: mpmath.sin(mpmath.pi * x) ** 2,
+        "polynomial_float64": lambda x: sum(mpmath.mpf(term) * x**at for at, term in enumerate(TERMS)),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "exp_float32",
+        "softplus_float32",
+        "sin_float64",
+        "silu_float32",
+        "gelu_float16",
+        "newton_rsqrt_float32",
+        "hann_window_float32",
+        "polynomial_float64",
+    ],
+)
+def test_exact_results_are_exact_beside_the_errors_that_are_measured(name):
+    from detecting.operators import OPERATORS
+
+    operator = OPERATORS[name]
+    (x,) = operator.inputs(5)
+    few = x.ravel()[:40]
+    exact, actual = operator.exact(few), operator.original(few)
+    with mpmath.workdps(40):
+        true = [by_mpmath(name)(mpmath.mpf(float(number))) for number in few]
+        off = [abs(mpmath.mpf(str(number)) - one) for number, one in zip(exact, true, strict=True)]
+        error = [abs(mpmath.mpf(float(number)) - one) for number, one in zip(actual, true, strict=True)]
+        assert sum(off) < sum(error) / 100
+
+
+def test_other_operators_draw_other_inputs_and_a_seed_the_same():
+    from detecting.operators import OPERATORS
+
+    one, other = OPERATORS["softmax_float32"], OPERATORS["log_softmax_float32"]
+    assert (one.inputs(3)[0] == one.inputs(3)[0]).all()
+    assert not (one.inputs(3)[0][:64] == other.inputs(3)[0][:64]).any()
+    assert not (one.inputs(3)[0] == one.inputs(4)[0]).any()
+
+
+def test_half_of_the_operators_are_held_out():
+    from detecting.operators import OPERATORS, held_out
+
+    assert held_out() < OPERATORS.keys()
+    assert len(held_out()) == len(OPERATORS) // 2
+
+
+def sampled(change, name="row_sum_float32"):
+    """Return samples of the original and of a change at three seeds."""
+    from detecting.measured import ORIGINAL, samples
+    from detecting.operators import OPERATORS
+
+    operator = OPERATORS[name]
+    found = samples(operator._replace(harmful={change: operator.changes()[change]}, harmless={}), range(3))
+    return found[change], found[ORIGINAL]
+
+
+def test_rules_see_what_they_look_at():
+    from detecting.rules import RULES, baseline_of, verdict
+
+    def flagged(change, name="row_sum_float32"):
+        current, accepted = sampled(change, name)
+        ours = verdict(current, baseline_of(accepted)).status == "failed"
+        return {rule for rule, says in RULES.items() if says(current, accepted)} | ({"precreg"} if ours else set())
+
+    everything = {*RULES, "precreg"}
+    assert flagged("the last term lost") == everything
+    assert flagged("one accumulator instead of eight lanes") == everything - {"allclose"}
+    assert flagged("the second half first") <= {"other bits", "max_abs * 1.1", "max_rel * 1.1", "any of the three"}
+    assert flagged("factors change places", "dot_float64") == set()
+    assert flagged("the maximum is not taken away", "softmax_float16") == everything
+
+
+def test_tolerances_grow_with_what_the_original_needs():
+    from detecting.rules import allclose
+
+    def beyond(now, then):
+        (one, *_), (other, *_) = sampled("terms read as bfloat16")
+        return allclose([one._replace(excess=now)], [other._replace(excess=then)])
+
+    assert beyond(1.1, 0.9)
+    assert not beyond(1.0, 0.9)
+    assert beyond(250, 20)
+    assert not beyond(250, 101)
+
+
+def test_elements_are_compared_one_by_one():
+    from detecting.measured import errors_of, truth
+    from detecting.operators import OPERATORS
+    from detecting.rules import by_elements
+
+    operator = OPERATORS["silu_float32"]
+    current, accepted = sampled("truncated to 23 bits", "silu_float32")
+    known = [truth(operator, seed) for seed in range(3)]
+    change = operator.harmful["truncated to 23 bits"]
+    growth = np.concatenate([(errors_of(change(*one.inputs), one.exact) - one.errors).ravel() for one in known])
+    z = growth.mean() / (growth.std() / np.sqrt(growth.size))
+    assert sum(one.pairs for one in current) == growth.size
+    assert z > 3
+    assert by_elements(current, accepted)
+    nothing = [one._replace(growth=2.9 / z * one.growth) for one in current]
+    assert not by_elements(nothing, accepted)
+
+
+def test_the_table_has_a_row_for_every_rule_in_both_halves():
+    from detecting.rules import OURS, RULES
+    from detecting.table import COLUMNS
+    from detecting.trials import PAIR
+
+    shown = run("detection.py", "row_sum_float32", "int8_product_exact", "--trials", 1)
+    assert re.match(r"2 operators, 39 changes: \d+ harmful, \d+ not worse, \d+ grey\n", shown)
+    for title in ("chosen on", "held out", "all operators"):
+        (block,) = re.findall(rf"^{title}\n((?:.+\n)+)", shown, re.MULTILINE)
+        lines = block.splitlines()
+        assert re.split(r"  +", lines[0].strip()) == list(COLUMNS)
+        rules = (OURS, PAIR, *RULES)
+        assert len(lines) == 2 + len(rules)
+        for rule, row in zip(rules, lines[2:], strict=True):
+            assert row.startswith(f"{rule}  ")
+            assert re.fullmatch(rf" +{SHARE}" * len(COLUMNS), row[len(rule) :]), row
+    for title in ("missed by", "false alarms by"):
+        assert f"\n{title} precreg\n" in shown
+        assert f"\n{title} precreg --pair\n" in shown
+    assert re.search(r"^  alarms, other bits +[\d.]+ seeds, [\d.]+ % not clear$", shown, re.MULTILINE)
+
+
+def test_a_table_can_be_put_on_a_page():
+    from detecting.rules import RULES
+    from detecting.table import COLUMNS
+
+    shown = run("detection.py", "int8_product_exact", "--trials", 1, "--markdown")
+    (block,) = re.findall(r"^all operators\n\n((?:\|.+\n)+)", shown, re.MULTILINE)
+    header, rule, *lines = block.splitlines()
+    assert header == f"|  | {' | '.join(COLUMNS)} |"
+    assert rule == "|" + "---|" * (len(COLUMNS) + 1)
+    assert len(lines) == 3 + len(RULES)
+    assert lines[1].startswith("| precreg | 100.0 % | - |")
+    assert lines[2].startswith("| precreg --pair | 100.0 % | - |")
+
+
+def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
+    from detecting.measured import ORIGINAL
+    from detecting.operators import OPERATORS
+
+    file = tmp_path / "samples.pickle"
+    run("detection.py", "silu_float32", "--trials", 2, "--dump", file)
+    found = pickle.loads(file.read_bytes())
+    assert found["samples"]["silu_float32"].keys() == {ORIGINAL, *OPERATORS["silu_float32"].changes()}
+    original = found["samples"]["silu_float32"][ORIGINAL]
+    assert [one.comparison.seed for one in original] == list(range(6))
+    assert len(original[0].comparison.groups) == 2
+    assert found["labels"] == {"silu_float32": stored()["silu_float32"]}
+    shown = run("detection.py", "silu_float32", "--trials", 2, "--against", file)
+    assert shown.startswith("not changed: 2 identical\nas if it were the same environment: 2 identical\nchanged, and ")
+
+
+def test_changes_of_an_environment_are_told_and_judged_as_such():
+    from detecting import elsewhere
+    from detecting.measured import ORIGINAL
+    from detecting.rules import ENVIRONMENT
+
+    changed = "one accumulator instead of eight lanes"
+    current, accepted = sampled(changed)
+    there = {"f00d": ENVIRONMENT.decisive | {"numpy": "0.1"}}
+    found = elsewhere.judged("row_sum_float32", {ORIGINAL: current, changed: current}, accepted, there)
+    (given,) = found.verdicts[ORIGINAL]
+    assert given.status == "failed"
+    assert given.message.endswith(f"; by the baseline of exact, accepted elsewhere: numpy 0.1 -> {np.__version__}")
+    assert [one.message.count("elsewhere") for one in found.here] == [0]
+    now, then = (sum(one.comparison.metrics["mean_abs_error"] for one in each) for each in (current, accepted))
+    label = stored()["row_sum_float32"][changed]
+    first, *others = elsewhere.lines([found], {"row_sum_float32": {changed: label}})
+    assert first.startswith(f"row_sum_float32: 1 regressed; times the other's: mean_abs_error {now / then:.3g}, rms")
+    assert others == [
+        f"  trial 0: {given.message}",
+        "not changed: 1 regressed",
+        "as if it were the same environment: 1 regressed",
+        "changed, and reported: harmful 100.0 %, harmful, <1.5 -, not worse -",
+    ]
+
+
+def test_a_pair_draws_seeds_until_it_is_clear():
+    from detecting import pairs
+    from detecting.measured import samples
+    from detecting.operators import OPERATORS
+
+    changes = ["in float64", "blocks of 4", "blocks of 32", "carries in float16", "negated"]
+    some = pairs.only(OPERATORS["cumsum_float32"], changes)
+    found = pairs.paired(some, samples(some, range(3)), 0)
+    assert {name: (str(one.verdict.reason), one.seeds, one.clear) for name, one in found.items()} == {
+        "in float64": ("improved", 6, True),
+        "blocks of 4": ("regressed", 6, True),
+        "blocks of 32": ("within_tolerance", 24, False),
+        "carries in float16": ("regressed", 3, True),
+        "negated": ("identical", 3, True),
+    }
+    assert pairs.LOOKS == (3, 6, 12, 24)
+
+
+def test_a_look_at_more_seeds_has_those_before_and_no_others_twice(monkeypatch):
+    from detecting import pairs
+    from detecting.measured import samples
+    from detecting.operators import OPERATORS
+
+    drawn = []
+
+    def watched(operator, seeds):
+        drawn.append((list(operator.changes()), list(seeds)))
+        return samples(operator, seeds)
+
+    monkeypatch.setattr(pairs, "samples", watched)
+    some = pairs.only(OPERATORS["cumsum_float32"], ["blocks of 32", "negated"])
+    for trial in (0, 1):
+        pairs.paired(some, samples(some, range(3 * trial, 3 * trial + 3)), trial)
+    assert {tuple(names) for names, _ in drawn} == {("blocks of 32",)}
+    seeds = [seed for _, more in drawn for seed in more]
+    assert len(seeds) == len(set(seeds))
+    assert [len(more) for _, more in drawn][:3] == [3, 6, 12]
+
+
+def test_an_operator_that_is_not_there_is_told():
+    import detection
+
+    assert detection.main(["softmx"]) == 2

@@ -1,0 +1,124 @@
+"""What `precreg compare` prints, from records alone."""
+
+from pathlib import Path
+
+import click
+import pytest
+from msgspec.structs import replace
+
+from precreg.comparison.advice import advice
+from precreg.comparison.terminal import MOST_FAILURES, render
+from precreg.types.types import Finding, Reason
+from tests.comparison.report.made import everything, failed, identical, missing, passed, record_of, reshaped
+
+
+def lines(*pairs, **changes):
+    return render(record_of(*pairs, **changes), colour=False).splitlines()
+
+
+def test_one_pair_shows_its_figures_with_what_is_allowed():
+    text = lines(passed())
+    assert text[0] == "precreg 0.1.0: a against the reference r"
+    assert text[2] == "float16 against float64, shape 4×6×10"
+    row = next(line.split() for line in text if line.startswith("match_ratio"))
+    assert row[1:] == ["1", ">=", "1"]
+    assert "passed   layer0/out   within_tolerance" in text
+
+
+def test_one_pair_shows_where_it_is_worst():
+    text = lines(failed())
+    worst = text[next(index for index, line in enumerate(text) if line.startswith("worst positions")) + 1]
+    assert worst.startswith("[")
+    assert worst.count(",") == 2
+    one_sided = next(index for index, line in enumerate(text) if line.startswith("NaN or infinity on one side")) + 1
+    assert text[one_sided].split()[:4] == ["[3,", "5,", "9]", "nan"]
+    assert any("1 nan_mismatched" in line for line in text)
+
+
+def test_a_pair_that_failed_is_given_advice_after_its_verdict():
+    text = lines(failed())
+    verdict = next(index for index, line in enumerate(text) if line.startswith("FAILED"))
+    assert [f"advice   {said}" for said in advice(failed().comparison)] == [
+        line for line in text[verdict:] if line.startswith("advice")
+    ]
+    assert "advice" not in "\n".join(lines(replace(failed(), verdict=passed().verdict)))
+
+
+def test_positions_beyond_those_that_are_shown_are_counted():
+    text = lines(failed())
+    shown = len(record_of(failed()).pairs[0].comparison.worst.index)
+    assert f"and {shown - 10} more in the record" in text
+
+
+def test_a_benchmark_has_a_column():
+    pair = replace(passed(), benchmark=failed().comparison)
+    header = next(line for line in lines(pair) if line.startswith("metric"))
+    assert header.split() == ["metric", "value", "benchmark", "unit", "allowed"]
+    assert "benchmark" not in next(line for line in lines(passed()) if line.startswith("metric"))
+
+
+def test_a_bound_on_what_is_not_defined_is_shown_as_such():
+    bound = replace(passed().tolerance.bounds[0], metric="max_rel_error", limit=1.0)
+    pair = passed()
+    metrics = {name: value for name, value in pair.comparison.metrics.items() if name != "max_rel_error"}
+    pair = replace(
+        pair,
+        tolerance=replace(pair.tolerance, bounds=(bound,)),
+        comparison=replace(pair.comparison, metrics=metrics),
+    )
+    row = next(line.split() for line in lines(pair) if line.startswith("max_rel_error"))
+    assert row[1:] == ["undefined", "<=", "1"]
+
+
+@pytest.mark.parametrize("pair", [missing(), reshaped()])
+def test_one_pair_that_could_not_be_measured_says_why(pair):
+    text = lines(pair)
+    assert f"         {pair.verdict.message}" in text
+    assert not any(line.startswith("worst positions") for line in text)
+
+
+def test_many_pairs_show_those_that_failed_worst_first():
+    mild, bad = failed("mild", ratio=1.5), failed("bad", ratio=9.0)
+    text = lines(passed(), mild, missing("gone"), bad, identical())
+    table = [line.split()[1] for line in text if line.startswith("FAILED")]
+    assert table == ["gone", "bad", "mild"]
+    assert "3 failed, 2 passed in 1.25 s" in text
+    assert text[-1].startswith("exit 1: 3 of 5 pairs fail")
+
+
+def test_many_failures_are_counted():
+    text = lines(*(failed(f"layer{number:02}") for number in range(MOST_FAILURES + 3)))
+    assert sum(line.startswith("FAILED") for line in text) == MOST_FAILURES
+    assert "and 3 more" in text
+
+
+def test_where_nothing_was_compared_it_says_why():
+    finding = Finding(Reason.MISSING_OUTPUT, "nothing was compared: no name is on both sides")
+    text = lines(findings=(finding,), exit_code=2)
+    assert text[-1] == "exit 2: nothing was compared: no name is on both sides"
+
+
+def test_warnings_and_files_are_named():
+    text = render(everything(), colour=False, written=[Path("r.html")]).splitlines()
+    assert "warning   rtol 1e-3 is below the unit roundoff of float16" in text
+    assert "written   r.html" in text
+    many = lines(passed(), warnings=tuple(f"w{number}" for number in range(8)))
+    assert "warning   and 3 more in the record" in many
+
+
+def test_colour_adds_nothing_but_colour():
+    for record in (everything(), record_of(passed()), record_of(failed())):
+        coloured = render(record, colour=True)
+        assert click.unstyle(coloured) == render(record, colour=False)
+        assert "\x1b[" in coloured
+
+
+def test_a_name_is_one_line_of_bounded_length():
+    text = lines(failed("new\nexit 0: fine"), failed("deep/" * 40 + "layer0"))
+    assert not any(line.startswith("exit 0") for line in text)
+    assert max(map(len, text)) < 130
+    assert any("deep/layer0  " in line for line in text)
+
+
+def test_nothing_reaches_a_terminal_that_should_not():
+    assert "\x1b" not in render(record_of(passed("\x1b[31mred"), failed("\x1b]0;x")), colour=False)

@@ -1,0 +1,172 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precreg.arithmetic.formats import numpy_dtype
+from precreg.comparison.layers import layers
+from precreg.comparison.measuring import KEPT_POSITIONS, Terms, compared
+from precreg.comparison.pairing import Pair, paired
+from precreg.comparison.places import Place, RawFormat, read_side
+from precreg.types.types import Reason, Status
+
+R = np.random.default_rng(0).standard_normal((8, 16))
+A = R.astype(np.float32)
+RAW = RawFormat("float32")
+
+
+def terms(role="reference", worst=100, **limits):
+    return Terms(layers(None, limits), (), role, worst)
+
+
+def one(actual, reference, benchmark=None, terms=terms(), raw=RAW):  # noqa: B008  (never changed)
+    third = None if benchmark is None else read_side(Path(benchmark), raw)
+    (pair,) = paired(read_side(Path(actual), raw), read_side(Path(reference), raw), {}, third)
+    return compared(pair, terms)
+
+
+@pytest.fixture
+def sides(write):
+    write("a.npy", A)
+    write("r.npy", R)
+    return write
+
+
+def test_a_pair_that_passes_keeps_a_few_positions(sides):
+    sides("b.npy", A * np.float32(1 + 1e-7))
+    found = one("b.npy", "r.npy")
+    assert (found.verdict.status, found.verdict.reason) == (Status.PASSED, Reason.WITHIN_TOLERANCE)
+    assert len(found.comparison.worst.index) == KEPT_POSITIONS
+    assert len(one("b.npy", "r.npy", terms=terms()._replace(keep_all=True)).comparison.worst.index) == 100
+
+
+def test_a_pair_that_fails_keeps_all_that_were_asked_for(sides):
+    found = one("a.npy", "r.npy", terms=terms(rtol=0.0, atol=0.0))
+    assert found.verdict.reason is Reason.OUT_OF_TOLERANCE
+    assert len(found.comparison.worst.index) == 100
+    assert len(one("a.npy", "r.npy", terms=terms(rtol=0.0, atol=0.0, worst=7)).comparison.worst.index) == 7
+
+
+def test_the_verdict_speaks_of_no_seed_and_does_not_repeat_the_name(sides):
+    found = one("a.npy", "r.npy", terms=terms(rtol=0.0, atol=0.0))
+    assert found.name == found.comparison.output == "a"
+    for finding in found.verdict.findings:
+        assert (finding.output, finding.seed) == ("", None)
+    assert found.verdict.message.startswith("match_ratio is ")
+
+
+def test_a_dtype_that_differs_is_a_finding_against_a_golden_alone(sides):
+    assert one("a.npy", "r.npy").verdict.reason is Reason.IDENTICAL
+    assert one("a.npy", "r.npy", terms=terms("golden")).verdict.reason is Reason.DTYPE_MISMATCH
+    sides("g.npy", A)
+    assert one("a.npy", "g.npy", terms=terms("golden")).verdict.status is Status.PASSED
+
+
+TRAPS = {
+    "another infinity": (np.inf, -np.inf, Reason.NON_FINITE_MISMATCH),
+    "NaN where there is a number": (np.nan, 1.0, Reason.NON_FINITE_MISMATCH),
+    "a number where there is NaN": (1.0, np.nan, Reason.NON_FINITE_MISMATCH),
+    "NaN on both sides": (np.nan, np.nan, Reason.IDENTICAL),
+    "zero against minus zero": (0.0, -0.0, Reason.WITHIN_TOLERANCE),
+}
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_what_other_tools_let_pass(write, name):
+    ours, theirs, reason = TRAPS[name]
+    write("a.npy", np.array([1, ours], np.float32))
+    write("r.npy", np.array([1, theirs]))
+    assert one("a.npy", "r.npy").verdict.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("actual", "reference", "reason"),
+    [
+        (A[:4], R, Reason.SHAPE_MISMATCH),
+        (A[:, :1], R, Reason.SHAPE_MISMATCH),
+        (A.reshape(-1), R, Reason.SHAPE_MISMATCH),
+        (A[:0], R[:0], Reason.EMPTY),
+        (np.full(3, np.nan, np.float32), np.full(3, np.nan), Reason.EMPTY),
+    ],
+)
+def test_nothing_passes_by_absence(write, actual, reference, reason):
+    write("a.npy", actual)
+    write("r.npy", reference)
+    found = one("a.npy", "r.npy")
+    assert (found.verdict.status, found.verdict.reason) == (Status.FAILED, reason)
+
+
+def test_differences_are_not_taken_in_the_dtype_of_the_files(write):
+    write("a.npy", np.array([0, 5], np.uint8))
+    write("r.npy", np.array([1, 5], np.uint8))
+    assert one("a.npy", "r.npy").comparison.metrics["max_abs_error"] == 1
+
+
+def test_a_side_that_is_missing(sides):
+    place = read_side(Path("a.npy"), RAW).arrays["a"]
+    for pair, says in ((Pair("y", place, None), "reference"), (Pair("y", None, place), "actual")):
+        found = compared(pair, terms())
+        assert (found.verdict.status, found.verdict.reason) == (Status.FAILED, Reason.MISSING_OUTPUT)
+        assert found.verdict.message == f"the {says} side has no array 'y'"
+        assert found.comparison is None
+        assert found.tolerance is None
+
+
+@pytest.mark.parametrize(("side", "reason"), [("actual", Reason.SUBJECT_ERROR), ("reference", Reason.REFERENCE_ERROR)])
+def test_a_side_that_cannot_be_read_is_an_error_whatever_the_other_is(write, side, reason):
+    broken = Place(write("broken.npy", b"no array"), "shown.npy", RAW)
+    for other in (None, Place(write("a.npy", A), "a.npy", RAW)):
+        pair = Pair("y", broken, other) if side == "actual" else Pair("y", other, broken)
+        found = compared(pair, terms())
+        assert (found.verdict.status, found.verdict.reason) == (Status.ERROR, reason)
+        assert found.verdict.message.startswith("shown.npy: expected a .npy file")
+
+
+@pytest.mark.parametrize(("actual", "reference"), [("a.bin", "g.npy"), ("g.npy", "a.bin"), ("a.bin", "g.bin")])
+def test_raw_bytes_take_the_shape_of_the_other_side(write, actual, reference):
+    for path in {actual, reference}:
+        write(path, A)
+    found = one(actual, reference)
+    assert found.verdict.reason is Reason.IDENTICAL
+    assert found.comparison.shape == ((128,) if actual.endswith("bin") and reference.endswith("bin") else (8, 16))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16", "complex64"])
+@pytest.mark.parametrize("byte_order", ["little", "big"])
+def test_raw_bytes_of_either_byte_order(write, dtype, byte_order):
+    array = np.round(R).astype(numpy_dtype(dtype))
+    swapped = array.byteswap() if (byte_order == "big") == (sys.byteorder == "little") else array
+    write("a.bin", swapped)
+    write("r.npy", array.astype(np.complex128))
+    found = one("a.bin", "r.npy", raw=RawFormat(dtype, None, byte_order))
+    assert (found.comparison.dtype, found.verdict.reason) == (dtype, Reason.IDENTICAL)
+
+
+def test_raw_bytes_of_another_number_have_another_shape(write):
+    write("a.bin", A[:4])
+    write("g.npy", A)
+    assert one("a.bin", "g.npy").verdict.reason is Reason.SHAPE_MISMATCH
+
+
+def test_a_benchmark_is_measured_beside_and_judged_by_nothing(sides):
+    sides("b.npy", (A * 2).astype(np.float32))
+    found = one("a.npy", "r.npy", "b.npy")
+    assert found.verdict.status is Status.PASSED
+    assert found.benchmark.metrics["max_rel_error"] == pytest.approx(1)
+    assert found.benchmark_path == "b.npy"
+
+
+def test_a_benchmark_of_another_shape_is_told(sides):
+    sides("b.npy", A[:4])
+    found = one("a.npy", "r.npy", "b.npy")
+    assert found.benchmark is None
+    assert found.benchmark_problem == "b.npy: expected shape (8, 16) but got shape=(4, 16)"
+
+
+def test_members_of_archives_lie_anywhere_in_their_files(write):
+    """The arrays of a zip file or of .safetensors need not begin where their dtype may lie in memory."""
+    write("a.npz", {"odd": np.arange(3, dtype=np.int8), "y": A})
+    write("r.safetensors", {"a": np.arange(3, dtype=np.int8), "y": A})
+    found = one("a.npz:y", "r.safetensors:y")
+    assert found.verdict.reason is Reason.IDENTICAL

@@ -1,0 +1,57 @@
+"""docs/calibrate.md says what the program does: its tables are the code's, and its commands print what it shows."""
+
+import re
+
+import click
+import pytest
+
+from precreg.cli.calibrate import command
+from precreg.quality.quality import ESTIMATED, KINDS, MOST_LIKELY, SLACK, VACUOUS, Quality
+from precreg.quality.replicates import ORDERS, REPLICATES
+from precreg.report.calibration_terminal import COLUMNS
+from precreg.verdict.statistics.calibration_spread import FEWEST, not_excluded
+from tests.docs.test_docs import page, table
+from tests.e2e.command import ROOT, precreg
+
+PAGE = page("calibrate.md")
+BLOCKS = re.findall(r"^```console\n\$ precreg (.*?)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def words(text):
+    """Return the words of a text, with one mark for all numbers that stand by themselves: noise is the machine's."""
+    return [re.sub(r"(?<![\w-])<?[0-9.]+(e-[0-9]+)?(?![\w-])", "N", word) for word in text.split()]
+
+
+@pytest.mark.parametrize(("line", "expected"), BLOCKS, ids=[line for line, _ in BLOCKS])
+def test_the_commands_print_what_the_page_shows(line, expected):
+    done = precreg(ROOT, *line.split(), "--jobs", "0")
+    assert done.returncode == 0, done.stderr
+    assert words(done.stdout) == words(expected)
+    assert re.findall("was.*|[0-9]+ terms.*bound [0-9.e-]+|runs of.*", done.stdout) == re.findall(
+        "was.*|[0-9]+ terms.*bound [0-9.e-]+|runs of.*", expected
+    )
+
+
+def test_the_tables_are_those_of_the_code():
+    assert tuple(row["kind"] for row in table(PAGE, "kind", "how it differs from the case's own run")) == KINDS
+    assert [row["quality"] for row in table(PAGE, "quality", "when")] == list(Quality)
+    assert all(f"`{order}`" in PAGE for order in ORDERS)
+    header = next(line for line in PAGE.splitlines() if line.startswith("  output  bound"))
+    assert tuple(re.split(" {2,}", header.strip())) == COLUMNS
+
+
+def test_every_option_is_in_the_table_with_its_default():
+    rows = table(PAGE, "option", "what it does")
+    named = " ".join(row["option"] for row in rows)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert all(each.opts[0] in named for each in options)
+    defaults = {each.opts[0]: each.default for each in options}
+    assert (defaults["--replicates"], defaults["--slack"], defaults["--vacuous"]) == (REPLICATES, SLACK, VACUOUS)
+    assert all(f"(default {number:g})" in PAGE for number in (REPLICATES, SLACK, VACUOUS))
+
+
+def test_the_figures_of_the_page():
+    assert f"an estimated chance above {MOST_LIKELY:g}" in PAGE
+    assert f"exceeds with an estimated chance of {ESTIMATED:.0%}".replace("%", " %") in PAGE
+    assert f"Below {FEWEST} runs there is no estimate" in PAGE
+    assert f"{not_excluded(20):.0%} for 20 runs".replace("%", " %") in PAGE

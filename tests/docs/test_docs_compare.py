@@ -1,0 +1,74 @@
+"""docs/compare.md: its arrays are made, its commands run in order, and its tables held against the program."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from precreg.cli.compare import command
+from precreg.comparison.advice import THRESHOLDS
+from precreg.comparison.places import SUFFIXES
+from precreg.storage.safetensors import _ML_DTYPES, _NUMPY
+from precreg.types.types import Reason
+from tests.docs.test_docs import commands, files, sections, table
+from tests.e2e.command import precreg
+
+PAGE = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+FILES = files(PAGE)
+COMMANDS = commands(PAGE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder in which the page's script made its arrays."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "make.py").write_text(FILES["make.py"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        runpy.run_path("make.py")
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "expected"), COMMANDS, ids=[arguments for arguments, _ in COMMANDS])
+def test_commands_print_what_the_page_shows(arguments, expected, folder):
+    done = precreg(folder, *arguments.split())
+    shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    place = 0
+    for line in filter(None, expected.splitlines()):
+        pattern = ".*".join(map(re.escape, re.split(r"\s*\.\.\.\s*", " ".join(line.split()))))
+        found = [index for index, text in enumerate(shown) if index >= place and re.fullmatch(pattern, text)]
+        assert found, f"{line}\nnot in\n{done.stdout}"
+        place = found[0] + 1
+
+
+def test_there_are_commands():
+    assert len(COMMANDS) == 8
+
+
+def test_every_option_is_told_of():
+    options = {name for option in command.params for name in option.opts if name.startswith("--")}
+    said = set(re.findall(r"--[a-z][a-z-]*", PAGE)) - {"--project"}
+    assert said == options
+
+
+def test_every_format_is_in_the_table():
+    rows = table(PAGE, "suffix", "what")
+    assert sorted(row["suffix"] for row in rows) == sorted(SUFFIXES)
+    tensors = next(row["what"] for row in rows if row["suffix"] == ".safetensors")
+    known = {*_NUMPY, *_ML_DTYPES}
+    spelled = {name for name in known if re.search(rf"\b{name}\b", tensors)}
+    assert known - spelled == {"I32", "I16", "U32", "U16"}, "which lie between those that are named"
+
+
+def test_every_reason_is_one():
+    for row in table(sections(PAGE)["Which against which"], "what", "reason", "exit code"):
+        if row["reason"] != "nothing was compared":
+            assert set(re.findall(r"\w+", row["reason"])) <= set(Reason)
+
+
+def test_every_threshold_of_advice_is_in_the_table_with_its_reason():
+    rows = table(sections(PAGE)["Advice"] + "\n", "threshold", "value", "why")
+    shown = {row["threshold"]: (float(row["value"]), row["why"]) for row in rows}
+    assert shown == {name: tuple(threshold) for name, threshold in THRESHOLDS.items()}

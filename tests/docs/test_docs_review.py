@@ -1,0 +1,107 @@
+"""docs/review.md: its walk and its commands are run, its tables and numbers held against the program."""
+
+import json
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from precreg.baseline import accepted, change
+from precreg.baseline.review import diff
+from precreg.cli.accepting import terms
+from precreg.cli.baseline import command as group
+from precreg.cli.reviewing import ANSWERS, walk
+from precreg.measure.metrics import MEANS
+from precreg.run.confirming import NOT_CONFIRMED, RERUNS
+from precreg.tolerance.pyramid import GROWTHS
+from precreg.types.types import CREEP, STATISTIC
+from precreg.verdict.creep import BUDGET
+from precreg.verdict.growth import FLOOR_ULP
+from precreg.verdict.statistics.sample import LEAST
+from tests.docs.test_docs import commands, matches, names, page, sections, table, write_files
+from tests.e2e.command import OUTSIDE, precreg, repository
+
+PAGE = page("review.md")
+WALK, LIST = "baseline review", "baseline list --creep"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """The project that the page shows, up to its loss."""
+    project = repository(write_files(tmp_path_factory.mktemp("review"), PAGE))
+    (run, _), (accept, _), (again, expected) = commands(PAGE)[:3]
+    precreg(project, *run.split())
+    assert accept == 'baseline accept --all --reason "first version"'
+    assert precreg(project, "baseline", "accept", "--all", "--reason", "first version").returncode == 0
+    kernels = project / "suites/unit/kernels.py"
+    before, after = re.search(r"sed -i.bak 's/(.*)/(.*)/'", PAGE).groups()
+    kernels.write_text(kernels.read_text().replace(before, after))
+    assert expected.strip() in precreg(project, *again.split()).stdout.splitlines()
+    return project
+
+
+def shown_as(expected, printed):
+    """Hold printed lines against a page's, of which one that is `...` stands for any number."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
+        for line in expected.splitlines()
+    )
+    return re.fullmatch(pattern, printed) is not None
+
+
+def test_the_walk_is_what_the_page_shows_and_the_list_after_it(project):
+    expected = dict(commands(PAGE))[WALK]
+    answers = re.findall(r"(?:uit|reason): (.*)", expected)
+
+    @click.command()
+    def command():
+        walk(terms(project, None, RERUNS), diff(project))
+
+    waiting = json.loads(precreg(project, "baseline", "review", "--json").stdout)
+    assert set(waiting) == {"schema", "proposals"}
+    assert [set(proposal) for proposal in waiting["proposals"]] == [keys()]
+    assert {key for metric in waiting["proposals"][0]["metrics"] for key in metric} == {
+        *("output", "metric", "before", "after", "ratio", "kind", "paired")
+    }
+    refused = precreg(project, *WALK.split())
+    assert "error[not-a-terminal]" in refused.stderr
+    done = CliRunner(env=dict.fromkeys(OUTSIDE)).invoke(command, input="\n".join([*answers, ""]))
+    assert shown_as(expected, done.output), done.output
+    listed = precreg(project, *LIST.split()).stdout.splitlines()
+    for line, printed in zip(dict(commands(PAGE))[LIST].splitlines(), listed, strict=True):
+        assert matches(line, printed)
+
+
+def keys():
+    return {name for row in table(PAGE, "key", "what it is") for name in re.findall(r"\w+", row["key"])}
+
+
+def options(name):
+    return {option for one in group.commands[name].params for option in one.opts if option.startswith("--")}
+
+
+def test_every_option_that_is_named_is_one_and_every_one_of_the_review_is_named():
+    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against"}
+    assert options("review") <= asked <= options("review") | options("accept") | options("list")
+
+
+def test_answers_are_those_that_there_are():
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", sections(PAGE)["In a terminal"], re.MULTILINE)
+    assert dict(rows) == ANSWERS
+
+
+def test_numbers_are_the_programs():
+    again, creep = sections(PAGE)["What is run again"], sections(PAGE)["Creep"]
+    assert f"more than {change.MATERIAL} times" in again
+    assert 1 + GROWTHS[STATISTIC] == change.MATERIAL
+    assert names(re.search(r"a mean \((.*?)\)", again, re.DOTALL)[1]) == list(MEANS)
+    assert f"`{NOT_CONFIRMED}`" in again
+    assert RERUNS == 2, "twice, as the page says"
+    assert f"the last {accepted.LAST}, and" in creep
+    assert f"surely above {BUDGET} times" in creep
+    assert f"below {FLOOR_ULP} ULP" in creep
+    assert f"below {LEAST} samples" in creep
+    assert GROWTHS[CREEP] == BUDGET - 1 == 0.25
+    assert "25 % are allowed" in creep
+    assert round(1.019**12, 2) == BUDGET

@@ -1,0 +1,72 @@
+"""Sizes of metrics: 0 at best, larger when worse, and back to the metric's own unit."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precreg.history.drift.sizes import GUARD_FACTOR, JUDGED, axis_of, is_judged, least_ratio, place, ratio, size, value
+from precreg.measure.metrics import KEPT
+from precreg.types.metric import Metric, learn
+
+
+@pytest.mark.parametrize(
+    ("metric", "of", "expected"),
+    [
+        ("mean_abs_error", 0.25, 0.25),
+        ("match_ratio", 1.0, 0.0),
+        ("match_ratio", 0.75, 0.25),
+        ("equal_share", 1.5, 0.0),
+        ("mean_log2_ulp", -2.0, 0.25),
+        ("mean_log2_ulp", 1e9, 2.0**1000),
+        ("mean_log2_ulp", -1e9, 2.0**-1000),
+        ("bias", -0.5, 0.5),
+    ],
+)
+def test_the_size_of_a_value(metric, of, expected):
+    assert size(metric, of) == expected
+
+
+@given(st.sampled_from(JUDGED), st.floats(1e-3, 0.99))
+def test_a_size_is_the_value_again(metric, of):
+    assert value(metric, size(metric, of)) == pytest.approx(of)
+
+
+def test_a_history_keeps_every_metric_that_is_judged():
+    assert set(JUDGED) <= set(KEPT)
+
+
+OF_ANALYZERS = (
+    Metric("drifting.loss", "bit", "bits lost", "lower", "ours"),
+    Metric("drifting.share", "1", "share that is right", "higher", "ours"),
+    Metric("drifting.gain", "dB", "gain", "higher", "ours"),
+)
+
+
+def test_what_analyzers_measure_is_judged_where_its_best_value_is_known():
+    learn(OF_ANALYZERS)
+    assert [is_judged(metric.name) for metric in OF_ANALYZERS] == [True, True, False]
+    assert (size("drifting.loss", -3.0), size("drifting.share", 0.75)) == (3.0, 0.25)
+    assert least_ratio("drifting.loss", 1.02) == GUARD_FACTOR
+
+
+def test_of_metrics_that_say_the_same_ours_come_first():
+    names = ["drifting.share", "bias", "drifting.loss", "mean_abs_error"]
+    assert sorted(names, key=place) == ["mean_abs_error", "bias", "drifting.loss", "drifting.share"]
+
+
+def test_ratios_from_zero():
+    assert (ratio(0, 0), ratio(1e-300, 0), ratio(3, 2)) == (1, inf, 1.5)
+
+
+def test_guards_are_wide_whatever_is_material():
+    assert [least_ratio(metric, 1.02) for metric in ("mean_ulp", "max_ulp")] == [1.02, GUARD_FACTOR]
+    assert least_ratio("bias", 9.0) == 9.0
+
+
+def test_the_axis_is_logarithmic_where_every_size_allows_it():
+    for sizes, is_logarithmic in (([1.0, 2.0], True), ([0.0, 2.0], False)):
+        axis = axis_of(sizes)
+        assert axis.is_logarithmic is is_logarithmic
+        assert [axis.size(axis.place(one)) for one in sizes] == pytest.approx(sizes)

@@ -1,0 +1,154 @@
+"""Checks of hand-written tests as cases: what they are called, what defines them, what is measured."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from precreg.errors import UserError
+from precreg.pytest_plugin.handwritten import (
+    DEFINITION,
+    Check,
+    arrays_of,
+    case_of,
+    measured,
+    require_sound,
+    role_of,
+    settings_of,
+)
+from precreg.suite.digest import VERSION
+from precreg.tolerance.layers import read_layers
+from precreg.tolerance.pyramid import SHIPPED
+from precreg.types.records import is_handwritten
+from precreg.types.types import Location
+
+HERE = Location("tests/ops/test_sum.py", 12)
+CHECK = Check("tests/ops/test_sum", "TestWide.test_sum[float16]", HERE, "reference")
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def slug(call, *arguments):
+    with pytest.raises(UserError) as raised:
+        call(*arguments)
+    assert (raised.value.file, raised.value.line) == (HERE.file, HERE.line)
+    return raised.value.slug
+
+
+def definition(check, **inputs):
+    return case_of(check, inputs, SHIPPED).definition
+
+
+def test_a_check_is_called_after_its_test():
+    assert CHECK.id == "unit/tests.ops.test_sum/TestWide.test_sum[float16]"
+    named = replace(CHECK, tier="model", name="mean")
+    assert named.id == "model/tests.ops.test_sum/TestWide.test_sum[float16]-mean"
+    case = case_of(named, {}, SHIPPED)
+    assert (case.id, case.baseline_id, case.suite) == (named.id, named.id, "tests.ops.test_sum")
+
+
+@pytest.mark.parametrize(
+    ("module", "suite"),
+    [
+        ("test_a", "test_a"),
+        ("tests/my tests/t-1", "tests.my+20tests.t-1"),
+        ("../t", "+2e+2e.t"),
+        ("tests.my/t+2e", "tests+2emy.t+2b2e"),
+        ("-t", "+2dt"),
+        (".hidden/t", "+2ehidden.t"),
+    ],
+)
+def test_any_path_of_a_test_makes_the_name_of_a_file(module, suite):
+    assert replace(CHECK, module=module).suite == suite
+
+
+def test_what_defines_a_check_is_its_id_its_role_and_its_inputs_but_not_their_bits():
+    known = definition(CHECK, x=X)
+    assert known.startswith(f"{DEFINITION}:")
+    assert is_handwritten(known)
+    assert not is_handwritten(f"{VERSION}:0")
+    assert definition(replace(CHECK, category="c", exact=True, source=Location("elsewhere")), x=X + 1) == known
+    others = [
+        definition(CHECK),
+        definition(CHECK, y=X),
+        definition(CHECK, x=X.T),
+        definition(CHECK, x=X.astype(np.float64)),
+        definition(replace(CHECK, role="golden"), x=X),
+        definition(replace(CHECK, name="n"), x=X),
+    ]
+    assert len({known, *others}) == 7
+
+
+def test_the_order_of_inputs_defines_nothing():
+    assert definition(CHECK, x=X, y=X.T) == definition(CHECK, y=X.T, x=X)
+
+
+def test_outputs_are_measured_by_name_and_what_is_missing_is_told():
+    case = case_of(CHECK, {"x": X}, SHIPPED)
+    outcome = measured(case, {"a": X}, {"a": X.astype(float), "b": X}, {"x": X}, ("generic",))
+    assert [comparison.output for comparison in outcome.comparisons] == ["a"]
+    assert outcome.missing == ("b",)
+    assert outcome.comparisons[0].metrics["match_ratio"] == 1
+    assert len(outcome.execution.inputs) == len(outcome.execution.outputs["a"]) == 1
+
+
+def test_inputs_are_known_by_their_bits():
+    case = case_of(CHECK, {"x": X}, SHIPPED)
+
+    def digest(**inputs):
+        return measured(case, X, X, inputs, ("generic",)).execution.inputs
+
+    assert digest(x=X) == digest(x=X.copy())
+    assert digest(x=X) != digest(x=-X)
+    assert digest() == digest()
+
+
+def test_a_check_is_held_against_one_thing():
+    assert (role_of(X, None, HERE), role_of(None, X, HERE)) == ("reference", "golden")
+    assert {slug(role_of, None, None, HERE), slug(role_of, X, X, HERE)} == {"bad-value"}
+
+
+def test_a_check_can_be_told_from_every_other_case():
+    require_sound(CHECK, (), {})
+    require_sound(
+        replace(CHECK, name="a"), ("", "b"), {"integration/tests.ops.test_sum": "suites/integration/s.yaml:1"}
+    )
+    assert slug(require_sound, replace(CHECK, name="a b"), (), {}) == "bad-value"
+    assert slug(require_sound, replace(CHECK, tier="units"), (), {}) == "bad-value"
+    assert slug(require_sound, replace(CHECK, name=3), (), {}) == "bad-value"
+    assert slug(require_sound, replace(CHECK, category=3), (), {}) == "bad-value"
+    assert slug(require_sound, CHECK, ("",), {}) == "duplicate-case"
+    assert slug(require_sound, CHECK, (), {"unit/tests.ops.test_sum": "suites/unit/s.yaml:1"}) == "duplicate-suite"
+
+
+def test_settings_of_a_check_stand_in_its_line():
+    check = replace(CHECK, tolerance={"rtol": 1e-3, "float16": {"max_ulp": 2}})
+    layers = list(read_layers("test", check.settings, ("tolerance",), check.tolerance))
+    assert {str(layer.source) for layer in layers} == {str(HERE)}
+    assert [(layer.name, layer.bounds) for layer in layers] == [
+        ("test", {"rtol": 1e-3}),
+        ("test, float16", {"max_ulp": 2}),
+    ]
+    wrong = replace(CHECK, tolerance={"rtlo": 1})
+    assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "unknown-metric"
+
+
+def test_numbers_of_numpy_are_numbers():
+    eps = np.finfo(np.float16).eps
+    own = settings_of(
+        {"float16": {"atol": eps}, "max_ulp": np.int8(2), "regression": "off"}, HERE, rtol=np.array(eps), atol=None
+    )
+    assert own == {"float16": {"atol": float(eps)}, "max_ulp": 2, "regression": "off", "rtol": float(eps)}
+    assert list(read_layers("test", replace(CHECK, tolerance=own).settings, ("tolerance",), own))
+    wrong = replace(CHECK, tolerance=settings_of({"rtol": np.ones(2), "atol": object()}, HERE))
+    assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "bad-value"
+
+
+def test_inputs_are_arrays_of_numbers():
+    arrays = arrays_of({"x": [1, 2], "y": 0.5, "z": X}, HERE)
+    assert {name: (array.dtype.kind, array.shape) for name, array in arrays.items()} == {
+        "x": ("i", (2,)),
+        "y": ("f", ()),
+        "z": ("f", (2, 3)),
+    }
+    assert arrays_of(None, HERE) == {}
+    assert slug(arrays_of, {"x": ["a"]}, HERE) == slug(arrays_of, {"x": [object()]}, HERE) == "bad-value"
+    assert slug(arrays_of, [X], HERE) == slug(arrays_of, {"x": [[1], [1, 2]]}, HERE) == "bad-value"

@@ -1,0 +1,277 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import active_children
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.environment.environment import THREAD_VARIABLES
+from precreg.errors import UserError
+from precreg.run.in_process import run_in_process
+from precreg.run.workers import run_in_workers
+from precreg.types.types import Execution, Outcome, Reason
+
+CHAIN = ("cpu-x86_64", "cpu", "generic")
+
+
+@pytest.fixture
+def run(project):
+    def run(cases, jobs=1):
+        outcomes = {outcome.case: outcome for outcome in run_in_workers(cases, project, CHAIN, jobs)}
+        assert set(outcomes) == {case.id for case in cases}
+        return [outcomes[case.id] for case in cases]
+
+    return run
+
+
+def failure_of(outcome):
+    return outcome.execution.failure
+
+
+def is_alive(pid):
+    """Say whether a process runs; one that is dead and only waits for its parent to notice does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason", "message"),
+    [
+        ("raises", Reason.SUBJECT_ERROR, "ValueError: not like this"),
+        ("exits", Reason.SUBJECT_ERROR, "exited with 3"),
+        ("returns_none", Reason.SUBJECT_ERROR, "expected an array but got None for output out"),
+        ("raises_its_own", Reason.SUBJECT_ERROR, "kernels.OwnError: of its own"),
+        ("interrupts_itself", Reason.CRASHED, "exited with code 1"),
+        ("gives_the_outcome_of_another", Reason.CRASHED, "gave an outcome of unit/s/other in its place"),
+        ("exits_at_once", Reason.CRASHED, "exited with code 5"),
+        ("is_killed", Reason.CRASHED, "killed by SIGKILL"),
+        ("segfaults", Reason.CRASHED, "killed by SIGSEGV"),
+        ("hangs", Reason.TIMED_OUT, "exceeded its timeout of 1 s"),
+        ("hangs_and_ignores_sigterm", Reason.TIMED_OUT, "exceeded its timeout of 1 s"),
+    ],
+)
+def test_a_subject_that_goes_wrong_costs_its_own_case(run, case, subject, reason, message):
+    cases = [case(name="before"), case(subject, name="bad", timeout_s=1.0), case(name="after")]
+    before, bad, after = run(cases)
+    assert (failure_of(bad).reason, failure_of(bad).message) == (reason, message)
+    assert failure_of(before) is failure_of(after) is None
+    assert after.comparisons
+
+
+def test_a_forked_child_gives_no_outcomes(project, case):
+    cases = [case("forks_and_comes_back", seeds=3, name=str(number)) for number in range(20)]
+    outcomes = list(run_in_workers(cases, project, CHAIN, 1))
+    assert [outcome.case for outcome in outcomes] == [case.id for case in cases]
+    assert [failure_of(outcome) for outcome in outcomes] == [None] * 20
+
+
+@pytest.mark.parametrize("subject", ["changes_its_process", "closes_the_descriptors"])
+def test_what_a_subject_changes_of_its_process_reaches_nobody_else(run, case, subject):
+    cases = [case(subject, "needs_its_process_unchanged", name="a"), case("needs_its_process_unchanged", name="b")]
+    assert [failure_of(outcome) for outcome in run(cases)] == [None, None]
+
+
+@pytest.mark.parametrize("subject", ["interrupts_itself", "exits_at_once"])
+def test_a_thread_that_was_left_turns_no_crash_into_a_timeout(run, case, subject):
+    _, crashed = run([case("leaves_a_thread", name="a"), case(subject, name="b", timeout_s=4.0)])
+    assert failure_of(crashed).reason is Reason.CRASHED
+
+
+def test_two_hundred_cases_with_three_crashes_lose_nothing(run, case):
+    cases = [
+        case("crashes_at", "crashes_at_nothing", name=f"{number:03}", params={"number": number})
+        for number in range(200)
+    ]
+    outcomes = run(cases, jobs=2)
+    crashed = [number for number, outcome in enumerate(outcomes) if failure_of(outcome) is not None]
+    assert crashed == [20, 21, 150]
+    assert {failure_of(outcomes[number]).reason for number in crashed} == {Reason.CRASHED}
+
+
+def without_time(outcome: Outcome) -> Outcome:
+    return replace(outcome, execution=replace(outcome.execution, duration_s=0.0))
+
+
+def test_the_outcomes_are_the_same_for_any_number_of_jobs(run, case, project):
+    pairs = [("double", "double_exactly"), ("two_outputs", "two_outputs"), ("returns_none", "double_exactly")]
+    cases = [
+        case(subject, reference, name=f"{subject}-{dtype}", dtype=dtype, seeds=2, repeats=2)
+        for subject, reference in pairs
+        for dtype in ("float16", "float32", "float64")
+    ]
+    alone = [without_time(outcome) for outcome in run_in_process(cases, project, CHAIN)]
+    for jobs in (1, 2, 4):
+        assert [without_time(outcome) for outcome in run(cases, jobs)] == alone
+
+
+def test_the_end_of_what_was_printed_is_kept_with_the_failure(run, case, capfd):
+    subjects = ("raises", "prints_a_megabyte", "exits_at_once", "hangs")
+    cases = [case(subject, name=subject, timeout_s=1.0) for subject in subjects]
+    details = [failure_of(outcome).detail for outcome in run(cases)]
+    for detail, end in zip(details, ("shortly before\n", "the end\n", "last words\n", "waiting\n"), strict=True):
+        assert detail.endswith(end)
+        assert len(detail) < 10_000
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_is_printed_never_reaches_our_output(run, case, capfd):
+    (outcome,) = run([case("prints")])
+    assert failure_of(outcome) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_case_printed_is_not_told_of_the_next(run, case):
+    _, crashed = run([case("prints", name="a"), case("is_killed", name="b")])
+    assert failure_of(crashed).detail == ""
+
+
+def test_a_segfault_says_where(run, case):
+    (outcome,) = run([case("segfaults")])
+    assert "in segfaults" in failure_of(outcome).detail
+
+
+@pytest.mark.parametrize("subject", ["starts_a_child", "starts_a_child_and_hangs"])
+def test_children_of_a_subject_do_not_outlive_the_run(run, case, tmp_path, subject):
+    pid_file = tmp_path / "pid"
+    run([case(subject, "starts_nothing", params={"pid_file": str(pid_file)}, timeout_s=1.0)])
+    assert wait_until(lambda: not is_alive(int(pid_file.read_text())))
+
+
+def test_a_child_that_holds_the_connection_delays_nobody(run, case):
+    bad, after = run([case("forks_and_dies", name="bad"), case(name="after")])
+    assert failure_of(bad).message == "exited with code 6"
+    assert failure_of(after) is None
+
+
+def test_no_process_is_left(run, case, project):
+    run([case(name=str(number)) for number in range(4)], jobs=2)
+    assert active_children() == []
+    outcomes = run_in_workers([case("hangs", name="a"), case("hangs", name="b")], project, CHAIN, 2)
+    outcomes.close()
+    assert active_children() == []
+
+
+def test_slow_cases_do_not_wait_behind_each_other(run, case):
+    cases = [case("waits_half_a_second", "double_exactly", name=str(number)) for number in range(4)]
+    run([case()], jobs=1)
+    started = time.monotonic()
+    run(cases, jobs=4)
+    assert time.monotonic() - started < 1.9
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from precreg.run.workers import run_in_workers
+from tests.run.conftest import case_of
+
+cases = [case_of(*{arguments}, name=str(number)) for number in range({count})]
+for outcome in run_in_workers(cases, Path(sys.argv[1]), ("cpu",), 2):
+    print(outcome.case, outcome.execution.failure, flush=True)
+"""
+
+
+def start(project, count, *arguments, **environment):
+    code = SCRIPT.format(arguments=arguments, count=count)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(project)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def workers_of(pid):
+    """Return the processes that run cases for the parent: those that its fork server forked."""
+    children = {}
+    for process in os.listdir("/proc"):
+        if process.isdigit() and is_alive(process):
+            with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+                children.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(process))
+    return [worker for child in children.get(pid, []) for worker in children.get(child, [])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_do_not_outlive_their_parent(project, number):
+    parent = start(project, 2, "hangs_and_ignores_sigterm")
+    assert wait_until(lambda: len(workers_of(parent.pid)) == 2)
+    workers = workers_of(parent.pid)
+    parent.send_signal(number)
+    assert parent.wait(10) != 0
+    assert wait_until(lambda: not any(map(is_alive, workers)))
+    parent.communicate()
+
+
+def test_a_script_without_a_guard_can_run_cases(project):
+    out, err = start(project, 3).communicate(timeout=60)
+    assert sorted(out.splitlines()) == ["unit/s/0 None", "unit/s/1 None", "unit/s/2 None"]
+    assert err == ""
+
+
+def test_blas_has_one_thread_in_workers_too(project, monkeypatch):
+    for name in THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    out, _ = start(project, 1, "needs_one_thread").communicate(timeout=60)
+    assert out == "unit/s/0 None\n"
+
+
+def test_workers_that_cannot_start_are_one_error(project, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "numpy.py").write_text("import os\nos._exit(9)\n")
+    parent = start(project, 5, PYTHONPATH=str(tmp_path / "broken"))
+    _, err = parent.communicate(timeout=60)
+    assert err.count("error[no-workers]") == 1
+
+
+def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case, monkeypatch):
+    monkeypatch.setattr("precreg.run.worker_process.serve", os.abort)
+    with pytest.raises(UserError, match="expected a worker process to start but it") as caught:
+        list(run_in_workers([case()], project, CHAIN, 1))
+    assert caught.value.slug == "no-workers"
+
+
+def test_no_cases_need_no_workers(project):
+    assert list(run_in_workers([], project, CHAIN, 2)) == []
+
+
+def test_an_outcome_of_a_failure_has_no_facts(run, case):
+    (outcome,) = run([case("is_killed")])
+    assert outcome == Outcome("unit/s/case", "1:case", Execution(failure=failure_of(outcome)))
+
+
+def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
+    (outcome,) = run([case(timeout_s=1e9)])
+    assert outcome.execution.failure is None
+
+
+EARLY = """
+import multiprocessing, os, signal
+from multiprocessing.forkserver import _forkserver
+from precreg.run.worker_process import prepare
+if __name__ == "__main__":
+    prepare()
+    os.kill(_forkserver._forkserver_pid, signal.SIGINT)
+    child = multiprocessing.get_context("forkserver").Process(target=print, args=("alive",))
+    child.start()
+    child.join()
+"""
+
+
+def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(tmp_path):
+    (tmp_path / "early.py").write_text(EARLY)
+    done = subprocess.run([sys.executable, "early.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("alive\n", "")

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from precreg.errors import UserError
+from precreg.storage.arrayfile_stored import SMALL_BYTES
+from precreg.storage.raw import find_raw
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """Return a function that writes bytes and finds the array in them."""
+
+    def raw(content, dtype, shape):
+        (tmp_path / "a.bin").write_bytes(content)
+        return find_raw(tmp_path / "a.bin", "shown.bin", np.dtype(dtype), shape)
+
+    return raw
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", ">i8", "?", "<c16"])
+def test_elements_are_read_in_the_order_they_stand_in(raw, dtype):
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    found = raw(array.tobytes(), dtype, (2, 3)).load()
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found, array)
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(("size", "mapped"), [(SMALL_BYTES, False), (SMALL_BYTES + 4, True)])
+def test_large_files_are_mapped_and_small_ones_read(raw, size, mapped):
+    found = raw(bytes(size), "f4", None).load()
+    assert found.nbytes == size
+    assert isinstance(found, np.memmap) is mapped
+    assert not found.flags.writeable
+
+
+def test_without_a_shape_there_is_one_axis(raw):
+    assert raw(bytes(24), "f4", None).shape == (6,)
+    assert raw(b"", "f4", None).load().shape == (0,)
+
+
+def test_a_number_by_itself(raw):
+    assert raw(np.float32(3).tobytes(), "f4", ()).load() == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "says"),
+    [
+        (23, None, "4 bytes each) but the file has 23 bytes"),
+        (20, (2, 3), "24 bytes (float32 of shape (2, 3)) but the file has 20"),
+        (28, (2, 3), "24 bytes (float32 of shape (2, 3)) but the file has 28"),
+        (4, (2**62, 2**62), "memory can hold"),
+        (0, (0, 2**62, 2**62), "memory can hold"),
+    ],
+)
+def test_a_file_of_another_size_is_refused_before_anything_is_allocated(raw, size, shape, says):
+    with pytest.raises(UserError) as caught:
+        raw(bytes(size), "f4", shape)
+    assert caught.value.slug == "bad-raw-file"
+    assert says in caught.value.message
+    assert caught.value.file == "shown.bin"
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    for path in (tmp_path / "none.bin", tmp_path):
+        with pytest.raises(UserError, match="expected a file"):
+            find_raw(path, "shown", np.dtype("f4"), None)
+
+
+@pytest.mark.parametrize("size", [24, 2 * SMALL_BYTES])
+def test_a_file_that_becomes_shorter_after_it_was_found_is_refused(raw, tmp_path, size):
+    found = raw(bytes(size), "f4", None)
+    (tmp_path / "a.bin").write_bytes(bytes(size - 4))
+    with pytest.raises(UserError) as caught:
+        found.load()
+    assert caught.value.slug == "bad-array-file"

@@ -1,0 +1,202 @@
+import pytest
+from msgspec.structs import replace
+
+from precreg.suite.expand import load_cases
+from precreg.types.types import Computation
+from precreg.vcs.files import dependencies, touched
+
+FILES = {
+    "suites/unit/ops/__init__.py": "",
+    "suites/unit/ops/softmax.py": "import numpy\nfrom ops.rounding import half\nfrom . import tables\nf = half\n",
+    "suites/unit/ops/rounding.py": "def half():\n    import lazily\n",
+    "suites/unit/ops/tables.py": "from ..nowhere import x\nfrom .deep.more import y\n",
+    "suites/unit/ops/deep/more.py": "import ops.softmax\n",
+    "suites/lazily.py": "import package.part\n",
+    "package/__init__.py": "from package import other\n",
+    "package/part.py": "",
+    "package/other.py": "def broken(:",
+    "suites/unit/ops/unused.py": "",
+    "suites/unit/exact.py": "def f(x): ...\n",
+    "suites/unit/x.npy": "",
+}
+SUITE = """\
+suite: softmax
+subject: ops.softmax:f
+reference: exact:f
+inputs: {x: {shape: [2], dtype: float32, file: {path: x.npy}}}
+"""
+RECORDED = "suite: atan\nfiles: {actual: 'outputs/*.npy', golden: 'golden/*.npy'}\n"
+
+
+@pytest.fixture
+def project(write):
+    data = dict.fromkeys(["suites/unit/outputs/a.npy", "suites/unit/golden/a.npy", "suites/unit/golden/b.npy"], "")
+    return write({**FILES, **data}, softmax=SUITE, atan=RECORDED)
+
+
+def test_all_that_is_imported_from_the_project_and_every_file_of_data(project):
+    cases = {case.suite: dependencies(case, project) for case in load_cases(project)}
+    unused = {"suites/unit/ops/unused.py"}
+    there = {path for path in cases["softmax"] if (project / path).exists()}
+    assert there == (set(FILES) - unused) | {"suites/unit/softmax.yaml"}
+
+
+def test_a_recorded_file_that_is_missing_is_a_dependency(project):
+    cases = {case.name: dependencies(case, project) for case in load_cases(project)}
+    assert cases["b"] == {
+        "suites/unit/atan.yaml",
+        "suites/tolerances.yaml",
+        "suites/unit/outputs/b.npy",
+        "suites/unit/golden/b.npy",
+    }
+
+
+def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("weights") / "w.npy"
+    outside.touch()
+    (case,) = (case for case in load_cases(project) if case.suite == "softmax")
+    spec = {"weights": [str(outside), "x.npy"], "device": "cpu"}
+    found = dependencies(replace(case, subject=Computation("other", spec), inputs={}), project)
+    assert "suites/unit/x.npy" in found
+    assert not any("w.npy" in path or "cpu" in path for path in found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({"package/other.py"}, ["default"]),
+        ({"suites/unit/golden/a.npy"}, ["a"]),
+        ({"suites/unit/atan.yaml"}, ["a", "b"]),
+        ({"baselines/cpu/unit/atan.json"}, ["a", "b"]),
+        ({"baselines/cpu/model/atan.json"}, []),
+        ({"suites/tolerances.yaml"}, ["a", "b", "default"]),
+        ({"suites/unit/ops/unused.py", "README.md"}, []),
+    ],
+)
+def test_touched(project, changed, names):
+    assert [case.name for case in touched(load_cases(project), changed, project)] == names
+
+
+@pytest.mark.parametrize(
+    ("statement", "removed"),
+    [
+        ("from lib import h", "suites/unit/lib/__init__.py"),
+        ("from lib import h", "lib.py"),
+        ("from lib import h", "lib/h.py"),
+        ("import lib.deep.h", "suites/lib/deep/__init__.py"),
+        ("def f():\n    from .lib import h", "suites/unit/lib.py"),
+    ],
+)
+def test_a_module_that_was_removed_is_a_dependency_wherever_it_may_have_been(write, statement, removed):
+    project = write({"suites/unit/u.py": f"{statement}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n")
+    assert [case.suite for case in touched(load_cases(project), {removed}, project)] == ["u"]
+
+
+def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidden(write):
+    files = {"suites/unit/u.py": "import lib\ndef f(x): ...\n", "suites/lib.py": ""}
+    project = write(files, u="suite: u\nsubject: u:f\ngolden: u:f\n")
+    found = {path for path in dependencies(load_cases(project)[0], project) if "lib" in path}
+    assert found == {"suites/unit/lib/__init__.py", "suites/unit/lib.py", "suites/lib/__init__.py", "suites/lib.py"}
+
+
+def of_module(write, text, files=()):
+    """Return the dependencies of a case whose subject is in suites/unit/u.py."""
+    texts = files if isinstance(files, dict) else dict.fromkeys(files, "")
+    project = write(
+        {**texts, "suites/unit/u.py": f"{text}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
+    )
+    return dependencies(load_cases(project)[0], project)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from importlib import import_module\nlib = import_module('ops.table')",
+        "import importlib\ndef g():\n    return importlib.import_module('ops.table').x",
+        "lib = __import__('ops.table')",
+        "from ops import *",
+        "from ops import table as t",
+        "import ops.table as t",
+        "if True:\n    try:\n        import ops.table\n    except ImportError:\n        pass",
+        "class A:\n    import ops.table",
+    ],
+)
+def test_ways_to_import(write, statement):
+    files = {"suites/unit/ops/__init__.py": "__all__ = ['table']\n", "suites/unit/ops/table.py": ""}
+    assert set(files) <= of_module(write, statement, files)
+
+
+def test_a_relative_import_by_name(write):
+    files = {
+        "suites/unit/ops/__init__.py": "from importlib import import_module\nimport_module('.deep.a', __package__)\n",
+        "suites/unit/ops/deep/a.py": "import_module('..table', __package__)\nfrom ....................... import far\n",
+        "suites/unit/ops/table.py": "",
+    }
+    assert set(files) <= of_module(write, "import ops", files)
+
+
+def test_a_package_without_init_that_lies_in_two_folders(write):
+    files = ["suites/unit/space/near.py", "space/far.py"]
+    assert set(files) <= of_module(write, "import space.near\nfrom space import far", files)
+
+
+def test_modules_that_import_each_other_end(write):
+    files = {"suites/unit/a.py": "import b\n", "suites/unit/b.py": "import a, u\n"}
+    assert set(files) <= of_module(write, "import a", files)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import numpy as np\nw = np.load('data/w.npy')",
+        "from pathlib import Path\nw = Path(__file__).parent / 'data' / 'w.npy'",
+        "from pathlib import Path\nHERE = Path(__file__).parent\ndef g(): return open(HERE / 'data/w.npy')",
+        "w = open('suites/unit/data/w.npy')",
+        "w = open('../unit/data/w.npy')",
+    ],
+)
+def test_a_file_that_a_module_names_is_a_dependency_though_it_was_removed(write, statement):
+    assert "suites/unit/data/w.npy" in of_module(write, statement)
+
+
+def test_texts_that_name_no_file_of_the_project(write):
+    texts = [
+        "'/etc/passwd.txt'",
+        "'../../../up.npy'",
+        "'README.md'",
+        "'\\0.npy'",
+        "'.'",
+        "'a' / 2",
+        "'two\\nlines.npy'",
+    ]
+    found = of_module(write, "\n".join(f"a = {text}" for text in texts))
+    assert found == {"suites/unit/u.yaml", "suites/tolerances.yaml", "suites/unit/u.py", "suites/unit/u/__init__.py"}
+
+
+def test_where_a_link_leads_is_a_dependency_too(write, tmp_path):
+    (tmp_path / "suites" / "unit").mkdir(parents=True)
+    (tmp_path / "suites" / "unit" / "ops").symlink_to("../../shared")
+    found = of_module(write, "import ops.table", {"shared/table.py": "from . import other\n"})
+    assert {"suites/unit/ops/table.py", "shared/table.py", "shared/other.py"} <= found
+
+
+def test_a_package_that_is_installed_from_the_project_is_part_of_it(write, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    monkeypatch.syspath_prepend(tmp_path / ".venv" / "lib" / "site-packages")
+    files = {
+        "src/precreg_test_ours/__init__.py": "from .core import f\nimport precreg_test_theirs\n",
+        "src/precreg_test_ours/core.py": "f = 1\n",
+        ".venv/lib/site-packages/precreg_test_theirs/__init__.py": "import more\n",
+    }
+    found = of_module(write, "from precreg_test_ours import f", files)
+    assert {"src/precreg_test_ours/__init__.py", "src/precreg_test_ours/core.py"} <= found
+    assert not any(path.startswith(".venv") for path in found)
+
+
+def test_the_table_of_a_device_is_a_dependency_of_the_cases_on_it(project):
+    (case,) = (case for case in load_cases(project) if case.suite == "softmax")
+    tables = {"suites/devices/npu.yaml", "suites/devices/npu.yml"}
+    assert dependencies(replace(case, device="npu"), project) - dependencies(case, project) == tables
+    assert touched([case, replace(case, device="npu")], {"suites/devices/npu.yaml"}, project) == [
+        replace(case, device="npu")
+    ]

@@ -1,0 +1,391 @@
+"""The index of dependencies: it may only ever say "nothing touched" where reading every suite would say so, too."""
+
+import importlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from precreg.errors import UserError
+from precreg.suite.expand import expand, load_cases
+from precreg.suite.load import load
+from precreg.tolerance.thresholds import VARIABLE
+from precreg.vcs import files, imports, packages
+from precreg.vcs.files import touched
+from precreg.vcs.remembered import INDEX, THRESHOLDS, nothing_touched
+from precreg.vcs.remembering import SETTLED_NS, load_and_remember, remember
+from tests.e2e.command import ROOT, git, repository
+
+KERNEL = """\
+import numpy
+import near, linked
+from pack import part
+from dirlink.table import x
+WEIGHTS = __file__ / "data" / "w.npy"
+def f(x): ...
+def g(x): ...
+"""
+FILES = {
+    "suites/unit/k.py": KERNEL,
+    "suites/unit/near.py": "import far\n",
+    "suites/pack/__init__.py": "",
+    "suites/pack/part.py": "",
+    "shared/one.py": "import lib.one\n",
+    "shared/two.py": "import lib.two\n",
+    "tables1/table.py": "import lib.one\n",
+    "tables2/table.py": "import lib.two\n",
+    "lib/one.py": "",
+    "lib/two.py": "",
+    "far.py": "",
+    "setup.py": "",
+    "suites/unit/x.npy": "",
+    "suites/unit/data/w.npy": "",
+    "suites/unit/outputs/v1/a.npy": "",
+    "suites/unit/golden/a.npy": "",
+    "suites/unit/golden/b.npy": "",
+}
+SUITE = """\
+suite: s
+subject: k:f
+reference: k:g
+inputs: {x: {shape: [2], dtype: float32, file: {path: x.npy}}}
+"""
+RECORDED = "suite: r\nfiles: {actual: 'outputs/{version}/*.npy', golden: 'golden/*.npy'}\n"
+HIDDEN = ("suites/near.py", "pack/part.py", "near.py", "shared/lib.py")
+"""Not there, and not looked for, because another file is found first."""
+
+ABSENT = (
+    "suites/unit/near/__init__.py",
+    "suites/unit/pack.py",
+    "suites/unit/pack/part.py",
+    "suites/far.py",
+    "suites/unit/far/__init__.py",
+    "lib/one/__init__.py",
+    "suites/unit/float32",
+    "suites/unit/outputs/v1/b.npy",
+    "suites/unit/outputs/v2/a.npy",
+    "suites/unit/golden/c.npy",
+    "data/w.npy",
+    "suites/tolerances.yaml",
+    "suites/unit/sub/t.yaml",
+    "suites/model/.hidden/t.yml",
+    "suites/unit/numpy.py",
+)
+EVERY = sorted(
+    {*FILES, *ABSENT, *HIDDEN, "suites/unit/s.yaml", "suites/unit/r.yaml", "suites/unit/linked.py", "unknown.py"}
+)
+
+
+@pytest.fixture
+def project(write):
+    folder = write(FILES, s=SUITE, r=RECORDED)
+    (folder / "suites/unit/kernels.py").unlink()
+    (folder / "suites/unit/linked.py").symlink_to("../../shared/one.py")
+    (folder / "suites/unit/dirlink").symlink_to("../../tables1")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _a_path_of_its_own(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def forget():
+    """Begin as a new process would."""
+    for cached in (files._modules, files._names, imports.needs, packages._looked_up):
+        cached.cache_clear()
+    importlib.invalidate_caches()
+
+
+def remembered(project):
+    """Write the index as if all files had been as they are for long, and let the clock of the file system tick."""
+    forget()
+    suites = load(project)
+    remember(project, suites, [case for suite in suites for case in expand(suite, project)], time.time_ns() + 10**10)
+    assert (project / INDEX).exists()
+    time.sleep(0.01)
+    return project
+
+
+def untouched(project, *changed):
+    forget()
+    return nothing_touched(project, set(changed))
+
+
+def truly_untouched(project):
+    """Return, of all paths, those on which no case depends; none where a suite cannot be read."""
+    forget()
+    try:
+        cases = load_cases(project)
+    except UserError:
+        return set()
+    return {path for path in EVERY if not touched(cases, {path}, project)}
+
+
+def test_it_tells_what_is_touched_as_reading_does(project):
+    remembered(project)
+    truth = truly_untouched(project)
+    assert {path for path in EVERY if untouched(project, path)} == truth
+    assert {"setup.py", "unknown.py", "lib/two.py", "shared/two.py"} <= truth < set(EVERY)
+    assert untouched(project, *truth)
+    assert not untouched(project, *truth, "lib/one.py")
+
+
+def text(path, content):
+    def edit(project):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(content)
+
+    return edit
+
+
+def without(path):
+    return lambda project: (project / path).unlink()
+
+
+def moved(before, after):
+    return lambda project: shutil.move(project / before, project / after)
+
+
+def linked(path, target):
+    def edit(project):
+        (project / path).unlink(missing_ok=True)
+        (project / path).symlink_to(target)
+
+    return edit
+
+
+def behind_a_link(project):
+    shutil.move(project / "suites/pack", project / "elsewhere")
+    (project / "suites/pack").symlink_to("../elsewhere")
+
+
+def same_size_and_time(project):
+    path = project / "suites/unit/near.py"
+    before = path.stat()
+    path.write_text("import lib\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        text("suites/unit/near.py", "import far, lib.two\n"),
+        same_size_and_time,
+        without("far.py"),
+        text("suites/unit/s.yaml", SUITE + "seeds: 2\n"),
+        text("suites/unit/x.npy", "other"),
+        moved("suites/unit/s.yaml", "suites/unit/z.yaml"),
+        moved("suites/unit/s.yaml", "suites/unit/.hidden.yml"),
+        behind_a_link,
+        linked("suites/unit/linked.py", "../../shared/two.py"),
+        linked("suites/unit/dirlink", "../../tables2"),
+        linked("suites/unit/near.py", "../../far.py"),
+        lambda project: (project / "suites/unit/outputs/v2").mkdir(),
+        text("suites/unit/outputs/v1/without_golden.npy", ""),
+        *(text(path, "") for path in ABSENT),
+    ],
+)
+def test_it_holds_no_more_after_an_edit(project, edit):
+    remembered(project)
+    assert untouched(project, "setup.py")
+    edit(project)
+    assert not untouched(project, "setup.py")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        text("setup.py", "import this\n"),
+        text("suites/unit/unused.py", "import this\n"),
+        text("suites/unit/__pycache__/k.pyc", ""),
+        text("suites/networks/README.md", "Text.\n"),
+        text("reports/index.html", ""),
+        *(text(path, "import this\n") for path in HIDDEN),
+    ],
+)
+def test_it_holds_whatever_happens_beside_the_cases(project, edit):
+    remembered(project)
+    edit(project)
+    assert untouched(project, "setup.py", "suites/unit/unused.py")
+
+
+def test_a_link_that_a_suite_names_as_recorded_output(project):
+    text("suites/unit/old.npy", "")(project)
+    linked("suites/unit/new.npy", "old.npy")(project)
+    suite = "suite: f\nsubject: {files: new.npy}\ngolden: {files: x.npy}\n"
+    text("suites/unit/f.yaml", suite)(project)
+    remembered(project)
+    assert untouched(project, "setup.py")
+    linked("suites/unit/new.npy", "x.npy")(project)
+    assert not untouched(project, "setup.py")
+
+
+def test_a_package_that_appears_ends_it(project, tmp_path_factory):
+    site = tmp_path_factory.mktemp("site")
+    sys.path.append(str(site))
+    (project / "suites/unit/near.py").write_text("try:\n    import precreg_appears\nexcept ImportError:\n    pass\n")
+    remembered(project)
+    assert untouched(project, "setup.py")
+    (site / "precreg_appears.py").touch()
+    assert not untouched(project, "setup.py")
+    remembered(project)
+    assert untouched(project, "setup.py")
+    sys.path.remove(str(site))
+    assert not untouched(project, "setup.py")
+
+
+def test_a_source_folder_that_is_installed_ends_it(project):
+    text("src/pack/new.py", "")(project)
+    text("src/lib/one.py", "")(project)
+    remembered(project)
+    sys.path.insert(0, str(project / "src"))
+    assert not untouched(project, "src/lib/one.py")
+
+
+def random_edit(chance, project):
+    """Change one thing, of any kind; what is changed need not make sense."""
+    path = project / chance.choice(EVERY)
+    importing = "".join(f"import {name}\n" for name in chance.sample(("near", "far", "lib.one", "pack.part", "k2"), 2))
+    kinds = [
+        lambda: text(path, chance.choice(("", importing, KERNEL, SUITE, "default: {rtol: 0.1}\n")))(project),
+        lambda: text(f"suites/unit/{chance.choice(('near', 'k2', 'linked'))}.py", importing)(project),
+        lambda: text("suites/unit/k.py", importing + KERNEL)(project),
+        lambda: path.unlink(missing_ok=True),
+        lambda: shutil.rmtree(path.parent if path.parent != project else project / "lib"),
+        lambda: linked("suites/unit/linked.py", f"../../shared/{chance.choice(('one', 'two', 'none'))}.py")(project),
+        lambda: linked("suites/unit/dirlink", f"../../tables{chance.choice('123')}")(project),
+        lambda: text("suites/unit/sub/t.yaml", SUITE.replace("suite: s", f"suite: t{chance.random()}"))(project),
+        lambda: moved("suites/unit/s.yaml", "suites/unit/s2.yaml")(project),
+        lambda: git(project, "checkout", "-q", "-f", chance.choice(("main", "other"))),
+        lambda: git(project, "clean", "-q", "-f", "-d"),
+    ]
+    try:
+        chance.choice(kinds)()
+    except OSError:  # a file where a folder should be, or nothing to move
+        return
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_random_edits_it_never_hides_what_reading_would_tell(project, seed):
+    chance = random.Random(seed)
+    text(".gitignore", ".precreg/\n")(project)
+    repository(project)
+    git(project, "checkout", "-q", "-b", "other")
+    text("suites/unit/k.py", "import k2\n" + KERNEL)(project)
+    text("suites/unit/k2.py", "import lib.two\n")(project)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "other")
+    held = 0
+    for _ in range(25):
+        for _ in range(chance.choice((1, 1, 2))):
+            random_edit(chance, project)
+        found = {path for path in EVERY if untouched(project, path)}
+        truth = truly_untouched(project)
+        assert found <= truth
+        held += bool(found)
+        if not truth:
+            git(project, "checkout", "-q", "-f", "main")
+            git(project, "clean", "-q", "-f", "-d")
+        remembered(project)
+    assert held > 0
+
+
+def test_what_changed_just_now_is_not_trusted(project):
+    load_and_remember(project)
+    assert not (project / INDEX).exists()
+
+
+def test_what_is_settled_is(project):
+    forget()
+    suites = load(project)
+    cases = [case for suite in suites for case in expand(suite, project)]
+    newest = max(path.lstat().st_ctime_ns for path in (project, *project.rglob("*")))
+    remember(project, suites, cases, newest + SETTLED_NS)
+    assert not (project / INDEX).exists()
+    remember(project, suites, cases, newest + SETTLED_NS + 1)
+    assert untouched(project, "setup.py")
+
+
+def test_a_suite_that_appears_while_the_others_are_read_is_not_forgotten(project):
+    suites = load(project)
+    cases = [case for suite in suites for case in expand(suite, project)]
+    text("suites/model/late.yaml", SUITE)(project)
+    remember(project, suites, cases, time.time_ns() + 10**10)
+    assert not (project / INDEX).exists()
+
+
+def test_a_baseline_and_thresholds_from_outside_are_never_answered(project):
+    remembered(project)
+    assert not untouched(project, "baselines/generic/unit/s.json")
+    assert nothing_touched(project, {"setup.py"}, {})
+    assert not nothing_touched(project, {"setup.py"}, {THRESHOLDS: "{}"})
+    assert THRESHOLDS == VARIABLE
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '"text"', "{}", "[" * 100_000, "\0"])
+def test_a_damaged_index_is_none(project, damage):
+    remembered(project)
+    (project / INDEX).write_text(damage)
+    assert not untouched(project, "setup.py")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("conditions", {}),
+        ("dependencies", 3),
+        ("paths", []),
+        ("paths", {"far.py": 3}),
+        ("paths", {"a\0b": [1, 2]}),
+        ("packages", {"numpy": [1]}),
+        ("packages", 3),
+    ],
+)
+def test_an_index_of_another_form_is_none(project, key, value):
+    remembered(project)
+    index = json.loads((project / INDEX).read_text())
+    (project / INDEX).write_text(json.dumps(index | {key: value}))
+    assert not untouched(project, "setup.py")
+
+
+def test_a_project_that_was_moved_has_none(project):
+    remembered(project)
+    place = project.rename(project.with_name("moved"))
+    assert not untouched(place, "setup.py")
+    assert untouched(place.rename(project), "setup.py")
+
+
+def test_a_project_that_cannot_be_written_goes_without(project):
+    (project / ".precreg").write_text("a file where the folder should be")
+    forget()
+    suites = load(project)
+    cases = [case for suite in suites for case in expand(suite, project)]
+    remember(project, suites, cases, time.time_ns() + 10**10)
+    assert not untouched(project, "setup.py")
+
+
+def test_names_that_no_file_system_takes_do_no_harm(project):
+    text("suites/unit/near.py", f"A = 'a' / {'b' * 300!r} / 'x.npy'\nB = '../..///x.npy'\n")(project)
+    remembered(project)
+    assert untouched(project, "setup.py")
+
+
+def test_links_in_a_circle_end(project):
+    linked("suites/unit/linked.py", "linked.py")(project)
+    remembered(project)
+    assert untouched(project, "setup.py")
+
+
+def test_asking_it_imports_nothing_that_reads_suites():
+    heavy = {"yaml", "msgspec", "numpy", "git", "ast"}
+    code = f"import sys, precreg.vcs.remembered\nprint({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "set()\n"
