@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.history.drift.judge import Context, judge_metric
-from precreg.history.drift.record import Settings, State
-from precreg.history.series import Point, Run, Series
+from precreg.history import HistoryPoint, HistoryRun, HistorySeries
+from precreg.history.drift import DriftContext, DriftSettings, DriftState, judge_metric
 
 RUNS = 60
 STEP_AT = 40
@@ -143,26 +142,26 @@ STEADY = (
 )
 
 
-def history(scenario: Scenario, seed: int) -> tuple[Series, dict[int, Run]]:
+def history(scenario: Scenario, seed: int) -> tuple[HistorySeries, dict[int, HistoryRun]]:
     """Draw one history."""
     baseline, *values = (0.01 * np.exp(scenario.draw(np.random.default_rng(seed)))).tolist()
     accepted = (baseline * np.exp(scenario.accepted(np.arange(1, RUNS + 1)))).tolist()
-    points = tuple(Point(number, *pair) for number, pair in enumerate(zip(values, accepted, strict=True), 1))
+    points = tuple(HistoryPoint(number, *pair) for number, pair in enumerate(zip(values, accepted, strict=True), 1))
     prints = scenario.fingerprints
     runs = {
-        number: Run(number, "", f"{number:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0)
+        number: HistoryRun(number, "", f"{number:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0)
         for number in range(1, RUNS + 1)
     }
-    return Series("unit/study/case", "out", "mean_abs_error", points), runs
+    return HistorySeries("unit/study/case", "out", "mean_abs_error", points), runs
 
 
 def first_told(scenario: Scenario, seed: int) -> Told:
     """Judge a history after every run until something is found."""
     series, runs = history(scenario, seed)
     for number in range(1, RUNS + 1):
-        so_far = Series(series.case, series.output, series.metric, series.points[:number])
-        found = judge_metric(so_far, Context(runs, (), Settings()))
-        if found is not None and found.state is State.DRIFT:
+        so_far = HistorySeries(series.case, series.output, series.metric, series.points[:number])
+        found = judge_metric(so_far, DriftContext(runs, (), DriftSettings()))
+        if found is not None and found.state is DriftState.DRIFT:
             return Told(number, ", ".join(f"{worse.against} ({worse.kind})" for worse in found.worsenings))
     return Told(None)
 

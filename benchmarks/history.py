@@ -16,20 +16,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
-from precreg.history.add import add_run, new_run
-from precreg.history.state import State, decoded, states
-from precreg.history.store import History, open_history
-from precreg.measure.metrics import KEPT
-from precreg.types.records import (
+from precreg.history import CaseState, History, add_run, case_states, decode_state, new_run, open_history
+from precreg.measure import BASELINE_METRICS
+from precreg.types import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
     BaselineOutput,
     CaseResult,
+    Comparison,
     Environment,
+    Execution,
+    Location,
+    Outcome,
+    Reason,
     RunRecord,
+    Status,
+    Verdict,
 )
-from precreg.types.types import Comparison, Execution, Location, Outcome, Reason, Status, Verdict
 
 CASES, CHANGED, CHECKED = 100_000, 1_000, "unit/s0/"
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,7 +49,7 @@ class Plain:
             "CREATE TABLE states (case_id INTEGER, run INTEGER, state TEXT, PRIMARY KEY (case_id, run)) WITHOUT ROWID"
         )
 
-    def add(self, number: int, kept: dict[str, State]) -> None:
+    def add(self, number: int, kept: dict[str, CaseState]) -> None:
         """Write a row for each case."""
         with self.connection:
             self.connection.executemany("INSERT OR IGNORE INTO cases (name) VALUES (?)", ((name,) for name in kept))
@@ -57,7 +61,7 @@ class Plain:
         """Yield (case, metric, run, value, accepted) of the cases that are checked."""
         asked = "SELECT name, run, state FROM states JOIN cases ON id = case_id WHERE name LIKE ?"
         for name, run, state in self.connection.execute(asked, (CHECKED + "%",)):
-            for metric, (value, accepted) in decoded(state).outputs["out"].items():
+            for metric, (value, accepted) in decode_state(state).outputs["out"].items():
                 yield name, metric, run, value, accepted
 
 
@@ -71,8 +75,8 @@ def values(history: History) -> Iterator[tuple[str, str, int, float | None, floa
 def result(number: int, generator: random.Random) -> CaseResult:
     """Make one case that passed, with figures of its own."""
     suite, name = f"s{number % 50}", f"float32-{number}"
-    figures = {metric: generator.random() for metric in KEPT}
-    accepted = BaselineOutput("float32", (64,), ["d"], {metric: [generator.random()] for metric in KEPT})
+    figures = {metric: generator.random() for metric in BASELINE_METRICS}
+    accepted = BaselineOutput("float32", (64,), ["d"], {metric: [generator.random()] for metric in BASELINE_METRICS})
     entry = BaselineEntry("1:d", ["i"], "why", "Ada", "2026-01-01", "c0", "f00d", 1.0, {"out": accepted})
     measured = Comparison("out", 0, "float32", (64,), "float64", (64,), figures, {"n": 64})
     outcome = Outcome(f"unit/{suite}/{name}", "1:d", Execution(("i",), {"out": ("d",)}, 1e-3), (measured,))
@@ -129,7 +133,7 @@ def main(runs: int) -> None:
             sizes: dict[str, list[int]] = {"history": [], "plain": []}
             for number, record in enumerate(records(runs), start=1):
                 begun = perf_counter()
-                kept = states(record)
+                kept = case_states(record)
                 times["states"].append(seconds(begun))
                 begun = perf_counter()
                 plain.add(number, kept)

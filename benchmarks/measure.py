@@ -36,7 +36,7 @@ from measuring.goals import (
 from measuring.limit import compile_probe, reading, with_numpy
 from measuring.peers import PEERS, Peer, assert_close, missing, ours, versions
 
-from precreg.measure.forms import form
+from precreg.measure import select_backend
 
 THREADS = (1, 2)
 NUMPY_FORM = {"PRECREG_FORM": "numpy"}
@@ -205,7 +205,7 @@ def memory_tasks(n: int) -> Iterator[tuple[str, Task]]:
 def main(asked: Settings) -> None:
     """Print the tables asked for."""
     clock = Clock(asked.rounds, asked.patience, asked.window)
-    served = form().__module__.rpartition(".")[2]
+    served = select_backend().__module__.rpartition(".")[2]
     print(f"{versions()}\n{machine()}\ncompare() by {served}; ~ marks what was never measured in a quiet moment")
     if "a" in asked.tables:
         for dtype in DTYPES:

@@ -14,15 +14,14 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from precreg.baseline.entry import entry_from
-from precreg.measure.compare import compare
-from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types.types import AxisGroups, Case, Comparison, Computation, Execution, Location, Outcome
-from precreg.verdict.power import losses
-from precreg.verdict.regression import error_level, held, worse
+from precreg.baseline import entry_from
+from precreg.measure import compare_arrays
+from precreg.tolerance import SHIPPED_LAYERS, resolve_tolerance
+from precreg.types import AxisGroups, Case, Comparison, Computation, Execution, Location, Outcome
+from precreg.verdict import case_alpha, detectable_losses, find_regressions, gather_evidence
 
 SEEDS, OTHERS = 3, (1, 3)
-LEVEL = error_level(500)
+LEVEL = case_alpha(500)
 OPERATOR = Computation("python", "operator:f")
 CASE = Case(
     "unit/s/a", "unit", "s", "a", Location("s.yaml"), "1:d", "unit/s/a", "1:d", "suites/unit", OPERATOR, OPERATOR,
@@ -71,7 +70,9 @@ def drawn(operator, random, dtype, shape) -> list[Comparison]:
     """Measure an operator on inputs of its own for each seed, against itself in float64."""
     inputs = [random.standard_normal(shape).astype(dtype) for _ in range(SEEDS)]
     terms = {"output": "out", "rtol": 1e-3, "atol": 1e-5, "regions": {}, "worst": 1}
-    return [compare(operator(x), operator(x.astype(np.float64)), seed=seed, **terms) for seed, x in enumerate(inputs)]
+    return [
+        compare_arrays(operator(x), operator(x.astype(np.float64)), seed=seed, **terms) for seed, x in enumerate(inputs)
+    ]
 
 
 def larger(comparison: Comparison, times: float) -> Comparison:
@@ -91,19 +92,19 @@ def judged(operator, dtype, shape, draws) -> Iterator[tuple[float, list[bool]]]:
     """Yield the loss that is told of a baseline, and whether it, its root and no loss at all are caught in another."""
     random = np.random.default_rng([len(operator.__name__), *shape])
     sets = [drawn(operator, random, dtype, shape) for _ in range(draws)]
-    tolerance = resolve(SHIPPED, "out", np.dtype(dtype).name, ("generic",))
+    tolerance = resolve_tolerance(SHIPPED_LAYERS, "out", np.dtype(dtype).name, ("generic",))
     for number, accepted in enumerate(sets):
         ran = Execution(tuple("abc"), {"out": tuple("abc")}, 1.0)
         entry = entry_from(Outcome("unit/s/a", "1:d", ran, tuple(accepted)), "f00d", "c0")
-        (told,) = losses(CASE, entry, {"out": tolerance}, level=LEVEL, alike=True)
+        (told,) = detectable_losses(CASE, entry, {"out": tolerance}, level=LEVEL, alike=True)
         for other in OTHERS:
             now = sets[(number + other) % draws]
             found = []
             for times in (told.ratio, told.ratio**0.5, 1.0):
-                one = held(
+                one = gather_evidence(
                     [larger(each, times) for each in now], entry, tolerance, "reference", alike=True, level=LEVEL
                 )
-                found.append(any(finding.rule == "statistic" for finding in worse(one)))
+                found.append(any(finding.rule == "statistic" for finding in find_regressions(one)))
             yield told.ratio, found
 
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
-from precreg.storage.writing import make_scratch_folder
-from precreg.vcs.remembered import INDEX
-from precreg.vcs.remembering import SETTLED_NS
+from precreg.storage import make_scratch_folder
+from precreg.vcs import INDEX_FILE, SETTLED_NS
 
 ROOT = Path(__file__).parents[1]
 PRECREG = [sys.executable, "-m", "precreg"]
@@ -54,7 +53,7 @@ def project(folder: Path) -> Path:
         git(folder, "add", "-A")
         git(folder, "commit", "-q", "-m", changed)
     subprocess.run([*PRECREG, "hook", "install"], cwd=folder, check=True, capture_output=True)
-    make_scratch_folder((folder / INDEX).parent)
+    make_scratch_folder((folder / INDEX_FILE).parent)
     sleep(SETTLED_NS / 1e9 + 0.1)
     return folder
 
@@ -76,12 +75,12 @@ def pushed(folder: Path, label: str) -> str:
 def seconds(label: str, folder: Path, told: str) -> float:
     """Time one run of a command, which must succeed, and leave an index where it came to know what cases depend on."""
     if label.endswith(FIRST):
-        (folder / INDEX).unlink(missing_ok=True)
+        (folder / INDEX_FILE).unlink(missing_ok=True)
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     before = perf_counter()
     subprocess.run(COMMANDS[label], cwd=folder, check=True, capture_output=True, env=environ, input=told, text=True)
     after = perf_counter()
-    if "untouched" in label and not (folder / INDEX).exists():
+    if "untouched" in label and not (folder / INDEX_FILE).exists():
         raise RuntimeError(f"expected an index of dependencies after: {label}")
     return after - before
 

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precreg.arithmetic.formats import dtype_name
+from precreg.arithmetic import dtype_name
 from precreg.errors import UserError
-from precreg.measure.compare import compare as measured
-from precreg.tolerance.pyramid import SHIPPED_STANDARD, no_limit
-from precreg.tolerance.standard import Limits
-from precreg.tolerance.standards import find_standard
-from precreg.types.types import Comparison
+from precreg.measure import compare_arrays as measured
+from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limit_problem
+from precreg.types import Comparison
 
 
 def compare(
@@ -60,9 +58,9 @@ def compare(
         return comparison
     if isinstance(analyzers, str):
         raise UserError("bad-value", f"expected a list of names but got analyzers={analyzers!r}")
-    from precreg.measure.measure import analyzed
+    from precreg.measure import add_analyzer_metrics
 
-    return analyzed(comparison, a, r, analyzers, threads or 1)
+    return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
 
 
 def _array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
@@ -83,17 +81,17 @@ def _name(standard: str | None) -> str | None:
 
 
 def _limit(key: str, given: float) -> float:
-    if expected := no_limit(key, float(given)):
+    if expected := limit_problem(key, float(given)):
         raise UserError("bad-value", f"expected {expected} but got {key}={given}")
     return float(given)
 
 
 @lru_cache(maxsize=256)
-def _measuring(dtype: np.dtype[Any], standard: str | None) -> Limits:
+def _measuring(dtype: np.dtype[Any], standard: str | None) -> DtypeLimits:
     """Return rtol, atol and regions of a standard for a dtype, of the shipped one where it says nothing."""
     shipped, asked = (_limits(name or SHIPPED_STANDARD, dtype) for name in (SHIPPED_STANDARD, standard))
-    return Limits({**shipped.bounds, **asked.bounds}, regions=asked.regions)
+    return DtypeLimits({**shipped.bounds, **asked.bounds}, regions=asked.regions)
 
 
-def _limits(standard: str, dtype: np.dtype[Any]) -> Limits:
-    return find_standard(standard).limits(dtype_name(dtype)) or Limits()
+def _limits(standard: str, dtype: np.dtype[Any]) -> DtypeLimits:
+    return find_standard(standard).limits(dtype_name(dtype)) or DtypeLimits()

@@ -103,7 +103,7 @@ def test_heavy_imports_are_late(module):
 
 
 @pytest.mark.parametrize(
-    "name", ["precreg.cli.main", "precreg.report.report_describe", "precreg.verdict.judge", "precreg.suite.load"]
+    "name", ["precreg.cli.main", "precreg.report.describe", "precreg.verdict.judge", "precreg.suite.load"]
 )
 def test_what_starts_every_command_brings_no_numpy(name):
     code = f"import sys, {name}; print(sorted({LATE!r} & set(sys.modules)))"

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from precreg.arithmetic import arith_operations as operations
-from precreg.arithmetic import forms
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.rounded_once import Operation
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import RoundedOperation, Rounding, format_named, operations
+from precreg.arithmetic import rounding as forms
 
 Array = Any
 Call = Callable[[], Array]
@@ -31,6 +28,6 @@ def calls(operands: Array, name: str) -> dict[str, Call]:
     """Return the ways to compute an operation on float32 numbers; the plain one gives other numbers."""
     format, rounding = format_named("float32_m20"), Rounding.TOWARD_ZERO
     given = list(operands[: 3 if name == "fma" else 2])
-    core, operation = forms.native(), Operation(name, format, rounding, 0)
-    ways = {PLAIN: lambda: OPERATIONS[name](*given), NUMPY: lambda: operations.by_numpy(operation, given, 0)}
+    core, operation = forms.native_backend(), RoundedOperation(name, format, rounding, 0)
+    ways = {PLAIN: lambda: OPERATIONS[name](*given), NUMPY: lambda: operations.compute_numpy(operation, given, 0)}
     return ways if core is None else {**ways, NATIVE: lambda: core.compute(name, given, format, rounding, 0, 0)}

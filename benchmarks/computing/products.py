@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic import arith_numpy_form_sums as numpy_sums
-from precreg.arithmetic import forms
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
-from precreg.arithmetic.unit import Order, Unit
+from precreg.arithmetic import Order, Rounding, Unit, format_named
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic import sums as numpy_sums
 
 BLOCK = 16
 Array = Any
@@ -77,6 +75,6 @@ def written(a: Array, b: Array, kind: Sum) -> Array:
 
 def calls(a: Array, b: Array, kind: Sum) -> dict[str, Call]:
     """Return the ways to multiply two matrices of float16 numbers, which are given as float32."""
-    unit, core = unit_of(kind), forms.native()
-    ways = {NUMPY: lambda: numpy_sums.matmul(a, b, unit), WRITTEN: lambda: written(a, b, kind)}
+    unit, core = unit_of(kind), forms.native_backend()
+    ways = {NUMPY: lambda: numpy_sums.matmul_numpy(a, b, unit), WRITTEN: lambda: written(a, b, kind)}
     return ways if core is None else {NATIVE: lambda: core.matmul(a, b, unit), **ways}

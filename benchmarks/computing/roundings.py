@@ -14,11 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic import forms
-from precreg.arithmetic.bit_rounding import round_bits
-from precreg.arithmetic.formats import FORMATS, numpy_dtype
-from precreg.arithmetic.named import SHORT, format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import FORMATS, SHORT, Rounding, format_named, numpy_dtype, round_bits
+from precreg.arithmetic import rounding as forms
 
 FORMAT_NAMES = ("float32_m20", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2")
 """The first as a device has it that truncates, the others to nearest."""
@@ -38,13 +35,13 @@ def rounding_of(name: str) -> Rounding:
 
 def native(values: Array, name: str) -> Call | None:
     """Our core, through what round_to calls: a new array."""
-    core, format, rounding = forms.native(), format_named(name), rounding_of(name)
+    core, format, rounding = forms.native_backend(), format_named(name), rounding_of(name)
     return None if core is None else lambda: core.round_to(values, format, rounding, 0, 0)
 
 
 def native_into(values: Array, name: str) -> Call | None:
     """Our core alone, writing where something was written before."""
-    core, results = forms.native(), np.ones_like(values)
+    core, results = forms.native_backend(), np.ones_like(values)
     if core is None:
         return None
     packed, rounding = core._packed(values.dtype, format_named(name)), core._NUMBERS[rounding_of(name)]

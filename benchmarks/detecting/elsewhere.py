@@ -9,10 +9,9 @@ from typing import NamedTuple
 from detecting.measured import ORIGINAL, Sample
 from detecting.rules import CASE, ENVIRONMENT, baseline_of, other_bits, outcome_of, verdict
 from detecting.table import Labels, band_of, share
-from precreg.baseline.environments import explained
-from precreg.types.records import Baseline
-from precreg.types.types import Reason, Status, Verdict
-from precreg.verdict.statistics.paired import Change, changes
+from precreg.baseline import explain_baseline
+from precreg.types import Baseline, Reason, Status, Verdict
+from precreg.verdict.statistics import ErrorRatio, error_ratios
 
 Facts = Mapping[str, Mapping[str, str]]
 """The facts of environments by fingerprint, as baselines have them."""
@@ -28,7 +27,7 @@ class Elsewhere(NamedTuple):
     operator: str
     verdicts: dict[str, list[Verdict]]
     here: list[Verdict]
-    changes: tuple[Change, ...]
+    changes: tuple[ErrorRatio, ...]
 
 
 def this() -> dict[str, dict[str, str]]:
@@ -50,14 +49,14 @@ def judged(operator: str, found: Mapping[str, Sequence[Sample]], there: Sequence
         here.append(verdict(original[trial], baseline_of(there[trial])))
     there = there[: len(original)]
     entry = baseline_of(there, fingerprint).entry
-    truly = changes(outcome_of(original).comparisons, entry.outputs["out"], entry.groups.get("out", ()))
+    truly = error_ratios(outcome_of(original).comparisons, entry.outputs["out"], entry.groups.get("out", ()))
     return Elsewhere(operator, verdicts, here, truly if other_bits(original, there) else ())
 
 
 def from_there(accepted: Sequence[Sample], fingerprint: str, known: Facts) -> Baseline:
     """Give a baseline that says what is different here from where it was accepted."""
     baseline = baseline_of(accepted, fingerprint)
-    return explained(baseline, known, ENVIRONMENT) or baseline
+    return explain_baseline(baseline, known, ENVIRONMENT) or baseline
 
 
 def lines(found: Sequence[Elsewhere], labels: Labels) -> Iterator[str]:

@@ -25,8 +25,8 @@ import numpy as np
 
 from detecting.measured import digest, run, truth
 from detecting.operator import Array, Operator
-from precreg.environment.environment import detect
-from precreg.types.types import Comparison
+from precreg.environment import detect_environment
+from precreg.types import Comparison
 
 FILE = Path(__file__).parent / "labels.json"
 FIRST_SEED = 1_000_000
@@ -175,7 +175,7 @@ def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
 
 def machine() -> dict[str, str]:
     """Say what exponentials and logarithms of float32 depend on."""
-    facts = detect("cpu").facts
+    facts = detect_environment("cpu").facts
     return {name: facts[name] for name in ("cpu_features", "numpy", "libc") if name in facts}
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from detecting.operator import Array, Compute, Operator
-from precreg.measure.compare import compare
-from precreg.types.types import Comparison
+from precreg.measure import compare_arrays
+from precreg.types import Comparison
 
 CLOSE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 """The defaults of torch.testing.assert_close: rtol and atol by dtype."""
@@ -58,7 +58,7 @@ def run(compute: Compute, known: Truth, seed: int) -> tuple[Array, Comparison]:
     with np.errstate(all="ignore"):
         output = compute(*known.inputs)
     rtol, atol = CLOSE[str(output.dtype)]
-    return output, compare(output, known.exact, seed=seed, rtol=rtol, atol=atol, worst=0, threads=1)
+    return output, compare_arrays(output, known.exact, seed=seed, rtol=rtol, atol=atol, worst=0, threads=1)
 
 
 def sample(compute: Compute, known: Truth, seed: int) -> Sample:

@@ -12,15 +12,14 @@ from typing import NamedTuple
 from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operator import Operator
 from detecting.rules import CASE, ENVIRONMENT, PROMISED, baseline_of, outcome_of, tolerance_of
-from precreg.types.records import Baseline
-from precreg.types.types import Verdict
-from precreg.verdict.judge import Policy, judge
-from precreg.verdict.statistics.looks import MOST_SEEDS, is_clear, planned, shared
+from precreg.types import Baseline, Verdict
+from precreg.verdict import Policy, judge_case
+from precreg.verdict.statistics import MAX_SEEDS, interim_analyses, is_conclusive, split_alpha
 
 FURTHER = 100_000
 """Seeds that trials draw beyond their own begin here: neither other trials nor labels have them."""
 
-LOOKS = planned(CASE.seeds, MOST_SEEDS)
+LOOKS = interim_analyses(CASE.seeds, MAX_SEEDS)
 """After how many seeds a pair looks."""
 
 
@@ -38,7 +37,7 @@ def paired(operator: Operator, own: Mapping[str, Sequence[Sample]], trial: int) 
     told: dict[str, Paired] = {}
     open_ = [name for name in found if name != ORIGINAL]
     for look, seeds in enumerate(LOOKS):
-        more = range(FURTHER + trial * MOST_SEEDS + LOOKS[look - 1], FURTHER + trial * MOST_SEEDS + seeds)
+        more = range(FURTHER + trial * MAX_SEEDS + LOOKS[look - 1], FURTHER + trial * MAX_SEEDS + seeds)
         drawn = samples(only(operator, open_), more) if look and open_ else {}
         found = {name: found[name] + drawn.get(name, []) for name in (ORIGINAL, *open_)}
         baseline = baseline_of(found[ORIGINAL])
@@ -57,6 +56,6 @@ def judged(current: Sequence[Sample], baseline: Baseline) -> Paired:
     """Look once at as many seeds as there are."""
     tolerances = {"out": tolerance_of(current[0].comparison.dtype)}
     outcome = outcome_of(current)
-    policy = shared(Policy(baselines=PROMISED), len(LOOKS))
-    verdict = judge(CASE, outcome, tolerances, baseline, ENVIRONMENT, policy)
-    return Paired(verdict, len(current), is_clear(verdict, outcome, baseline.entry, tolerances))
+    policy = split_alpha(Policy(baselines=PROMISED), len(LOOKS))
+    verdict = judge_case(CASE, outcome, tolerances, baseline, ENVIRONMENT, policy)
+    return Paired(verdict, len(current), is_conclusive(verdict, outcome, baseline.entry, tolerances))

@@ -9,12 +9,11 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from detecting.measured import Sample
-from precreg.baseline.entry import entry_from
-from precreg.environment.environment import detect
-from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types.records import Baseline
-from precreg.types.types import Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
-from precreg.verdict.judge import Policy, judge
+from precreg.baseline import entry_from
+from precreg.environment import detect_environment
+from precreg.tolerance import SHIPPED_LAYERS, resolve_tolerance
+from precreg.types import Baseline, Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
+from precreg.verdict import Policy, judge_case
 
 Rule = Callable[[Sequence[Sample], Sequence[Sample]], bool]
 
@@ -25,12 +24,12 @@ _PLACE = Location("benchmarks/detection.py")
 _NOTHING = Computation("python", "")
 CASE = Case("unit/detection/case", "unit", "detection", "case", _PLACE, "definition", "unit/detection/case",
             "definition", "suites/unit", _NOTHING, _NOTHING, "reference", {}, {}, {}, (), 3)  # fmt: skip
-ENVIRONMENT = detect("cpu")
+ENVIRONMENT = detect_environment("cpu")
 
 
 def tolerance_of(dtype: str) -> Tolerance:
     """Give what precreg ships for a dtype, without bounds: they answer another question, is it accurate enough."""
-    return replace(resolve(SHIPPED, "out", dtype, ENVIRONMENT.chain), bounds=(), alternatives=())
+    return replace(resolve_tolerance(SHIPPED_LAYERS, "out", dtype, ENVIRONMENT.chain), bounds=(), alternatives=())
 
 
 def outcome_of(samples: Sequence[Sample]) -> Outcome:
@@ -49,7 +48,7 @@ def baseline_of(accepted: Sequence[Sample], fingerprint: str = ENVIRONMENT.finge
 def verdict(current: Sequence[Sample], baseline: Baseline) -> Verdict:
     """Give precreg's verdict on a change."""
     tolerances = {"out": tolerance_of(current[0].comparison.dtype)}
-    return judge(CASE, outcome_of(current), tolerances, baseline, ENVIRONMENT, Policy(baselines=PROMISED))
+    return judge_case(CASE, outcome_of(current), tolerances, baseline, ENVIRONMENT, Policy(baselines=PROMISED))
 
 
 def strange(samples: Sequence[Sample]) -> bool:

@@ -9,7 +9,7 @@ from detecting.measured import ORIGINAL, Sample
 from detecting.operator import Operator
 from detecting.pairs import Paired, paired
 from detecting.rules import CASE, OURS, RULES, baseline_of, other_bits, verdict
-from precreg.types.types import Status, Verdict
+from precreg.types import Status, Verdict
 
 PAIR = "precreg --pair"
 """The rule that draws further seeds where three do not make it clear."""

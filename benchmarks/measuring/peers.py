@@ -23,8 +23,8 @@ import numpy as np
 
 from measuring.data import Pair
 from measuring.naive import ATOL, RTOL, naive
-from precreg.measure.compare import compare
-from precreg.storage.digest import array_digest
+from precreg.measure import compare_arrays
+from precreg.storage import array_digest
 
 Figures = dict[str, float]
 Call = Callable[[], Figures]
@@ -44,7 +44,7 @@ def ours(pair: Pair, threads: int | None = 1, digest: bool = True) -> Call:
     """compare() with every metric, and the digest that a run keeps of the array."""
 
     def call() -> Figures:
-        found = compare(*pair, rtol=RTOL, atol=ATOL, threads=threads)
+        found = compare_arrays(*pair, rtol=RTOL, atol=ATOL, threads=threads)
         if digest:
             array_digest(pair.actual)
         return found.metrics | found.counts

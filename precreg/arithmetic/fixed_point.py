@@ -14,12 +14,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from precreg.arithmetic.arith_exact_rounding import exact_round, round_to_integer
-from precreg.arithmetic.arith_operations import divide, multiply, widened
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.random_bits import Start, random_bits
-from precreg.arithmetic.roundings import Rounding, rounding_named
-from precreg.arithmetic.scaled_rounding import to_integers
+from precreg.arithmetic.exact import exact_round, round_to_integer
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, rounding_named
+from precreg.arithmetic.operations import divide, multiply, widen_operand
+from precreg.arithmetic.rounding_numpy import Start, random_bits, round_quotients
 from precreg.errors import UserError
 
 WIDTHS = (8, 16, 32)
@@ -101,13 +99,13 @@ def quantize(
     products = multiply(wide, np.float64(fixed.scale), FLOAT64, Rounding.ODD)
     within = np.clip(products, fixed.smallest - 1, fixed.largest + 1)
     draws = random_bits(seed, start, wide.size).reshape(wide.shape) if rounding is Rounding.STOCHASTIC else None
-    integers = np.clip(to_integers(within, rounding, draws), fixed.smallest, fixed.largest)
+    integers = np.clip(round_quotients(within, rounding, draws), fixed.smallest, fixed.largest)
     return np.asarray(integers, fixed.dtype)
 
 
 def _in_float64(values: NDArray[Any]) -> NDArray[np.float64]:
     """Widen before anything is computed: the magnitude of -128 is no int8."""
-    return widened(values).astype(np.float64, copy=False)
+    return widen_operand(values).astype(np.float64, copy=False)
 
 
 def dequantize(

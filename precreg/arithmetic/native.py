@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import _core
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.unit import Order, Unit
 
-INTERFACE = 2
+ARITHMETIC_INTERFACE = 2
 """Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
 
 
-if getattr(_core, "interface", None) != INTERFACE:
+if getattr(_core, "interface", None) != ARITHMETIC_INTERFACE:
     raise ImportError("the core was built from other sources: install precreg anew (in a checkout: make)")
 
 
-INSTRUCTION_SET: str = _core.instruction_set
+ARITHMETIC_INSTRUCTION_SET: str = _core.instruction_set
 """What the core runs on here: generic, avx2 or avx512. All give the same bits."""
 
 
@@ -44,13 +43,13 @@ _BY_PROCESSOR = (Rounding.TOWARD_ZERO, Rounding.UP, Rounding.DOWN)
 Array = NDArray[Any]
 
 
-def rounds(dtype: np.dtype[Any], format: Format) -> bool:
+def can_round_native(dtype: np.dtype[Any], format: Format) -> bool:
     """Whether the core rounds arrays of a dtype to a format."""
     return dtype.isnative and _packed(dtype, format) is not None
 
 
-def round_to(values: Array, format: Format, rounding: Rounding, seed: int, start: int) -> Array:
-    """Do what precreg.arithmetic.arith_rounding.round_to does, where `rounds` says so."""
+def round_native(values: Array, format: Format, rounding: Rounding, seed: int, start: int) -> Array:
+    """Do what precreg.arithmetic.rounding.round_to does, where `rounds` says so."""
     packed = _packed(values.dtype, format)
     assert packed is not None
     values = np.ascontiguousarray(values).reshape(values.shape)  # numpy makes one dimension of none
@@ -60,7 +59,7 @@ def round_to(values: Array, format: Format, rounding: Rounding, seed: int, start
     return results
 
 
-def compute(
+def compute_native(
     name: str, operands: list[Array], format: Format, rounding: Rounding, seed: int, start: int
 ) -> Array | None:
     """Compute an operation of operations on arrays of one dtype; return None where the core does not."""
@@ -121,13 +120,13 @@ class _Plan(NamedTuple):
     packed: bytes
 
 
-def sums(unit: Unit) -> bool:
+def can_sum_native(unit: Unit) -> bool:
     """Whether the core adds up as a unit does."""
     return _plan(unit) is not None
 
 
-def matmul(a: Array, b: Array, unit: Unit) -> Array:
-    """Do what precreg.arithmetic.arith_numpy_form_sums.matmul does, where `sums` says so, in float32 or float64."""
+def matmul_native(a: Array, b: Array, unit: Unit) -> Array:
+    """Do what precreg.arithmetic.sums.matmul does, where `sums` says so, in float32 or float64."""
     rows, terms, columns = *a.shape[-2:], b.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     plan = _plan(unit)
@@ -140,11 +139,11 @@ def matmul(a: Array, b: Array, unit: Unit) -> Array:
     return results
 
 
-def total(x: Array, unit: Unit) -> Array:
-    """Do what precreg.arithmetic.arith_numpy_form_sums.total does, where `sums` says so: terms are products by 1."""
+def total_native(x: Array, unit: Unit) -> Array:
+    """Do what precreg.arithmetic.sums.total does, where `sums` says so: terms are products by 1."""
     columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T
     ones = np.ones((1, len(columns)), columns.dtype)
-    return matmul(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])
+    return matmul_native(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])
 
 
 def _matrices(operand: Array, batch: tuple[int, ...], dtype: type[np.floating[Any]]) -> Array:
@@ -197,7 +196,7 @@ def _product(unit: Unit, dtype: type[np.floating[Any]]) -> int:
     own = _CARRIERS[np.dtype(dtype)]
     if unit.product is not None:
         return _MULTIPLIED if unit.product == own else _ROUNDED
-    has_fused = INSTRUCTION_SET != "generic"  # else each takes a call
+    has_fused = ARITHMETIC_INSTRUCTION_SET != "generic"  # else each takes a call
     return _FUSED if has_fused or not _has_exact_products(unit.input, own) else _MULTIPLIED
 
 

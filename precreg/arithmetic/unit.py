@@ -7,8 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from precreg.arithmetic.formats import Format
-from precreg.arithmetic.roundings import Rounding, rounding_named
+from precreg.arithmetic.formats import Format, Rounding, rounding_named
 from precreg.errors import UserError, nearest
 
 

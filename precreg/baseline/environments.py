@@ -13,69 +13,72 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from precreg.baseline.store import FOLDER, read_bytes
-from precreg.baseline.text import parse, render
-from precreg.baseline.write import delete_file, write_file
-from precreg.storage.writing import WORKING_FOLDER
-from precreg.types.records import Baseline, BaselineEntry, Environment
+from precreg.baseline.store import BASELINES_FOLDER, delete_file, read_project_bytes, write_file
+from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.storage import WORKING_FOLDER
+from precreg.types import Baseline, BaselineEntry, Environment
 
-SCHEMA = "precreg-environments/1"
+ENVIRONMENTS_SCHEMA = "precreg-environments/1"
 
-ACCEPTED = f"{FOLDER}/environments.json"
+ACCEPTED_ENVIRONMENTS_FILE = f"{BASELINES_FOLDER}/environments.json"
 
-PROPOSED = f"{WORKING_FOLDER}/environments.json"
+PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
 
-_HEADER, _MEMBERS = {"schema": SCHEMA}, "environments"
+_HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
 
 
-Facts = dict[str, str]
+EnvironmentFacts = dict[str, str]
 
 
 FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
 """Facts in the order in which changes of them are told; others follow by name."""
 
 
-def facts(project: Path, file: str = ACCEPTED) -> dict[str, Facts]:
+def read_environment_facts(project: Path, file: str = ACCEPTED_ENVIRONMENTS_FILE) -> dict[str, EnvironmentFacts]:
     """Return the facts of environments by fingerprint; nothing of a project that has no such file.
 
     Raises:
         UserError: unreadable-baseline, conflicted-baseline, old-schema, future-schema, outside-project.
     """
-    data = read_bytes(project, file)
-    return {} if data is None else parse(data, file, _HEADER, _facts_of, members=_MEMBERS)
+    data = read_project_bytes(project, file)
+    return {} if data is None else parse_baseline(data, file, _HEADER, _facts_of, members=_MEMBERS)
 
 
-def remember(project: Path, known: Mapping[str, Mapping[str, str]], file: str = ACCEPTED) -> None:
+def add_environment_facts(
+    project: Path, known: Mapping[str, Mapping[str, str]], file: str = ACCEPTED_ENVIRONMENTS_FILE
+) -> None:
     """Add facts by fingerprint to those that are kept. The caller holds the lock. Raises UserError as `facts` does."""
-    before = facts(project, file)
+    before = read_environment_facts(project, file)
     _write(project, file, before, before | {id: dict(sorted(known[id].items())) for id in known})
 
 
-def remember_this(project: Path, environment: Environment) -> None:
+def propose_environment_facts(project: Path, environment: Environment) -> None:
     """Keep the facts of the environment that proposes, until someone accepts. The caller holds the lock."""
-    remember(project, {environment.fingerprint: environment.decisive}, PROPOSED)
+    add_environment_facts(project, {environment.fingerprint: environment.decisive}, PROPOSED_ENVIRONMENTS_FILE)
 
 
-def accept(project: Path, fingerprints: Iterable[str]) -> None:
+def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None:
     """Keep the facts of what was accepted, where they are known. The caller holds the lock."""
-    proposed = facts(project, PROPOSED)
-    remember(project, {id: proposed[id] for id in fingerprints if id in proposed})
+    proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
+    add_environment_facts(project, {id: proposed[id] for id in fingerprints if id in proposed})
 
 
-def forget_others(project: Path, fingerprints: Collection[str]) -> None:
+def prune_environment_facts(project: Path, fingerprints: Collection[str]) -> None:
     """Keep the facts of these alone, because no baseline has another. The caller holds the lock."""
-    before = facts(project)
-    _write(project, ACCEPTED, before, {id: before[id] for id in before if id in fingerprints})
+    before = read_environment_facts(project)
+    _write(project, ACCEPTED_ENVIRONMENTS_FILE, before, {id: before[id] for id in before if id in fingerprints})
 
 
-def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def describe_environment_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Say in words what is different now: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if nothing is."""
     names = dict.fromkeys((*FIRST, *sorted({*before, *now})))
     differing = (name for name in names if before.get(name) != now.get(name))
     return ", ".join(_change(name, before.get(name), now.get(name)) for name in differing)
 
 
-def explained(found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment) -> Baseline | None:
+def explain_baseline(
+    found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
+) -> Baseline | None:
     """Say of a baseline what is different here from where it was accepted. `known` are facts by fingerprint."""
     if found is None:
         return None
@@ -83,7 +86,9 @@ def explained(found: Baseline | None, known: Mapping[str, Mapping[str, str]], he
     return replace(found, change=_difference(found.entry.fingerprint, here.fingerprint, known))
 
 
-def between(before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]) -> str:
+def describe_entry_environments(
+    before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]
+) -> str:
     """Say what is different where an entry was made from where the one before was; empty on the same fingerprint."""
     return "" if before is None else _difference(before.fingerprint, now.fingerprint, known)
 
@@ -94,7 +99,9 @@ def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -
     unknown = [fingerprint for fingerprint in (before, now) if fingerprint not in known]
     if unknown:
         return f"nothing is kept of the environment {unknown[0]}"
-    return changes(known[before], known[now]) or f"environments {before} and {now} are described alike"
+    return (
+        describe_environment_change(known[before], known[now]) or f"environments {before} and {now} are described alike"
+    )
 
 
 def _change(name: str, before: str | None, now: str | None) -> str:
@@ -109,14 +116,14 @@ def _change(name: str, before: str | None, now: str | None) -> str:
     return f"{name} {' and '.join(told) or 'in another order'}"
 
 
-def _facts_of(value: Any) -> Facts:
-    return msgspec.convert(value, Facts)
+def _facts_of(value: Any) -> EnvironmentFacts:
+    return msgspec.convert(value, EnvironmentFacts)
 
 
-def _write(project: Path, file: str, before: dict[str, Facts], after: dict[str, Facts]) -> None:
+def _write(project: Path, file: str, before: dict[str, EnvironmentFacts], after: dict[str, EnvironmentFacts]) -> None:
     if after == before:
         return
     if after:
-        write_file(project, file, render(_HEADER, after, members=_MEMBERS))
+        write_file(project, file, render_baseline(_HEADER, after, members=_MEMBERS))
     else:
         delete_file(project, file)

@@ -11,18 +11,24 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.environments import remember_this
-from precreg.baseline.store import baseline_file, entry_of, read_bytes, suite_of
-from precreg.baseline.text import parse, render
-from precreg.baseline.write import delete_file, locked, write_file
+from precreg.baseline.environments import propose_environment_facts
+from precreg.baseline.store import (
+    baseline_file,
+    decode_entry,
+    delete_file,
+    lock_baselines,
+    read_project_bytes,
+    suite_of_case,
+    write_file,
+)
+from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage.writing import WORKING_FOLDER
-from precreg.types.records import BaselineEntry, CaseResult, Environment, GitState
-from precreg.types.types import Finding, Reason, Status
+from precreg.storage import WORKING_FOLDER
+from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, Reason, Status
 
-SCHEMA = "precreg-proposals/3"
+PROPOSALS_SCHEMA = "precreg-proposals/3"
 
-FOLDER = f"{WORKING_FOLDER}/proposals"
+PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
 
 DEFAULT_ENVIRONMENT = "generic"
 
@@ -43,7 +49,7 @@ class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paired: BaselineEntry | None = None
 
 
-def propose(
+def update_proposals(
     project: Path,
     results: Iterable[CaseResult],
     environment: Environment,
@@ -68,18 +74,18 @@ def propose(
         if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
     }
     proposed = sorted(id for id, proposal in answers.items() if proposal is not None)
-    if proposed or pending(project):  # otherwise there is nothing to write, and a read-only disk will do
-        with locked(project):
+    if proposed or pending_proposals(project):  # otherwise there is nothing to write, and a read-only disk will do
+        with lock_baselines(project):
             replace_proposals(project, answers)
             if proposed:
-                remember_this(project, environment)
+                propose_environment_facts(project, environment)
     return proposed
 
 
-def pending(project: Path) -> dict[str, Proposal]:
+def pending_proposals(project: Path) -> dict[str, Proposal]:
     """Return every proposal by case id, sorted. Raises UserError (unreadable-proposals, future-schema)."""
     found: dict[str, Proposal] = {}
-    for path in sorted((project / FOLDER).glob("*/[!.]*.json")):
+    for path in sorted((project / PROPOSALS_FOLDER).glob("*/[!.]*.json")):
         suite = f"{path.parent.name}/{path.stem}"
         found |= {f"{suite}/{name}": proposal for name, proposal in _read_suite(project, suite).items()}
     return found
@@ -87,15 +93,15 @@ def pending(project: Path) -> dict[str, Proposal]:
 
 def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> None:
     """Set the proposals of some cases, by id; None removes. The caller holds the lock."""
-    for suite in sorted({suite_of(id) for id in answers}):
+    for suite in sorted({suite_of_case(id) for id in answers}):
         before = _read_suite(project, suite)
         after: dict[str, Proposal | None] = {**before}
-        after |= {id.removeprefix(f"{suite}/"): answer for id, answer in answers.items() if suite_of(id) == suite}
+        after |= {id.removeprefix(f"{suite}/"): answer for id, answer in answers.items() if suite_of_case(id) == suite}
         cases = {name: proposal for name, proposal in after.items() if proposal is not None}
         if cases == before:
             continue
         if cases:
-            write_file(project, _file(suite), render(_header(suite), cases))
+            write_file(project, _file(suite), render_baseline(_header(suite), cases))
         else:
             delete_file(project, _file(suite))
 
@@ -110,7 +116,7 @@ def _proposal(result: CaseResult, environment: Environment, commit: str, level: 
         return None
     found = None if result.stored is None else result.stored.environment
     target = level or found or DEFAULT_ENVIRONMENT
-    baseline_file(target, suite_of(result.id))
+    baseline_file(target, suite_of_case(result.id))
     entry = entry_from(result.outcome, environment.fingerprint, commit)
     verdict = result.verdict
     evidence = [*map(_storable, verdict.findings)]
@@ -133,8 +139,8 @@ def _storable(finding: Finding) -> Finding:
 def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
     file = _file(suite)
     try:
-        data = read_bytes(project, file)
-        return {} if data is None else parse(data, file, _header(suite), _proposal_of)
+        data = read_project_bytes(project, file)
+        return {} if data is None else parse_baseline(data, file, _header(suite), _proposal_of)
     except UserError as problem:
         if problem.slug == "future-schema":
             raise
@@ -143,15 +149,15 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
 
 def _proposal_of(value: Any) -> Proposal:
     proposal = msgspec.convert(value, Proposal)
-    entry_of(value["entry"])
+    decode_entry(value["entry"])
     if proposal.paired is not None:
-        entry_of(value["paired"])
+        decode_entry(value["paired"])
     return proposal
 
 
 def _header(suite: str) -> dict[str, str]:
-    return {"schema": SCHEMA, "suite": suite}
+    return {"schema": PROPOSALS_SCHEMA, "suite": suite}
 
 
 def _file(suite: str) -> str:
-    return f"{FOLDER}/{suite}.json"
+    return f"{PROPOSALS_FOLDER}/{suite}.json"

@@ -15,10 +15,9 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from precreg.errors import UserError
-from precreg.types.records import AxisSums
-from precreg.types.types import Histogram
+from precreg.types import AxisSums, Histogram
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
@@ -28,14 +27,14 @@ _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
-def render(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
+def render_baseline(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
     """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
     return _text({**header, members: dict(sorted(cases.items()))}, "\n") + "\n"
 
 
-def parse(
-    data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], T], *, members: str = "cases"
-) -> dict[str, T]:
+def parse_baseline(
+    data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T], *, members: str = "cases"
+) -> dict[str, _T]:
     """Return the cases of one file by name, or what else its `members` are, in the order of the file.
 
     `shown` names the file in errors, `header` is what the file must say of itself (schema first), and `decode` makes
@@ -154,8 +153,8 @@ def _check_header(document: Any, shown: str, header: Mapping[str, str], members:
 
 
 def _decoded_members(
-    members: dict[str, Any], text: str, shown: str, decode: Callable[[Any], T]
-) -> Iterator[tuple[str, T]]:
+    members: dict[str, Any], text: str, shown: str, decode: Callable[[Any], _T]
+) -> Iterator[tuple[str, _T]]:
     for name, value in members.items():
         try:
             yield name, decode(value)

@@ -9,36 +9,48 @@ from pathlib import Path
 
 import click
 
-from precreg.baseline import review
-from precreg.baseline.accepted import value_of
-from precreg.baseline.store import entries
-from precreg.cli.accepting import Terms, terms
-from precreg.cli.accepting import accept as accept_
-from precreg.cli.changes import accepted, past, summary, values
-from precreg.cli.reviewing import walk
-from precreg.cli.selecting import find_project
+from precreg.baseline import (
+    accepted_value,
+    diff_proposals,
+    prune_baselines,
+    read_all_entries,
+    refuse_in_ci,
+    reject_proposals,
+    select_proposals,
+)
+from precreg.cli.options import project_of_option
+from precreg.cli.review import (
+    AcceptTerms,
+    change_values,
+    describe_accepted_value,
+    describe_accepted_values,
+    describe_change,
+    read_accept_terms,
+    review_interactively,
+)
+from precreg.cli.review import accept_and_report as accept_
 from precreg.errors import UserError
-from precreg.run.confirming import RERUNS
-from precreg.suite.expand import load_cases
-from precreg.types.types import Reason
+from precreg.run import DEFAULT_RERUNS
+from precreg.suite import load_cases
+from precreg.types import Reason
 
 REVIEW_SCHEMA = "precreg-review/1"
 
 
 @click.group("baseline")
-def command() -> None:
+def baseline_command() -> None:
     """Review what runs propose. Runs write proposals alone; what is accepted here is what later runs are judged by."""
 
 
-@command.command("diff")
+@baseline_command.command("diff")
 @click.argument("patterns", nargs=-1)
 @click.option("--verbose", "-v", is_flag=True, help="Show metrics that did not change, too.")
 @click.pass_obj
-def diff(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> None:
+def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> None:
     """Show what accepting the proposals that match would change."""
-    changes = review.diff(find_project(given), patterns)
+    changes = diff_proposals(project_of_option(given), patterns)
     for change in changes:
-        click.echo("\n".join(summary(change, verbose)))
+        click.echo("\n".join(describe_change(change, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
@@ -47,7 +59,7 @@ _reruns = click.option(
     "reruns",
     metavar="N",
     type=click.IntRange(0),
-    default=RERUNS,
+    default=DEFAULT_RERUNS,
     show_default=True,
     help="Run what moved N times again first; what does not repeat is not accepted. 0 accepts it, and keeps that.",
 )
@@ -59,7 +71,7 @@ _environment = click.option(
 _reason = click.option("--reason", default="", help="Why the new figures are right; kept with them.")
 
 
-@command.command("review")
+@baseline_command.command("review")
 @click.argument("patterns", nargs=-1)
 @click.option("--accept", "accepts", multiple=True, metavar="PATTERN", help="Accept these, and ask nothing.")
 @click.option("--reject", "rejects", multiple=True, metavar="PATTERN", help="Drop these, and ask nothing.")
@@ -70,7 +82,7 @@ _reason = click.option("--reason", default="", help="Why the new figures are rig
     "--json", "as_json", is_flag=True, help="Print every proposal with its evidence as JSON, and ask nothing."
 )
 @click.pass_obj
-def review_(
+def baseline_review_command(
     given: Path | None,
     /,
     patterns: tuple[str, ...],
@@ -85,30 +97,32 @@ def review_(
 
     Without a terminal --accept and --reject decide, of what both name --reject.
     """
-    project = find_project(given)
+    project = project_of_option(given)
     if as_json:
-        _print_all(terms(project, environment, reruns), patterns)
+        _print_all(read_accept_terms(project, environment, reruns), patterns)
     elif accepts or rejects:
-        _decide(terms(project, environment, reruns), accepts, rejects, reason)
+        _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
     else:
         _require_terminal()
-        review.refuse_in_ci(os.environ)
-        walk(terms(project, environment, reruns), review.diff(project, patterns, environment))
+        refuse_in_ci(os.environ)
+        review_interactively(
+            read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
+        )
 
 
-def _print_all(terms: Terms, patterns: tuple[str, ...]) -> None:
-    changes = review.diff(terms.project, patterns, terms.environment)
-    document = {"schema": REVIEW_SCHEMA, "proposals": [values(terms, change) for change in changes]}
+def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
+    changes = diff_proposals(terms.project, patterns, terms.environment)
+    document = {"schema": REVIEW_SCHEMA, "proposals": [change_values(terms, change) for change in changes]}
     click.echo(json.dumps(document, indent=2))
 
 
-def _decide(terms: Terms, accepts: tuple[str, ...], rejects: tuple[str, ...], reason: str) -> None:
-    waiting = [change.place.id for change in review.diff(terms.project)]
-    dropped = review.select(waiting, rejects) if rejects else []
-    chosen = [id for id in review.select(waiting, accepts) if id not in dropped] if accepts else []
+def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ...], reason: str) -> None:
+    waiting = [change.place.id for change in diff_proposals(terms.project)]
+    dropped = select_proposals(waiting, rejects) if rejects else []
+    chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
     if chosen:
         accept_(terms, chosen, reason)
-    for case_id in review.reject(terms.project, dropped) if dropped else ():
+    for case_id in reject_proposals(terms.project, dropped) if dropped else ():
         click.echo(f"rejected {case_id}")
 
 
@@ -118,7 +132,7 @@ def _require_terminal() -> None:
             raise UserError("not-a-terminal", f"expected a terminal to ask in but {name} is none")
 
 
-@command.command("accept")
+@baseline_command.command("accept")
 @click.argument("patterns", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Accept every proposal.")
 @click.option("--improved", is_flag=True, help="Accept every case that improved.")
@@ -126,7 +140,7 @@ def _require_terminal() -> None:
 @_reruns
 @_environment
 @click.pass_obj
-def accept(
+def baseline_accept_command(
     given: Path | None,
     /,
     patterns: tuple[str, ...],
@@ -140,34 +154,34 @@ def accept(
 
     What moved is run again first, and what does not repeat is not accepted: of several nothing is.
     """
-    project = find_project(given)
+    project = project_of_option(given)
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_(terms(project, environment, reruns), chosen, reason)
+    accept_(read_accept_terms(project, environment, reruns), chosen, reason)
 
 
 def _improved(project: Path) -> list[str]:
-    better = [change.place.id for change in review.diff(project) if change.verdict is Reason.IMPROVED]
+    better = [change.place.id for change in diff_proposals(project) if change.verdict is Reason.IMPROVED]
     if not better:
         raise UserError("no-proposal", "expected a case that improved, but none that waits did")
     return better
 
 
-@command.command("reject")
+@baseline_command.command("reject")
 @click.argument("patterns", nargs=-1)
 @click.pass_obj
-def reject(given: Path | None, /, patterns: tuple[str, ...]) -> None:
+def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...]) -> None:
     """Drop the proposals that match; the next run proposes again what still differs."""
-    for case_id in review.reject(find_project(given), patterns):
+    for case_id in reject_proposals(project_of_option(given), patterns):
         click.echo(f"rejected {case_id}")
 
 
-@command.command("prune")
+@baseline_command.command("prune")
 @click.pass_obj
-def prune(given: Path | None, /) -> None:
+def baseline_prune_command(given: Path | None, /) -> None:
     """Remove the baselines that no case looks up any more; a case that was renamed keeps its own."""
-    project = find_project(given)
+    project = project_of_option(given)
     known = {case.baseline_id: case.baseline_definition for case in load_cases(project)}
-    pruned = review.prune(project, known)
+    pruned = prune_baselines(project, known)
     for place in pruned.removed:
         click.echo(f"removed {place}")
     for former, place in pruned.renamed.items():
@@ -175,15 +189,15 @@ def prune(given: Path | None, /) -> None:
     click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed")
 
 
-@command.command("list")
+@baseline_command.command("list")
 @click.option("--creep", is_flag=True, help="Show how far each has crept, and everything that was accepted of it.")
 @click.pass_obj
-def list_(given: Path | None, /, creep: bool) -> None:
+def baseline_list_command(given: Path | None, /, creep: bool) -> None:
     """Show everything that was accepted: when, by whom, why."""
-    project = find_project(given)
-    read = terms(project, None, RERUNS) if creep else None
-    for place, entry in entries(project).items():
+    project = project_of_option(given)
+    read = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
+    for place, entry in read_all_entries(project).items():
         if read is None:
-            click.echo(f"{place}: {accepted(value_of(entry))}")
+            click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}")
         elif entry.accepted:
-            click.echo("\n".join([str(place), *past(read, place, entry)]))
+            click.echo("\n".join([str(place), *describe_accepted_values(read, place, entry)]))

@@ -12,13 +12,10 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.arithmetic.anatomy import Anatomy, Errors
-    from precreg.arithmetic.fixed_point import FixedPoint
-    from precreg.arithmetic.formats import Format
-    from precreg.arithmetic.hops import Asked, Route
+    from precreg.arithmetic import Anatomy, ConversionChain, Expression, FixedPoint, Format, RoundingErrors
 
 
-FIXED = {"int8": 8, "int16": 16, "int32": 32}
+FIXED_POINT_NAMES = {"int8": 8, "int16": 16, "int32": 32}
 
 
 @click.command("bits", context_settings={"ignore_unknown_options": True})
@@ -29,7 +26,7 @@ FIXED = {"int8": 8, "int16": 16, "int32": 32}
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of stochastic rounding.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_obj
-def command(
+def bits_command(
     _project: Path | None,
     /,
     words: tuple[str, ...],
@@ -45,15 +42,14 @@ def command(
     (bits:0x3c7c). It is read exactly. Between two values, one of + - * / (in quotes: '*') computes, rounded once.
     Several formats are hops from one to the next.
     """
-    from precreg.arithmetic.hops import route
-    from precreg.arithmetic.roundings import rounding_named
+    from precreg.arithmetic import convert_through, rounding_named
 
     formats = names or ("float32",)
-    if scale is not None and FIXED.keys().isdisjoint(formats):
+    if scale is not None and FIXED_POINT_NAMES.keys().isdisjoint(formats):
         came = f"scale={scale} with {', '.join(formats)}"
-        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED)} only but got {came}")
+        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {came}")
     targets = tuple(_target(name, scale or "1") for name in formats)
-    routes = [route(asked, targets, rounding_named(rounding), seed) for asked in _asked(words)]
+    routes = [convert_through(asked, targets, rounding_named(rounding), seed) for asked in _asked(words)]
     if as_json:
         import msgspec
 
@@ -63,21 +59,18 @@ def command(
 
 
 def _target(name: str, scale: str) -> Format | FixedPoint:
-    if name not in FIXED:
-        from precreg.arithmetic.named import format_named
+    if name not in FIXED_POINT_NAMES:
+        from precreg.arithmetic import format_named
 
         return format_named(name)
-    from precreg.arithmetic.arith_exact_rounding import exact_round
-    from precreg.arithmetic.fixed_point import FixedPoint
-    from precreg.arithmetic.formats import FORMATS
-    from precreg.arithmetic.literals import exact_number
+    from precreg.arithmetic import FORMATS, FixedPoint, exact_round, parse_number
 
-    return FixedPoint(FIXED[name], exact_round(exact_number(scale), FORMATS["float64"]))
+    return FixedPoint(FIXED_POINT_NAMES[name], exact_round(parse_number(scale), FORMATS["float64"]))
 
 
-def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
+def _asked(words: tuple[str, ...]) -> Iterator[Expression]:
     """Yield values, and operations between two of them. Raises UserError (bad-value) for an operator with one side."""
-    from precreg.arithmetic.hops import OPERATORS, Asked
+    from precreg.arithmetic import OPERATORS, Expression
 
     left = [part for word in words for part in word.split()]
     if not left:
@@ -89,12 +82,12 @@ def _asked(words: tuple[str, ...]) -> Iterator[Asked]:
         operator = left.pop(0) if left and left[0] in OPERATORS else ""
         if first in OPERATORS or (operator and (not left or left[0] in OPERATORS)):
             raise UserError("bad-value", f"expected a number on each side of {operator or first}")
-        yield Asked(first, operator, left.pop(0)) if operator else Asked(first)
+        yield Expression(first, operator, left.pop(0)) if operator else Expression(first)
         if operator and left and left[0] in OPERATORS:
             raise UserError("bad-value", f"expected one operation at a time but got {left[0]} after it")
 
 
-def _lines(shown: Route, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:
+def _lines(shown: ConversionChain, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:
     yield shown.asked
     for index, (hop, target) in enumerate(zip(shown.hops, targets, strict=True)):
         scale = getattr(target, "scale", None)
@@ -125,7 +118,7 @@ def _facts(hop: Anatomy) -> Iterator[tuple[str, str]]:
     yield "error", _error(hop.error)
 
 
-def _error(error: Errors) -> str:
+def _error(error: RoundingErrors) -> str:
     if error.absolute is None:
         return "not defined"
     if not (error.absolute or error.ulp or error.relative):

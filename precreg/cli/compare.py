@@ -1,21 +1,31 @@
-"""`precreg compare`: its options, understood; what they ask for is done in comparing.py, imported when it is sure."""
+"""`precreg compare`: its options, understood; what they ask for is done in comparing.py, imported when it is sure.
+
+What `precreg compare` does once its options are understood. Apart from compare.py, so that nothing loads in vain.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from precreg.cli.options import Outputs, Raw, Sides
+from precreg.cli.options import CompareOutputs, CompareSides, RawOptions
 from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.comparison import ComparisonWork, RawFormat
+    from precreg.types import ComparedPair, ComparisonRecord, ComparisonSettings
+
 
 _PATH = click.Path(path_type=Path)
 
 
-def lengths(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+def parse_shape(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:
     """Return the lengths of `4x64` or `4,64`. Raises UserError (bad-value)."""
     if text is None:
         return None
@@ -51,7 +61,7 @@ def _bound(text: str) -> tuple[str, float]:
 )
 @click.option("--dtype", metavar="NAME", help="Of raw .bin files.")
 @click.option("--reference-dtype", metavar="NAME", help="Of raw .bin files of the reference, where it differs.")
-@click.option("--shape", metavar="4x64", callback=lengths, help="Of raw .bin files; else that of the other side.")
+@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin files; else that of the other side.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin files.")
 @click.option("--mapping", type=_PATH, metavar="FILE", help="YAML: the name of an actual array to its reference's.")
 @click.option("--select", multiple=True, metavar="PATTERN", help="Only arrays so named: a part, or wildcards * ? [].")
@@ -60,7 +70,7 @@ def _bound(text: str) -> tuple[str, float]:
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Processes for many pairs; 0 stays in this one.")
 @click.pass_obj
-def command(
+def compare_command(
     project: Path | None,
     /,
     paths: tuple[Path, ...],
@@ -83,14 +93,13 @@ def command(
 
     Exit codes: 1 a pair fails; 2 a pair could not be judged, or nothing was compared; 0 otherwise.
     """
-    sides = sides_of(list(paths), actual, reference, golden)
-    raw = Raw(dtype, reference_dtype, shape, byte_order)
-    from precreg.cli.comparing import compare_and_report
+    sides = parse_sides(list(paths), actual, reference, golden)
+    raw = RawOptions(dtype, reference_dtype, shape, byte_order)
 
-    sys.exit(compare_and_report(project, sides, raw, Outputs(json, report), **others))
+    sys.exit(compare_and_report(project, sides, raw, CompareOutputs(json, report), **others))
 
 
-def sides_of(paths: list[Path], actual: Path | None, reference: Path | None, golden: Path | None) -> Sides:
+def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, golden: Path | None) -> CompareSides:
     """Take ACTUAL and REFERENCE from the options, and what they leave from the arguments in order.
 
     Raises UserError (not-comparable) unless each is there once.
@@ -107,4 +116,127 @@ def sides_of(paths: list[Path], actual: Path | None, reference: Path | None, gol
     if given["ACTUAL"] is None or given["REFERENCE"] is None:
         missing = next(name for name, path in given.items() if path is None)
         raise UserError("not-comparable", f"expected an ACTUAL and a REFERENCE but got no {missing}")
-    return Sides(given["ACTUAL"], given["REFERENCE"], golden is not None)
+    return CompareSides(given["ACTUAL"], given["REFERENCE"], golden is not None)
+
+
+STDOUT = Path("-")
+
+
+def compare_and_report(
+    project: Path | None,
+    sides: CompareSides,
+    raw: RawOptions,
+    outputs: CompareOutputs,
+    *,
+    benchmark: Path | None,
+    rtol: float | None,
+    atol: float | None,
+    standard: str | None,
+    bounds: dict[str, float],
+    analyzers: tuple[str, ...],
+    mapping: Path | None,
+    select: tuple[str, ...],
+    worst: int,
+    jobs: int | None,
+) -> int:
+    """Compare, write what was asked for, print the summary, and return the exit code."""
+    from precreg.cli.options import project_of_option
+    from precreg.comparison import RawFormat, finish_comparison
+    from precreg.environment import count_processors, limit_blas_threads
+    from precreg.subject import escape_surrogates
+    from precreg.types import ComparisonSettings
+
+    limit_blas_threads()
+    limits = {"standard": standard, "rtol": rtol, "atol": atol, **bounds}
+    settings = ComparisonSettings(
+        actual=_text(sides.actual),
+        reference=_text(sides.reference),
+        role="golden" if sides.golden else "reference",
+        benchmark=None if benchmark is None else _text(benchmark),
+        mapping=None if mapping is None else _text(mapping),
+        select=tuple(map(escape_surrogates, select)),
+        project=None if project is None else _text(project_of_option(project)),
+        limits={name: limit for name, limit in limits.items() if limit is not None},
+        raw=_said(raw),
+        worst=worst,
+        analyzers=analyzers,
+    )
+    _make_folders(outputs)
+    started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
+    own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
+    work = _planned(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+    pairs = _compared(work, count_processors() if jobs is None else jobs)
+    record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
+    _write(record, outputs)
+    return record.exit_code
+
+
+def _text(path: Path) -> str:
+    from precreg.subject import escape_surrogates
+
+    return escape_surrogates(path.as_posix())
+
+
+def _said(raw: RawOptions) -> dict[str, str]:
+    shape = None if raw.shape is None else "x".join(map(str, raw.shape))
+    said = {"dtype": raw.dtype, "reference_dtype": raw.reference_dtype, "shape": shape}
+    named = {name: text for name, text in said.items() if text is not None}
+    return named | ({"byte_order": raw.byte_order} if raw.byte_order != "little" else {})
+
+
+def _make_folders(outputs: CompareOutputs) -> None:
+    """Make the folders of what will be written: that this cannot be done should be known before the work."""
+    from precreg.storage import report_write_errors
+
+    if outputs.json is not None and outputs.json == outputs.report:
+        raise UserError("bad-value", f"expected two files but got --json and --report {outputs.json}")
+    for path in outputs:
+        if path is not None and not path.name:
+            raise UserError("not-writable", "expected a file to write but got a folder, or no name", file=str(path))
+        if path not in (None, STDOUT):
+            with report_write_errors(str(path)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _planned(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
+    from precreg.comparison import plan_comparison
+
+    try:
+        return plan_comparison(settings, raw, raw_reference)
+    except KeyboardInterrupt:
+        click.echo("interrupted before any pair was compared", err=True)
+        sys.exit(130)
+
+
+def _compared(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
+    from precreg.cli.progress import show_pair_progress
+    from precreg.comparison import compare_pairs
+
+    done: list[ComparedPair] = []
+    try:
+        for pair in show_pair_progress(compare_pairs(work.pairs, work.terms, jobs), len(work.pairs)):
+            done.append(pair)  # one by one: what is done is told where the rest is given up
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {len(done)} of {len(work.pairs)} pairs were compared", err=True)
+        sys.exit(130)
+    return done
+
+
+def _write(record: ComparisonRecord, outputs: CompareOutputs) -> None:
+    """Write the files, and then the summary: to stderr where the record itself goes to stdout."""
+    from precreg.comparison import render_comparison_terminal
+    from precreg.storage import encode_record, replace_file, report_write_errors, write_json_record
+
+    if outputs.report is not None:
+        from precreg.comparison import render_comparison_html
+
+        with report_write_errors(str(outputs.report)):
+            replace_file(outputs.report, render_comparison_html(record).encode())
+    if outputs.json not in (None, STDOUT):
+        write_json_record(record, outputs.json)
+    written = [path for path in outputs if path is not None and path != STDOUT]
+    beside = outputs.json == STDOUT
+    if beside:
+        click.echo(encode_record(record), nl=False)
+    colour = (sys.stderr if beside else sys.stdout).isatty()
+    click.echo(render_comparison_terminal(record, colour=colour, written=written), nl=False, err=beside)

@@ -1,20 +1,29 @@
-"""`precreg export`: its options, understood; exporting.py does what they ask, and is imported when they are right."""
+"""`precreg export`: its options, understood; exporting.py does what they ask, and is imported when they are right.
+
+What `precreg export` does beside calling the model: read its arguments, choose among its nodes, write them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from precreg.cli.compare import lengths
-from precreg.errors import UserError
+from precreg.cli.compare import parse_shape
+from precreg.errors import UserError, nearest
 
-FORMATS = (".npy", ".npz")
+if TYPE_CHECKING:
+    from precreg.comparison import ArraySide, RawFormat
+    from precreg.storage import Array
+
+
+EXPORT_SUFFIXES = (".npy", ".npz")
 
 
 def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
-    if path.suffix not in FORMATS:
+    if path.suffix not in EXPORT_SUFFIXES:
         raise UserError("bad-value", f"expected NAME.npy or NAME.npz but got output={path}")
     return path
 
@@ -26,10 +35,10 @@ def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), callback=_file, help=".npy or .npz.")
 @click.option("--device", metavar="NAME", help="Compute it on a simulated device (docs/devices.md).")
 @click.option("--dtype", metavar="NAME", help="Of raw .bin inputs.")
-@click.option("--shape", metavar="4x64", callback=lengths, help="Of raw .bin inputs; else one axis.")
+@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin inputs; else one axis.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin inputs.")
 @click.pass_obj
-def command(
+def export_command(
     project: Path | None,
     /,
     model: str,
@@ -50,11 +59,101 @@ def command(
     """
     if len(set(names)) > 1 and output.suffix == ".npy":
         raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
-    from precreg.cli import exporting
-    from precreg.comparison.places import RawFormat
-    from precreg.run.model import find_model, nodes
+    from precreg.comparison import RawFormat
+    from precreg.run import call_model, find_model
 
     found = find_model(model, project or Path())
-    arguments = exporting.arguments(inputs, RawFormat(dtype, shape, byte_order))
-    chosen = exporting.chosen(model, nodes(found, arguments, device), names)
-    exporting.write(chosen, output)
+    arguments = read_arguments(inputs, RawFormat(dtype, shape, byte_order))
+    chosen = choose_nodes(model, call_model(found, arguments, device), names)
+    write_nodes(chosen, output)
+
+
+Arrays = dict[str, "Array"]
+
+
+def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:
+    """Read each `[NAME=]FILE` and return copies by name; an archive without a NAME gives each of its arrays.
+
+    Raises UserError: bad-value for a folder and for two arrays of one name, and a NAME for several arrays;
+    and as `read_side` does.
+    """
+    arrays: Arrays = {}
+    for text in inputs:
+        for name, array in _read(text, raw).items():
+            if name in arrays:
+                raise UserError("bad-value", f"expected one array for each argument but got {name} twice: {text}")
+            arrays[name] = array
+    return arrays
+
+
+def _read(text: str, raw: RawFormat) -> Arrays:
+    from precreg.comparison import read_side
+
+    name, _, file = text.partition("=")
+    if not file or not name.isidentifier():
+        name, file = "", text
+    if Path(file).is_dir():
+        raise UserError("bad-value", f"expected a file of arrays but got the folder input={file}")
+    side = read_side(Path(file), raw)
+    if name and len(side.arrays) != 1:
+        held = ", ".join(side.arrays) or "none"
+        raise UserError("bad-value", f"expected one array for {name} (FILE.npz:ARRAY) but {file} has {held}")
+    return {name or own: array for own, array in _loaded(side).items()}
+
+
+def _loaded(side: ArraySide) -> Arrays:
+    """Return arrays of the model's own, in native byte order."""
+    import numpy as np
+
+    found = {name: place.load() for name, place in side.arrays.items()}
+    return {name: np.array(array, array.dtype.newbyteorder("="), order="K") for name, array in found.items()}
+
+
+def choose_nodes(model: str, nodes: Arrays, names: tuple[str, ...]) -> Arrays:
+    """Return the nodes that were named, or all. Raises UserError: unknown-node, bad-outputs where there is none."""
+    from precreg.subject import escape_surrogates
+
+    if not nodes:
+        raise UserError("bad-outputs", f"expected {model} to return an array but it returned an empty collection")
+    for name in names:
+        if name not in nodes:
+            known = escape_surrogates(", ".join(nodes))
+            message = f"expected a node of {model} ({known}) but got node={name}{nearest(name, nodes)}"
+            raise UserError("unknown-node", message)
+    return {name: nodes[name] for name in names or nodes}
+
+
+def write_nodes(arrays: Arrays, output: Path) -> None:
+    """Write the arrays in the format that the name of the file says, in one step, and tell what it holds.
+
+    Raises UserError: bad-value where the format cannot hold them under that name; bad-outputs, not-writable.
+    """
+    from precreg.storage import open_replacement, report_write_errors, write_npy, write_npz
+    from precreg.subject import escape_surrogates
+
+    if output.suffix == ".npy":
+        _require_name(arrays, output)
+    with report_write_errors(str(output)):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with open_replacement(output) as stream:
+            if output.suffix == ".npy":
+                write_npy(stream, next(iter(arrays.values())))
+            else:
+                write_npz(stream, arrays)
+    for name, array in arrays.items():
+        click.echo(
+            f"{output}  {escape_surrogates(name)}: {array.dtype.name}, shape {'×'.join(map(str, array.shape)) or '()'}"
+        )
+
+
+def _require_name(arrays: Arrays, output: Path) -> None:
+    """Refuse a .npy file for several arrays, and one whose name leaves out a dtype that .npy files cannot say."""
+    from precreg.storage import dtype_suffix
+
+    if len(arrays) != 1:
+        message = f"expected NAME.npz, or one --node of {', '.join(arrays)}, but got output={output}"
+        raise UserError("bad-value", message)
+    dtype = dtype_suffix(next(iter(arrays.values())))
+    if dtype and not output.name.endswith(f".{dtype}.npy"):
+        message = f"expected {output.with_suffix('').name}.{dtype}.npy, because only a name can say that dtype,"
+        raise UserError("bad-value", f"{message} but got output={output}")

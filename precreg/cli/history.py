@@ -1,7 +1,11 @@
-"""`precreg history`: runs are kept, shown, carried elsewhere and removed."""
+"""Where a project's history is: the option, the variable, or the file in the project; the same for every command.
+
+`precreg history`: runs are kept, shown, carried elsewhere and removed.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,54 +15,80 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from precreg.cli.history_place import history_option, open_project_history
-from precreg.cli.selecting import find_project
+from precreg.cli.options import project_of_option
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.history.series import Run
+    from precreg.history import History, HistoryRun
+
+
+DEFAULT = "history.sqlite"
+
+
+history_option = click.option(
+    "--history",
+    "place",
+    envvar="PRECREG_HISTORY",
+    metavar="URL",
+    help=f"A SQLite file, or postgresql://HOST/DATABASE; .precreg/{DEFAULT} in the project.",
+)
+
+
+def open_project_history(project: Path, place: str | None, *, create: bool = False) -> History:
+    """Open the history of a project at the place given, else at its own. Raises UserError as open_history does."""
+    from precreg.environment import project_name
+    from precreg.history import open_history
+    from precreg.storage import WORKING_FOLDER, make_scratch_folder, report_write_errors
+    from precreg.subject import escape_surrogates
+
+    folder = Path(os.path.relpath(project / WORKING_FOLDER))
+    if create and place is None:
+        with report_write_errors(str(folder)):
+            make_scratch_folder(folder)
+    name = escape_surrogates(project_name(project, os.environ))
+    return open_history(place or folder / DEFAULT, project=name, create=create)
 
 
 @click.group("history")
-def command() -> None:
+def history_command() -> None:
     """Keep runs over time. Of each case only what changed since the run before is stored."""
 
 
-@command.command("add")
+@history_command.command("add")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--create", is_flag=True, help="Begin a history where there is none.")
 @history_option
 @click.pass_obj
-def add(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
+def history_add_command(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
     """Keep a run. RUN is a record.json or a folder that has one; several are the shards of one run."""
-    from precreg.report.record import read_run
+    from precreg.report import read_merged_run
 
-    project = find_project(given)
-    record = read_run(runs)
+    project = project_of_option(given)
+    record = read_merged_run(runs)
     with open_project_history(project, place, create=create) as history:
         number = history.add(record)
     click.echo("nothing added: the history has this run already" if number is None else f"added as run {number}")
 
 
-@command.command("list")
+@history_command.command("list")
 @click.option("--environment", metavar="LABEL", help="Only the runs of this environment.")
 @history_option
 @click.pass_obj
-def list_(given: Path | None, /, environment: str | None, place: str | None) -> None:
+def history_list_command(given: Path | None, /, environment: str | None, place: str | None) -> None:
     """Show the runs in the order in which they started, and where their environment became another one."""
-    from precreg.report.report_describe import plain
+    from precreg.report import strip_controls
 
-    with open_project_history(find_project(given), place) as history:
+    with open_project_history(project_of_option(given), place) as history:
         runs = history.runs(environment)
     for line in _listed(runs):
-        click.echo(plain(line))
+        click.echo(strip_controls(line))
     click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 
-def _listed(runs: Iterable[Run]) -> Iterator[str]:
-    from precreg.history.series import changed_facts
+def _listed(runs: Iterable[HistoryRun]) -> Iterator[str]:
+    from precreg.history import changed_facts
 
-    before: dict[str, Run] = {}
+    before: dict[str, HistoryRun] = {}
     for run in runs:
         commit = f"{run.commit[:8] or 'no commit'}{' and changes' if run.dirty else ''}"
         place = f"{commit} on {run.branch}" if run.branch else commit
@@ -70,30 +100,30 @@ def _listed(runs: Iterable[Run]) -> Iterator[str]:
         before[run.environment] = run
 
 
-@command.command("export")
+@history_command.command("export")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @history_option
 @click.pass_obj
-def export(given: Path | None, /, file: Path | None, place: str | None) -> None:
+def history_export_command(given: Path | None, /, file: Path | None, place: str | None) -> None:
     """Write the whole history as JSON Lines, to FILE or to standard output."""
-    from precreg.storage.writing import replacing, writing
+    from precreg.storage import open_replacement, report_write_errors
 
-    with open_project_history(find_project(given), place) as history:
+    with open_project_history(project_of_option(given), place) as history:
         if file is None:
             sys.stdout.buffer.writelines(history.export())
         else:
-            with writing(str(file)), replacing(file) as stream:
+            with report_write_errors(str(file)), open_replacement(file) as stream:
                 stream.writelines(history.export())
 
 
-@command.command("import")
+@history_command.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--create", is_flag=True, help="Begin a history where there is none.")
 @history_option
 @click.pass_obj
-def import_(given: Path | None, /, files: tuple[Path, ...], create: bool, place: str | None) -> None:
+def history_import_command(given: Path | None, /, files: tuple[Path, ...], create: bool, place: str | None) -> None:
     """Add the runs of exports that are not there yet; - is standard input. What is there stays."""
-    with open_project_history(find_project(given), place, create=create) as history:
+    with open_project_history(project_of_option(given), place, create=create) as history:
         for file in files:
             with _opened(file) as lines:
                 added = history.import_lines(lines, str(file))
@@ -114,19 +144,19 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
         yield stream
 
 
-@command.command("prune")
+@history_command.command("prune")
 @click.option("--before", metavar="DATE", help="Remove runs that started before this day, or this time, in UTC.")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N runs of each environment.")
 @click.option("--keep-commit", "revisions", multiple=True, metavar="REVISION", help="Keep the runs of this commit.")
 @history_option
 @click.pass_obj
-def prune(
+def history_prune_command(
     given: Path | None, /, before: str | None, keep: int | None, revisions: tuple[str, ...], place: str | None
 ) -> None:
     """Remove old runs; the figures of those that stay do not change. With both options the newest N stay, too."""
     if before is None and keep is None:
         raise click.UsageError("expected --before DATE or --keep N, or both")
-    project = find_project(given)
+    project = project_of_option(given)
     moment = None if before is None else _moment(before)
     with open_project_history(project, place) as history:
         commits = _commits(project, revisions, {run.commit for run in history.runs()})
@@ -146,7 +176,7 @@ def _moment(text: str) -> str:
 
 def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[str]:
     """Return the commits that revisions name; one without a run would keep nothing, so it is a mistake."""
-    from precreg.vcs.command import commit_of
+    from precreg.vcs import commit_of
 
     commits = {revision: commit_of(project, revision) for revision in revisions}
     for revision, commit in commits.items():

@@ -1,74 +1,93 @@
-"""`precreg hook`: put the check before a push into a repository, take it out, and the check itself."""
+"""`precreg hook`: put the check before a push into a repository, take it out, and the check itself.
+
+What the check before a push does: find what is pushed, and run the cases that it touches as it was committed.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from precreg import vcs
 from precreg.errors import UserError
-from precreg.vcs.pushes import Push, from_git, from_pre_commit
+from precreg.vcs import (
+    Push,
+    changed_files_since_commit,
+    checkout_commit,
+    commit_has_path,
+    files_pushed,
+    hooks_folder,
+    independent_commits,
+    parse_git_pushes,
+    parse_pre_commit_push,
+    resolve_commits,
+    unset_hook_variables,
+    worktree_root,
+)
+
+if TYPE_CHECKING:
+    from precreg.cli.options import RunOptions
+    from precreg.vcs import Tip
 
 
 @click.group("hook", context_settings={"help_option_names": ["-h", "--help"]})
-def command() -> None:
+def hook_command() -> None:
     """Stop a push that makes results less precise."""
 
 
-@command.command("install")
+@hook_command.command("install")
 @click.option("--chain", is_flag=True, help="Keep the hook that is there, and call it first.")
 @click.pass_obj
-def install(given: Path | None, chain: bool) -> None:
+def hook_install_command(given: Path | None, chain: bool) -> None:
     """Write a pre-push hook that checks this project with this Python.
 
     Several projects of one repository share the hook: install it in each.
     """
-    from precreg.vcs import hook
-    from precreg.vcs.script import Check
+    from precreg.vcs import HOOK_NAME, HookCheck, install_hook
 
     root, folder = _place(given)
-    hooks = vcs.hooks_folder(root)
-    hook.install(hooks, Check(sys.executable, folder), chain=chain)
-    click.echo(f"installed in {_shown(hooks, root)}/{hook.NAME}: each git push checks {_project(folder)} first")
+    hooks = hooks_folder(root)
+    install_hook(hooks, HookCheck(sys.executable, folder), chain=chain)
+    click.echo(f"installed in {_shown(hooks, root)}/{HOOK_NAME}: each git push checks {_project(folder)} first")
     if not hooks.is_relative_to(root):
         click.echo(f"note: other repositories and working trees may use the hooks in {hooks}, too")
     elif not hooks.is_relative_to(root / ".git"):
         click.echo("note: do not commit the hook: it names a Python of this machine")
 
 
-@command.command("uninstall")
+@hook_command.command("uninstall")
 @click.pass_obj
-def uninstall(given: Path | None) -> None:
+def hook_uninstall_command(given: Path | None) -> None:
     """Take this project out of the pre-push hook; a hook that was kept gets its place back."""
-    from precreg.vcs import hook
+    from precreg.vcs import HOOK_NAME, uninstall_hook
 
     root, folder = _place(given)
-    hooks = vcs.hooks_folder(root)
-    place = f"{_shown(hooks, root)}/{hook.NAME}"
-    if hook.uninstall(hooks, folder):
+    hooks = hooks_folder(root)
+    place = f"{_shown(hooks, root)}/{HOOK_NAME}"
+    if uninstall_hook(hooks, folder):
         click.echo(f"uninstalled: {place} checks {_project(folder)} no more")
     else:
         click.echo(f"nothing to uninstall: {place} does not check {_project(folder)}")
 
 
-@command.command("run")
+@hook_command.command("run")
 @click.option("--folder", metavar="FOLDER", help="The project's, from here, the top of the working tree; found upward.")
 @click.argument("remote", required=False)
 @click.argument("url", required=False)
 @click.pass_obj
-def run(given: Path | None, folder: str | None, remote: str | None, url: str | None) -> None:
+def hook_run_command(given: Path | None, folder: str | None, remote: str | None, url: str | None) -> None:
     """Check what is pushed to REMOTE; called by git, which tells the refs on standard input, or by pre-commit."""
-    from precreg.cli.pushing import check
-
-    vcs.leave_the_hook()
+    unset_hook_variables()
     pushes = _pushes(remote)
     root, folder = _place(given) if folder is None else (Path(realpath(Path.cwd())), folder)
     try:
-        sys.exit(check(root, folder, pushes, remote or os.environ.get("PRE_COMMIT_REMOTE_NAME", "")))
+        sys.exit(check_pushes(root, folder, pushes, remote or os.environ.get("PRE_COMMIT_REMOTE_NAME", "")))
     except KeyboardInterrupt:
         click.echo("interrupted: nothing is pushed", err=True)
         sys.exit(130)
@@ -76,18 +95,18 @@ def run(given: Path | None, folder: str | None, remote: str | None, url: str | N
 
 def _pushes(remote: str | None) -> list[Push]:
     if remote is None:
-        return from_pre_commit(os.environ)
+        return parse_pre_commit_push(os.environ)
     if sys.stdin.isatty():
         raise UserError("not-a-push", "expected git to say on standard input what is pushed but got a terminal")
-    return from_git(os.fsdecode(sys.stdin.buffer.read()))
+    return parse_git_pushes(os.fsdecode(sys.stdin.buffer.read()))
 
 
 def _place(given: Path | None) -> tuple[Path, str]:
     """Return the top of the working tree, and the project's folder relative to it."""
-    from precreg.storage.project import find_project
+    from precreg.storage import find_project
 
     project = find_project(given or Path.cwd())
-    root = Path(realpath(vcs.top(project)))
+    root = Path(realpath(worktree_root(project)))
     return root, project.relative_to(root).as_posix()
 
 
@@ -97,3 +116,188 @@ def _project(folder: str) -> str:
 
 def _shown(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+ChangedFiles = set[str] | None
+"""Files of the project that a push changes; None stands for all: the remote has nothing of it."""
+
+
+MAX_FILES = 3
+"""Named where many differ."""
+
+
+def check_pushes(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
+    """Run what the pushes touch, commit by commit; return the exit code of the first that must not be pushed, or 0.
+
+    `root` is the top of the working tree, `folder` the project's folder in it.
+    """
+    for tip, changed in _bringing(root, folder, pushes, remote):
+        try:
+            code = _checked(root, folder, tip, changed, remote)
+        except UserError as mistake:
+            click.echo(str(mistake), err=True)
+            code = mistake.exit_code
+        if code != 0:
+            click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify goes around this", err=True)
+            return code
+    return 0
+
+
+def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, ChangedFiles]]:
+    """Yield the commits that bring a change to the project's files, with the changed files.
+
+    The next commit is asked for when the one before may be pushed. So what the remote knows nothing of is compared
+    with that one: the branches of a first push are not all run in full.
+    """
+    from precreg.vcs import can_affect_cases
+
+    untouched, passed = True, ""
+    for tip in _tips(root, pushes):
+        changed = _changed(root, folder, tip, remote)
+        if changed is None and passed:
+            changed = files_pushed(root, folder, tip.commit, passed, remote)
+        if changed is None or any(map(can_affect_cases, changed)):
+            untouched = False
+            yield tip, changed
+        passed = tip.commit
+    if untouched:
+        click.echo("precreg: no case depends on what is pushed", err=True)
+
+
+def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
+    """Return the commits to look at: a tag on the way to another commit that is pushed is part of that."""
+    from precreg.vcs import pushed_tips
+
+    found = pushed_tips(pushes, resolve_commits(root, {push.revision for push in pushes} - {""}))
+    if len(found) > 1 and any(tip.is_tag for tip in found):
+        last = independent_commits(root, [tip.commit for tip in found])
+        return [tip for tip in found if not tip.is_tag or tip.commit in last]
+    return found
+
+
+def _changed(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
+    every: set[str] = set()
+    for before in dict.fromkeys(tip.before):
+        changed = files_pushed(root, folder, tip.commit, before, remote)
+        if changed is None:
+            return None
+        every |= changed
+    return every
+
+
+def _checked(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: str) -> int:
+    """Run in place where the working tree has the commit's files, otherwise in a checkout of the commit."""
+    from precreg.vcs import no_case_affected
+
+    project = root / folder
+    others = _other_files(project, tip.commit)
+    if not others and changed is not None and no_case_affected(project, changed):
+        return _nothing_to_run(tip)
+    if not commit_has_path(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
+        click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
+        return 0
+    if not others:
+        return _run(project, changed, remote, tip)
+    with checkout_commit(root, tip.commit) as tree, _imports_from(root, tree):
+        other = Path(realpath(tree / folder))
+        where = f", in a temporary checkout, because the working tree differs in {_some(others)}"
+        try:
+            return _run(other, changed, remote, tip, where=where, reports=project / "reports")
+        finally:
+            _bring_proposals(other, project)
+
+
+@contextmanager
+def _imports_from(root: Path, tree: Path) -> Iterator[None]:
+    """Let packages that are installed from folders of the working tree, such as src/, be those of the checkout."""
+    before = list(sys.path)
+    sys.path[:0] = [str(tree / Path(place).relative_to(root)) for place in before if _is_source(Path(place), root)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _is_source(place: Path, root: Path) -> bool:
+    """Tell whether packages are installed from a folder; a project's own is on the path of its modules anyway."""
+    return place.is_relative_to(root) and "site-packages" not in place.parts and not (place / "suites").is_dir()
+
+
+def _other_files(project: Path, commit: str) -> list[str]:
+    """Return the files that could matter to a case and are not in the working tree as they were committed."""
+    from precreg.vcs import can_affect_cases
+
+    if not (project / "suites").is_dir():
+        return ["suites/"]
+    return sorted(filter(can_affect_cases, changed_files_since_commit(project, commit)))
+
+
+def _some(files: list[str]) -> str:
+    shown = [file if file.isprintable() else ascii(file) for file in files[:MAX_FILES]]
+    return ", ".join(shown) + (f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else "")
+
+
+def _run(
+    project: Path, changed: ChangedFiles, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
+) -> int:
+    from precreg.vcs import affected_cases, load_cases_and_index
+
+    try:
+        cases = load_cases_and_index(project)
+        number = len(cases if changed is None else affected_cases(cases, changed, project))
+    except UserError:
+        click.echo(f"precreg: before the push of {_named(tip)}{where}", err=True)
+        raise
+    if number == 0:
+        return _nothing_to_run(tip)
+    click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
+    from precreg.cli.run import run_and_report
+
+    return run_and_report(project, _options(changed, remote, reports), cases)
+
+
+def _nothing_to_run(tip: Tip) -> int:
+    click.echo(f"precreg: no case depends on what is pushed ({_named(tip)})", err=True)
+    return 0
+
+
+def _options(changed: ChangedFiles, remote: str, reports: Path | None) -> RunOptions:
+    """Run like `precreg run` of a person without options, wherever this is: a person pushes, CI or not."""
+    from os import environ
+    from os.path import relpath
+
+    from precreg.cli.options import CaseOptions, RunOptions
+
+    since = None if changed is None else f"what {remote or 'the remote'} has"
+    return RunOptions(
+        CaseOptions((), (), (), (), since),
+        shard=None,
+        jobs=None,
+        resume=False,
+        ci=False,
+        require=False,
+        environment=environ.get("PRECREG_ENVIRONMENT") or None,
+        output=None if reports is None else Path(relpath(reports)),
+        junit_dialect="gitlab",
+        verbose=False,
+        changed=None if changed is None else frozenset(changed),
+    )
+
+
+def _bring_proposals(checked: Path, project: Path) -> None:
+    """Let what a checkout proposes be accepted in the project, except where a proposal of the project's own waits."""
+    from precreg.baseline import lock_baselines, pending_proposals, replace_proposals
+
+    found = pending_proposals(checked)
+    if found and (project / "suites").is_dir():
+        with lock_baselines(project):
+            waiting = pending_proposals(project)
+            replace_proposals(project, {id: proposal for id, proposal in found.items() if id not in waiting})
+
+
+def _named(tip: Tip) -> str:
+    return f"{tip.commit[:8]}, {', '.join(_short(tip.targets))}"
+
+
+def _short(targets: Iterable[str]) -> list[str]:
+    return [target.removeprefix("refs/heads/").removeprefix("refs/") for target in targets]

@@ -34,6 +34,18 @@ COMMANDS: dict[str, str] = {
 }
 
 
+_MODULES = {
+    "calibrate": "quality",
+    "explain": "cases",
+    "faults": "quality",
+    "list": "cases",
+    "power": "report",
+    "schema": "cases",
+    "selftest": "quality",
+}
+# Modules that hold several commands; every other command has the module of its name.
+
+
 class _Commands(click.Group):
     """Names and help of all commands without importing one."""
 
@@ -43,7 +55,7 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"precreg.cli.{name}").command
+        command: click.Command = getattr(import_module(f"precreg.cli.{_MODULES.get(name, name)}"), f"{name}_command")
         return command
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:

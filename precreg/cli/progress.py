@@ -8,48 +8,48 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from precreg.types.records import CaseResult, ComparedPair
-from precreg.types.types import Status
+from precreg.types import CaseResult, ComparedPair, Status
 
 if TYPE_CHECKING:
-    from precreg.quality.calibrated import Calibrated, Uncalibrated
-    from precreg.quality.score import Score, Unplanted
+    from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
 
 
 LINES_IN_A_LOG = 10
 
 
-FEWEST_PAIRS_IN_A_LOG = 64
+MIN_PAIRS_IN_A_LOG = 64
 """Pairs from which a log says how far it is: fewer are soon done."""
 
 
 _T = TypeVar("_T")
 
 
-def shown(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
+def show_progress(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
     """Pass results through, and show how far the run is."""
     if sys.stderr.isatty():
         return _with_bar(results, total, _line)
     return _with_lines(results, total, "cases", _failure)
 
 
-def shown_pairs(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:
+def show_pair_progress(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:
     """Pass compared pairs through, and show how far the comparison is, unless it is soon done."""
     if sys.stderr.isatty() and total > 1:
         return _with_bar(pairs, total, lambda pair: pair.name)
-    if not sys.stderr.isatty() and total >= FEWEST_PAIRS_IN_A_LOG:
+    if not sys.stderr.isatty() and total >= MIN_PAIRS_IN_A_LOG:
         return _with_lines(pairs, total, "pairs", lambda pair: "")
     return iter(pairs)
 
 
-def shown_scores(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Score | Unplanted]:
+def show_score_progress(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Score | Unplanted]:
     """Pass scores through, and show how far the planting is; `total` is the most that can come."""
     if sys.stderr.isatty():
         return _with_bar(scores, total, lambda score: score.case)
     return _with_lines(scores, total, "faults", lambda score: "")
 
 
-def shown_calibrations(found: Iterable[Calibrated | Uncalibrated], total: int) -> Iterator[Calibrated | Uncalibrated]:
+def show_calibration_progress(
+    found: Iterable[CaseCalibration | Uncalibrated], total: int
+) -> Iterator[CaseCalibration | Uncalibrated]:
     """Pass calibrations through, and show how far they are."""
     if sys.stderr.isatty():
         return _with_bar(found, total, lambda each: each.case)

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from math import isinf, isnan
 from typing import NamedTuple
 
-from precreg.arithmetic.formats import format_of
-from precreg.types.numbers import figure
-from precreg.types.types import AxisGroups, Comparison, Positions, Scalar
+from precreg.arithmetic import format_of
+from precreg.types import AxisGroups, Comparison, Positions, Scalar, format_number
 
-MOST = 3
+MAX_ADVICE = 3
 """Sentences of one comparison."""
 
 
@@ -24,7 +23,7 @@ class Threshold(NamedTuple):
     why: str
 
 
-THRESHOLDS: dict[str, Threshold] = {
+ADVICE_THRESHOLDS: dict[str, Threshold] = {
     "rounded": Threshold(0.5, "max_ulp up to here: every element is correctly rounded, and there is nothing to advise"),
     "enough": Threshold(100, "finite pairs below which no share, percentile or correlation is taken for a cause"),
     "named": Threshold(32, "worst positions below which their direction is chance: 29 of 32 by coin is 1 in 780,000"),
@@ -56,9 +55,9 @@ _HOPS = (
 """Formats that a copy may pass through, and how they are called: tf32 has as many bits as float16."""
 
 
-def advice(comparison: Comparison) -> list[str]:
+def advise_comparison(comparison: Comparison) -> list[str]:
     """Return at most three sentences on likely causes, the surest first; none where every element is rounded right."""
-    return list(_told(comparison))[:MOST]
+    return list(_told(comparison))[:MAX_ADVICE]
 
 
 def _told(comparison: Comparison) -> Iterator[str]:
@@ -80,7 +79,7 @@ def _told(comparison: Comparison) -> Iterator[str]:
 
 
 def _value(name: str) -> float:
-    return THRESHOLDS[name].value
+    return ADVICE_THRESHOLDS[name].value
 
 
 def _nan(comparison: Comparison) -> str:
@@ -115,7 +114,7 @@ def _saturation(comparison: Comparison) -> str:
     number = sum(abs(a) == format.largest for a, _ in pairs)
     if not number:
         return ""
-    said = f"the actual is {figure(format.largest)}, the largest {comparison.dtype}, at {_of(number, pairs)}"
+    said = f"the actual is {format_number(format.largest)}, the largest {comparison.dtype}, at {_of(number, pairs)}"
     return f"{said} where the reference is beyond it: look for arithmetic that saturates in place of infinity"
 
 
@@ -172,7 +171,7 @@ def _tail_of(groups: AxisGroups) -> tuple[int, str]:
         before, after = max(means[:start]), min(means[start:])
         elements = _elements(sum(absolute[start:]), sum(squared[start:]))
         if after > 0 and after >= _value("tail") * before and elements >= _value("tail_elements"):
-            return start, f"{figure(after / before, 3)} times those before" if before else "the only ones"
+            return start, f"{format_number(after / before, 3)} times those before" if before else "the only ones"
     return 0, ""
 
 
@@ -189,7 +188,7 @@ def _factor(comparison: Comparison) -> str:
     mean, most = (comparison.metrics.get(name) for name in ("mean_rel_error", "max_rel_error"))
     if mean is None or not most or mean < _value("factor") * most or not _enough(comparison):
         return ""
-    said = f"nearly all relative errors are the same, mean {figure(mean)} of at most {figure(most)}"
+    said = f"nearly all relative errors are the same, mean {format_number(mean)} of at most {format_number(most)}"
     return f"{said}: look for a wrong factor or constant"
 
 
@@ -203,7 +202,7 @@ def _hop(comparison: Comparison) -> str:
     for name, called in _HOPS:
         narrow = format_of(name)
         if narrow and narrow.precision < format.precision and _is_rounding(found, narrow.unit_roundoff):
-            said = f"relative errors are those of rounding to {called}: p50 {figure(found[0])}, p99 {figure(found[1])}"
+            said = f"relative errors are those of rounding to {called}: p50 {format_number(found[0])}, p99 {format_number(found[1])}"
             return f"{said}, unit roundoff 2^-{narrow.precision}: look for a copy or a conversion through it"
     return ""
 
@@ -223,7 +222,7 @@ def _one_way(comparison: Comparison) -> str:
     if comparison.metrics.get("one_sidedness", 0.0) < _value("one_way"):
         return ""
     above, below = comparison.counts.get("above", 0), comparison.counts.get("below", 0)
-    bias = figure(comparison.metrics.get("bias", 0.0))
+    bias = format_number(comparison.metrics.get("bias", 0.0))
     said = f"errors have one sign, {above:,} above the reference and {below:,} below, bias {bias}"
     return f"{said}: look for a rounding to one side, or for a wrong constant"
 
@@ -233,7 +232,7 @@ def _growth(comparison: Comparison) -> str:
     mean = comparison.metrics.get("mean_ulp", 0.0)
     if correlation <= _value("correlation") or mean < _value("accumulated") or not _enough(comparison):
         return ""
-    said = f"errors grow with |value|, correlation {figure(correlation, 3)}, mean {figure(mean, 3)} ULP"
+    said = f"errors grow with |value|, correlation {format_number(correlation, 3)}, mean {format_number(mean, 3)} ULP"
     rule = "a published rule, which is only a rule, says accumulated rounding"
     return f"{said}: {rule}; change the order, or widen the accumulator"
 
@@ -246,9 +245,9 @@ def _near_zero(comparison: Comparison) -> str:
         return ""
     if most < _value("near_zero") * max(median, absolute / magnitude):
         return ""
-    said = f"max_rel_error {figure(most)} is at a reference of at most {figure(absolute / most)}"
-    beside = f"beside a mean_magnitude of {figure(magnitude)} and a p50_rel_error of {figure(median)}"
-    return f"{said}, {beside}: judge what is near 0 with atol (max_abs_error is {figure(absolute)})"
+    said = f"max_rel_error {format_number(most)} is at a reference of at most {format_number(absolute / most)}"
+    beside = f"beside a mean_magnitude of {format_number(magnitude)} and a p50_rel_error of {format_number(median)}"
+    return f"{said}, {beside}: judge what is near 0 with atol (max_abs_error is {format_number(absolute)})"
 
 
 def _enough(comparison: Comparison) -> bool:

@@ -1,7 +1,13 @@
-"""The page of `precreg compare --report`: one file without network, a table of every pair, and the worst ones drawn.
+"""What every report says of a comparison of stored arrays, said once: the order of its pairs and the last sentence.
+
+What a report shows of one compared pair: plain values, numbers already as text, and its charts as SVG.
+
+The page of `precreg compare --report`: one file without network, a table of every pair, and the worst ones drawn.
 
 Nothing in a record can become markup or code: the template escapes, data stands in JSON without <, > and &, the
 script sets text only, and the page's own policy runs no script but the one whose digest it names.
+
+The record of a comparison as a file: written losslessly, and read back.
 """
 
 from __future__ import annotations
@@ -10,48 +16,175 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from precreg.comparison.pair import shown
-from precreg.comparison.summary import exit_sentence, worst_first
-from precreg.report import report_describe as describe
-from precreg.report.charts.picture import TEMPLATES, shape, style
-from precreg.report.report_html import json_for_script
-from precreg.types.numbers import SHARE_DIGITS, duration, figure
-from precreg.types.records import ComparedPair, ComparisonRecord
+from precreg.comparison.advice import advise_comparison
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, metric_named
+from precreg.report import (
+    MAX_DETAIL_POSITIONS,
+    STATUS_LABELS,
+    count_rows,
+    finding_notes,
+    finding_rows,
+    json_for_script,
+    position_rows,
+    strip_controls,
+    tolerance_rows,
+    unravel_index,
+    verdict_rank,
+)
+from precreg.report.charts import TEMPLATES_FOLDER, comparison_style, describe_sides, draw_figures, format_shape
+from precreg.storage import read_json_record, write_json_record
+from precreg.types import (
+    COMPARISON_SCHEMA,
+    SHARE_DIGITS,
+    ComparedPair,
+    Comparison,
+    ComparisonRecord,
+    Status,
+    format_duration,
+    format_number,
+)
 
-MOST_DRAWN = 100
+
+def sort_pairs(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
+    """Sort by status, by how far the worst number is beyond what is allowed, by how few elements match, by name.
+
+    What could not be measured comes before what was.
+    """
+    return sorted(pairs, key=lambda pair: (*verdict_rank(pair.verdict), _matching(pair), pair.name))
+
+
+def _matching(pair: ComparedPair) -> float:
+    return -1.0 if pair.comparison is None else pair.comparison.metrics.get("match_ratio", -1.0)
+
+
+def comparison_exit_sentence(record: ComparisonRecord) -> str:
+    """Say in one sentence what came of the comparison."""
+    tally = Counter(pair.verdict.status for pair in record.pairs)
+    bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
+    number = len(record.pairs)
+    if not number:
+        return next((finding.message for finding in record.findings), "nothing was compared")
+    if not bad:
+        return "the pair is within tolerance" if number == 1 else f"all {number:,} pairs are within tolerance"
+    if number == 1:
+        verb = "could not be judged" if record.pairs[0].verdict.status is Status.ERROR else "fails"
+        return f"the pair {verb}: {record.pairs[0].verdict.reason}"
+    reasons = Counter(str(pair.verdict.reason) for pair in record.pairs if pair.verdict.status in bad)
+    named = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    return f"{sum(bad.values()):,} of {number:,} pairs {'fails' if sum(bad.values()) == 1 else 'fail'}: {named}"
+
+
+class MetricRow(NamedTuple):
+    """One metric of a pair.
+
+    `at` is where a maximum is first met, `formula` and `source` explain the metric, `broken` says that a bound on it
+    does not hold.
+    """
+
+    name: str
+    value: str
+    benchmark: str
+    unit: str
+    formula: str
+    source: str
+    at: str
+    broken: bool
+
+
+def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
+    """Describe a pair in full; tables are lists of rows of text."""
+    comparison = pair.comparison
+    return {
+        "number": number,
+        "pair": pair,
+        "about": describe_sides(comparison) if comparison else "",
+        "findings": list(_findings(pair)),
+        "notes": finding_notes(pair.verdict),
+        "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
+        "limits": list(tolerance_rows(pair.tolerance)) if pair.tolerance else [],
+        "figures": draw_figures(comparison) if comparison else [],
+        "metrics": list(_metrics(pair, comparison)) if comparison else [],
+        "counts": [[*row, COUNT_DESCRIPTIONS.get(row[0], "")] for row in count_rows([comparison])]
+        if comparison
+        else [],
+        "worst": _positions(comparison, "worst") if comparison else [],
+        "more_worst": max(0, len(comparison.worst.index) - MAX_DETAIL_POSITIONS)
+        if comparison and comparison.worst
+        else 0,
+        "non_finite": _positions(comparison, "non_finite") if comparison else [],
+    }
+
+
+def _findings(pair: ComparedPair) -> Iterator[list[str]]:
+    """Yield metric, value, the benchmark's, ratio, what is allowed, and who says so."""
+    numbered = [finding for finding in pair.verdict.findings if finding.metric]
+    for finding, row in zip(numbered, finding_rows(pair.verdict), strict=True):
+        source = str(finding.source) if finding.source else ""
+        yield [row.metric, row.current, row.baseline, row.ratio, row.allowed, source]
+
+
+def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
+    broken = {finding.metric for finding in pair.verdict.findings}
+    others = pair.benchmark.metrics if pair.benchmark else {}
+    for name in (*METRICS, *(metric.name for metric in comparison.described)):
+        if name in comparison.metrics:
+            metric = metric_named(name)
+            value, other = comparison.metrics[name], others.get(name)
+            written = "" if other is None else format_number(other, 6)
+            unit = "" if metric.unit == "1" else metric.unit
+            at = _index(comparison, name)
+            yield MetricRow(
+                name, format_number(value, 6), written, unit, metric.formula, metric.source, at, name in broken
+            )
+
+
+def _index(comparison: Comparison, metric: str) -> str:
+    if metric not in comparison.places:
+        return ""
+    return f"[{', '.join(map(str, unravel_index(comparison.places[metric], comparison.shape)))}]"
+
+
+def _positions(comparison: Comparison, kind: str) -> list[list[str]]:
+    """Return index, actual, reference and distance, without the seed, of which a stored array has none."""
+    positions = comparison.worst if kind == "worst" else comparison.non_finite
+    return [row[1:] for row in position_rows(comparison, positions)]
+
+
+MAX_DRAWN_PAIRS = 100
 """Pairs that are drawn and described in full, the worst first; the table has every pair."""
 
 
-COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
+PAIR_COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
 """The metrics of the table."""
 
 
-def comparison_html(record: ComparisonRecord) -> str:
+def render_comparison_html(record: ComparisonRecord) -> str:
     """Lay out the whole report as one HTML document."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    return describe.plain(environment.get_template("comparison.html.j2").render(_page(record)))
+    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
+    return strip_controls(environment.get_template("comparison.html.j2").render(_page(record)))
 
 
 def _page(record: ComparisonRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
-    pairs = worst_first(record.pairs)
-    script = (TEMPLATES / "comparison.js").read_text(encoding="utf-8")
-    data = {"metrics": COLUMNS, "rows": [_row(number, pair) for number, pair in enumerate(pairs)]}
+    pairs = sort_pairs(record.pairs)
+    script = (TEMPLATES_FOLDER / "comparison.js").read_text(encoding="utf-8")
+    data = {"metrics": PAIR_COLUMNS, "rows": [_row(number, pair) for number, pair in enumerate(pairs)]}
     tally = Counter(pair.verdict.status for pair in pairs)
     return {
         "record": record,
-        "sentence": exit_sentence(record),
-        "statuses": {status: tally[status] for status in describe.LABELS if tally[status]},
+        "sentence": comparison_exit_sentence(record),
+        "statuses": {status: tally[status] for status in STATUS_LABELS if tally[status]},
         "limits": ", ".join(f"{name} {limit}" for name, limit in record.settings.limits.items()),
-        "duration": duration(record.duration_s),
-        "drawn": [shown(pair, number) for number, pair in enumerate(pairs[:MOST_DRAWN])],
-        "left_out": _left_out(pairs[MOST_DRAWN:]),
-        "style": Markup(style()),
+        "duration": format_duration(record.duration_s),
+        "drawn": [describe_pair(pair, number) for number, pair in enumerate(pairs[:MAX_DRAWN_PAIRS])],
+        "left_out": _left_out(pairs[MAX_DRAWN_PAIRS:]),
+        "style": Markup(comparison_style()),
         "script": Markup(script),
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
@@ -70,13 +203,27 @@ def _left_out(pairs: Sequence[ComparedPair]) -> str:
 def _row(number: int, pair: ComparedPair) -> list[Any]:
     """Describe a pair in a line: its number where it is drawn, name, status, reason, shape, message, and metrics."""
     comparison = pair.comparison
-    lengths = shape(comparison.shape) if comparison else ""
-    drawn = number if number < MOST_DRAWN else None
+    lengths = format_shape(comparison.shape) if comparison else ""
+    drawn = number if number < MAX_DRAWN_PAIRS else None
     verdict = pair.verdict
     return [drawn, pair.name, verdict.status, verdict.reason, lengths, verdict.message, *_figures(pair)]
 
 
 def _figures(pair: ComparedPair) -> Iterator[str]:
     metrics = pair.comparison.metrics if pair.comparison else {}
-    for name in COLUMNS:
-        yield figure(metrics[name], SHARE_DIGITS if name == "match_ratio" else 4) if name in metrics else ""
+    for name in PAIR_COLUMNS:
+        yield format_number(metrics[name], SHARE_DIGITS if name == "match_ratio" else 4) if name in metrics else ""
+
+
+def write_comparison_record(record: ComparisonRecord, path: Path) -> None:
+    """Write a record as one line of JSON, in one step; its folder is there. Raises UserError (not-writable)."""
+    write_json_record(record, path)
+
+
+def read_comparison_record(path: Path) -> ComparisonRecord:
+    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+
+    Raises:
+        UserError: missing-file, unreadable-record, future-schema; each names the file.
+    """
+    return read_json_record(path, ComparisonRecord, COMPARISON_SCHEMA, "the record of a comparison")

@@ -1,32 +1,42 @@
-"""One pair from its files to its verdict. Whatever is wrong with the files is part of the answer."""
+"""One pair from its files to its verdict. Whatever is wrong with the files is part of the answer.
+
+The tolerance of stored arrays: the shipped defaults, a project's own where one is named, the options above both.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from precreg.arithmetic.formats import dtype_name
-from precreg.comparison.pairing import Pair
-from precreg.comparison.places import Place
-from precreg.errors import UserError
-from precreg.measure.benchmark import ratios
-from precreg.measure.compare import compare
-from precreg.measure.measure import analyzed
-from precreg.storage.arrayfile_stored import Array
-from precreg.tolerance.pyramid import resolve
-from precreg.types.records import ComparedPair
-from precreg.types.types import Comparison, Layer, Positions, Reason, Role, Status, Tolerance, Verdict
-from precreg.verdict.pair import judge_pair, unmeasured
+from precreg.arithmetic import dtype_name
+from precreg.comparison.pairing import ArrayPlace, StoredPair
+from precreg.errors import UserError, nearest
+from precreg.measure import METRICS, add_analyzer_metrics, benchmark_ratios, compare_arrays, metrics_like
+from precreg.storage import Array
+from precreg.suite import read_foundation
+from precreg.tolerance import (
+    CLOSENESS_KEYS,
+    SHIPPED_LAYERS,
+    drop_unmeasured_settings,
+    find_standard,
+    limit_problem,
+    require_analyzers,
+    resolve_tolerance,
+)
+from precreg.types import ComparedPair, Comparison, Layer, Location, Positions, Reason, Role, Status, Tolerance, Verdict
+from precreg.verdict import judge_pair, unmeasured_verdict
 
-KEPT_POSITIONS = 5
+KEPT_PAIR_POSITIONS = 5
 """Worst positions that the record keeps of a pair that passed; one that did not keeps all."""
 
 
 _Shape = tuple[int, ...]
 
 
-class Terms(NamedTuple):
+class ComparisonTerms(NamedTuple):
     """How pairs are measured and judged. `worst` is how many positions are kept, `chain` that of environments.
 
     `keep_all` keeps them of pairs that passed, too. `threads` work on one pair. `analyzers` measure each, too.
@@ -47,7 +57,7 @@ class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's 
         self.reason, self.message = reason, message
 
 
-def compared(pair: Pair, terms: Terms) -> ComparedPair:
+def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
     """Load, measure and judge one pair."""
     try:
         reference = _load(pair.reference, Reason.REFERENCE_ERROR)
@@ -63,7 +73,7 @@ def compared(pair: Pair, terms: Terms) -> ComparedPair:
         return _unmeasured(pair, event.reason, event.message)
 
 
-def _load(place: Place | None, reason: Reason, other: Array | None = None) -> Array | None:
+def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) -> Array | None:
     if place is None:
         return None
     try:
@@ -74,24 +84,24 @@ def _load(place: Place | None, reason: Reason, other: Array | None = None) -> Ar
         raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
 
 
-def _unmeasured(pair: Pair, reason: Reason, message: str) -> ComparedPair:
-    return _answer(pair, unmeasured(reason, message))
+def _unmeasured(pair: StoredPair, reason: Reason, message: str) -> ComparedPair:
+    return _answer(pair, unmeasured_verdict(reason, message))
 
 
-def _answer(pair: Pair, verdict: Verdict) -> ComparedPair:
+def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
     actual, reference, benchmark = (None if place is None else place.shown for place in pair[1:])
     return ComparedPair(pair.name, actual, reference, verdict, benchmark_path=benchmark)
 
 
-def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> ComparedPair:
+def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
     name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
-    tolerance = resolve(terms.layers, name, dtype_name(actual.dtype), terms.chain)
+    tolerance = resolve_tolerance(terms.layers, name, dtype_name(actual.dtype), terms.chain)
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
     if terms.analyzers:
         comparison = _analyzed(comparison, actual, reference, terms)
     benchmark, problem = _benchmark(pair, reference, tolerance, terms)
     if benchmark is not None:
-        comparison = replace(comparison, metrics=comparison.metrics | ratios(comparison, benchmark))
+        comparison = replace(comparison, metrics=comparison.metrics | benchmark_ratios(comparison, benchmark))
     verdict = judge_pair(comparison, tolerance, terms.role)
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
@@ -104,8 +114,8 @@ def _judged(pair: Pair, actual: Array, reference: Array, terms: Terms) -> Compar
     )
 
 
-def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: Terms) -> Comparison:
-    return compare(
+def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms) -> Comparison:
+    return compare_arrays(
         actual,
         reference,
         output=name,
@@ -117,15 +127,15 @@ def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, 
     )
 
 
-def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Terms) -> Comparison:
+def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: ComparisonTerms) -> Comparison:
     try:
-        return analyzed(comparison, actual, reference, terms.analyzers, terms.threads)
+        return add_analyzer_metrics(comparison, actual, reference, terms.analyzers, terms.threads)
     except UserError as problem:
         raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
 
 
 def _benchmark(
-    pair: Pair, reference: Array, tolerance: Tolerance, terms: Terms
+    pair: StoredPair, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
 ) -> tuple[Comparison | None, str | None]:
     """Measure the benchmark's array against the same reference; or say why that cannot be done."""
     if pair.benchmark is None:
@@ -141,6 +151,40 @@ def _benchmark(
 
 
 def _first(worst: Positions | None) -> Positions | None:
-    if worst is None or len(worst.index) <= KEPT_POSITIONS:
+    if worst is None or len(worst.index) <= KEPT_PAIR_POSITIONS:
         return worst
-    return Positions(worst.index[:KEPT_POSITIONS], worst.actual[:KEPT_POSITIONS], worst.reference[:KEPT_POSITIONS])
+    return Positions(
+        worst.index[:KEPT_PAIR_POSITIONS], worst.actual[:KEPT_PAIR_POSITIONS], worst.reference[:KEPT_PAIR_POSITIONS]
+    )
+
+
+OPTIONS = Location("command line")
+
+
+def comparison_layers(
+    project: Path | None, limits: Mapping[str, float | str], analyzers: Collection[str] = ()
+) -> tuple[Layer, ...]:
+    """Return the pyramid: of a project's suites/tolerances.yaml what it says of everything and of environments.
+
+    `limits` are rtol, atol, standard and limits on metrics, also on those of the `analyzers` that are asked for. Raises
+    UserError: as reading that file does, and unknown-metric, unknown-standard, unknown-analyzer, bad-value for the
+    options.
+    """
+    for metric, limit in limits.items():
+        _check(metric, limit)
+    own = (Layer("options", OPTIONS, dict(limits)),) if limits else ()
+    require_analyzers(own, analyzers)
+    if project is None:
+        return (*SHIPPED_LAYERS, *own)
+    written = read_foundation(project, {})
+    return (*SHIPPED_LAYERS, *drop_unmeasured_settings((*written.default, *written.environments), analyzers), *own)
+
+
+def _check(metric: str, limit: float | str) -> None:
+    if metric == "standard":
+        find_standard(str(limit), OPTIONS)
+    elif metric not in (known := (*CLOSENESS_KEYS, *METRICS, *metrics_like(metric))):
+        message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, known)}"
+        raise UserError("unknown-metric", message, file=OPTIONS.file)
+    elif expected := limit_problem(metric, limit):
+        raise UserError("bad-value", f"expected {expected} but got {metric}={limit}", file=OPTIONS.file)

@@ -1,31 +1,253 @@
-"""Which array is held against which: by name, by the mapping file, or because each side has one.
+"""What a path holds: one array, an archive of arrays, or a folder of both; every array has a name.
+
+In a folder the name is the path below it without suffix, so that y.npy is matched by y.bin; an array of an archive
+there is called layers/0:weight. The arrays of an archive that is compared itself go by their own names.
+
+Which array is held against which: by name, by the mapping file, or because each side has one.
 
 What stands on one side alone is a pair, too, without the other: absence is judged, and never passes.
+
+The file that pairs names that differ: YAML that maps the name of an actual array to that of its reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
-from typing import NamedTuple
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
 
-from precreg.comparison.mapping import Renamed
-from precreg.comparison.places import SUFFIXES, Place, Side, unknown_array
-from precreg.errors import UserError
+from precreg.arithmetic import numpy_dtype
+from precreg.errors import UserError, nearest
+from precreg.storage import (
+    Array,
+    NpzMember,
+    StoredArray,
+    expect_mapping,
+    find_npy,
+    find_npz,
+    find_raw,
+    find_safetensors,
+    format_value,
+    read_yaml,
+    strip_dtype_suffix,
+)
+from precreg.subject import escape_surrogates
+from precreg.types import Location
 
-Named = dict[str, Place]
+ARCHIVES: dict[str, Callable[[Path, str], Mapping[str, StoredArray | NpzMember]]] = {
+    ".npz": find_npz,
+    ".safetensors": find_safetensors,
+}
+
+ARRAY_SUFFIXES = (".npy", ".bin", *ARCHIVES)
 
 
-class Pair(NamedTuple):
+class RawFormat(NamedTuple):
+    """What raw files hold, as far as the user said: they do not say it themselves."""
+
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    byte_order: Literal["little", "big"] = "little"
+
+
+class ArrayPlace(NamedTuple):
+    """An array somewhere in a file. `found` is None for a file of one array that nobody has opened yet."""
+
+    path: Path
+    shown: str
+    raw: RawFormat
+    found: StoredArray | NpzMember | None = None
+
+    @property
+    def takes_any_shape(self) -> bool:
+        """Tell whether it is raw bytes of which nobody said the shape."""
+        return self.path.suffix == ".bin" and self.raw.shape is None
+
+    def find(self) -> StoredArray | NpzMember:
+        """Return what lies there; raw bytes without a shape have one axis.
+
+        Raises UserError as the reader of the format does.
+        """
+        if self.found is not None:
+            return self.found
+        if self.path.suffix == ".bin":
+            return self._raw(self.raw.shape)
+        if self.path.suffix in ARCHIVES:  # that could not be read when its arrays were looked for
+            ARCHIVES[self.path.suffix](self.path, self.shown)
+        return find_npy(self.path, self.shown)
+
+    def load(self, other: tuple[int, ...] | None = None) -> Array:
+        """Return the array; raw bytes without a shape take that of the `other` side where their number fits.
+
+        Raises UserError as the reader of the format does.
+        """
+        array = self.find().load()
+        if other is None or not self.takes_any_shape or array.shape == other:
+            return array
+        try:
+            return array.reshape(other)
+        except ValueError:
+            return array
+
+    def _raw(self, shape: tuple[int, ...] | None) -> StoredArray:
+        if self.raw.dtype is None:
+            raise UserError("bad-raw-file", "expected --dtype beside a raw file but there is none", file=self.shown)
+        order: Literal["<", ">"] = "<" if self.raw.byte_order == "little" else ">"
+        return find_raw(self.path, self.shown, numpy_dtype(self.raw.dtype).newbyteorder(order), shape)
+
+
+class ArraySide(NamedTuple):
+    """All arrays of one path by name.
+
+    `archives` are those in a folder, by the name of their file, with the names of their arrays; `broken` are archives
+    that cannot be read, so that nobody knows what they hold. `passed_over` are files that are in no format of ours.
+    """
+
+    shown: str
+    kind: Literal["array", "archive", "folder"]
+    arrays: dict[str, ArrayPlace]
+    archives: dict[str, list[str]] = {}  # noqa: RUF012  (never changed)
+    broken: dict[str, ArrayPlace] = {}  # noqa: RUF012
+    passed_over: tuple[str, ...] = ()
+
+
+def read_side(path: Path, raw: RawFormat) -> ArraySide:
+    """Find what a path holds: a file, FILE:NAME for one array of an archive, or a folder, searched to its bottom.
+
+    Links to files are followed, links to folders are not. Raises UserError: missing-file, unknown-file-format,
+    unknown-array, not-comparable for two arrays of one name, and what the reader of a single file raises.
+    """
+    shown = escape_surrogates(path.as_posix())
+    if path.is_dir():
+        return _folder(path, shown, raw)
+    if not path.exists() and (named := _array_of_archive(path, shown, raw)):
+        return named
+    if path.suffix in ARCHIVES:
+        return ArraySide(shown, "archive", dict(_opened(path, shown, raw)))
+    place = ArrayPlace(path, shown, raw)
+    if path.is_file() and path.suffix not in ARRAY_SUFFIXES:
+        message = f"expected a file of {', '.join(ARRAY_SUFFIXES)}, or a folder of them, but got {path.name}"
+        raise UserError("unknown-file-format", message, file=shown)
+    return ArraySide(
+        shown, "array", {escape_surrogates(strip_dtype_suffix(path.name)): place._replace(found=_checked(place))}
+    )
+
+
+def _checked(place: ArrayPlace) -> StoredArray | NpzMember | None:
+    """Look at a file that is compared by itself: what cannot be read stops the command before it begins."""
+    found = place.find()
+    return None if place.takes_any_shape else found
+
+
+def _array_of_archive(path: Path, shown: str, raw: RawFormat) -> ArraySide | None:
+    archive, _, name = str(path).rpartition(":")
+    if not archive or Path(archive).suffix not in ARCHIVES or not Path(archive).is_file():
+        return None
+    arrays = dict(_opened(Path(archive), escape_surrogates(archive), raw))
+    if name not in arrays:
+        raise unknown_array(name, archive, arrays)
+    return ArraySide(shown, "array", {name: arrays[name]})
+
+
+def unknown_array(name: str, where: str, known: Iterable[str]) -> UserError:
+    """Make the error for an array that a side does not have."""
+    there = sorted(known)
+    some = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+    message = f"expected the name of an array of {where} ({some or 'none'}) but got {name}{nearest(name, there)}"
+    return UserError("unknown-array", message)
+
+
+def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, ArrayPlace]]:
+    for name, found in ARCHIVES[path.suffix](path, shown).items():
+        yield escape_surrogates(name), ArrayPlace(path, escape_surrogates(f"{shown}:{name}"), raw, found)
+
+
+def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
+    side = ArraySide(shown, "folder", {}, {}, {})
+    passed_over = []
+    for file in _files(folder):
+        name = escape_surrogates(strip_dtype_suffix(file))
+        place = ArrayPlace(folder / file, escape_surrogates(f"{shown}/{file}"), raw)
+        if place.path.suffix not in ARRAY_SUFFIXES:
+            passed_over.append(place.shown)
+        elif place.path.suffix in ARCHIVES:
+            _expand(name, place, side)
+        else:
+            _add(name, place, side)
+    return side._replace(passed_over=tuple(passed_over))
+
+
+def _files(folder: Path) -> list[str]:
+    """Return every file below a folder as a POSIX path from there, sorted; hidden ones are left out."""
+    found = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        below = os.path.relpath(root, folder)
+        found += [PurePosixPath(below, name).as_posix() for name in files if not name.startswith(".")]
+    return sorted(found)
+
+
+def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
+    try:
+        opened = dict(_opened(place.path, place.shown, place.raw))
+    except UserError:  # told of each array that the other side has of that name
+        side.broken[name] = place
+        return
+    if name in side.archives:
+        raise _twice(name, next(iter(opened.values()), place), place)
+    side.archives[name] = list(opened)
+    for inner, found in opened.items():
+        _add(f"{name}:{inner}", found, side)
+
+
+def _add(name: str, place: ArrayPlace, side: ArraySide) -> None:
+    if name in side.arrays:
+        raise _twice(name, place, side.arrays[name])
+    side.arrays[name] = place
+
+
+def _twice(name: str, *places: ArrayPlace) -> UserError:
+    both = " and ".join(sorted(place.shown for place in places))
+    return UserError("not-comparable", f"expected one array called {name} but got {both}")
+
+
+class RenamedArray(NamedTuple):
+    """The reference of one actual array, and where the file says so."""
+
+    reference: str
+    where: Location
+
+
+def read_mapping(path: Path) -> dict[str, RenamedArray]:
+    """Return the renamed arrays by the name of the actual one.
+
+    Raises UserError as reading YAML does, and bad-value for anything but text mapped to text.
+    """
+    source = read_yaml(path, path.as_posix())
+    expect_mapping(source, source.data)
+    for name, reference in source.data.items():
+        if not isinstance(reference, str) or not reference:
+            message = f"expected the name of a reference array, as text, but got {name}={format_value(reference)}"
+            raise source.error("bad-value", message, name)
+    return {name: RenamedArray(reference, source.where(name)) for name, reference in source.data.items()}
+
+
+NamedPlaces = dict[str, ArrayPlace]
+
+
+class StoredPair(NamedTuple):
     """One array and what it is held against; None for a side that lacks it."""
 
     name: str
-    actual: Place | None
-    reference: Place | None
-    benchmark: Place | None = None
+    actual: ArrayPlace | None
+    reference: ArrayPlace | None
+    benchmark: ArrayPlace | None = None
 
 
-def paired(actual: Side, reference: Side, mapping: Mapping[str, Renamed], benchmark: Side | None = None) -> list[Pair]:
+def pair_arrays(
+    actual: ArraySide, reference: ArraySide, mapping: Mapping[str, RenamedArray], benchmark: ArraySide | None = None
+) -> list[StoredPair]:
     """Pair the arrays of two sides, in order of their names, and find what the benchmark has of each.
 
     A file of one array is held against the other side's only one, whatever it is called. Raises UserError:
@@ -36,18 +258,18 @@ def paired(actual: Side, reference: Side, mapping: Mapping[str, Renamed], benchm
             raise UserError("not-comparable", "expected folders or archives beside --mapping but got a single array")
         third = None if benchmark is None else _only(benchmark, beside=actual)
         name = next(iter((actual if actual.kind == "array" else reference).arrays))
-        return [Pair(name, _only(actual, beside=reference), _only(reference, beside=actual), third)]
+        return [StoredPair(name, _only(actual, beside=reference), _only(reference, beside=actual), third)]
     ours, theirs = _names(actual, reference), _names(reference, actual)
     ours, theirs = _with_broken(ours, actual.broken, theirs), _with_broken(theirs, reference.broken, ours)
     target = {name: name for name in ours if name in theirs} | _renamed(mapping, ours, theirs, reference.shown)
-    both = [Pair(name, ours.get(name), theirs[of]) for name, of in target.items()]
-    extra = [Pair(name, place, None) for name, place in ours.items() if name not in target]
-    missing = [Pair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
+    both = [StoredPair(name, ours.get(name), theirs[of]) for name, of in target.items()]
+    extra = [StoredPair(name, place, None) for name, place in ours.items() if name not in target]
+    missing = [StoredPair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
     found = sorted(both + extra + missing, key=lambda pair: pair.name)
     return found if benchmark is None else _beside(found, target, _names(benchmark, reference))
 
 
-def _only(side: Side, beside: Side) -> Place:
+def _only(side: ArraySide, beside: ArraySide) -> ArrayPlace:
     if len(side.arrays) == 1:
         return next(iter(side.arrays.values()))
     names = ", ".join(list(side.arrays)[:3]) or "none"
@@ -55,7 +277,7 @@ def _only(side: Side, beside: Side) -> Place:
     raise UserError("not-comparable", message)
 
 
-def _names(side: Side, other: Side) -> Named:
+def _names(side: ArraySide, other: ArraySide) -> NamedPlaces:
     """Name the arrays of a side.
 
     The only array of an archive in a folder goes by the name of its file, so that y.npz is matched by y.npy; not where
@@ -75,7 +297,7 @@ def _names(side: Side, other: Side) -> Named:
     return {short.get(name, name): place for name, place in side.arrays.items()}
 
 
-def _with_broken(names: Named, broken: Mapping[str, Place], others: Iterable[str]) -> Named:
+def _with_broken(names: NamedPlaces, broken: Mapping[str, ArrayPlace], others: Iterable[str]) -> NamedPlaces:
     """Add what an archive that cannot be read is held to have: all that the other side has of its name."""
     held = {
         name: place
@@ -85,7 +307,7 @@ def _with_broken(names: Named, broken: Mapping[str, Place], others: Iterable[str
     return names | held
 
 
-def _renamed(mapping: Mapping[str, Renamed], ours: Named, theirs: Named, where: str) -> dict[str, str]:
+def _renamed(mapping: Mapping[str, RenamedArray], ours: NamedPlaces, theirs: NamedPlaces, where: str) -> dict[str, str]:
     renamed = {}
     for name, (reference, place) in mapping.items():
         known = _as_named(reference, theirs)
@@ -96,13 +318,13 @@ def _renamed(mapping: Mapping[str, Renamed], ours: Named, theirs: Named, where: 
     return renamed
 
 
-def _as_named(name: str, known: Named) -> str:
+def _as_named(name: str, known: NamedPlaces) -> str:
     """Return a name that a person wrote as arrays are named: without the suffix of a file."""
     path = PurePosixPath(name)
-    return name if name in known or path.suffix not in SUFFIXES else path.with_suffix("").as_posix()
+    return name if name in known or path.suffix not in ARRAY_SUFFIXES else path.with_suffix("").as_posix()
 
 
-def _beside(pairs: list[Pair], target: Mapping[str, str], benchmarks: Named) -> list[Pair]:
+def _beside(pairs: list[StoredPair], target: Mapping[str, str], benchmarks: NamedPlaces) -> list[StoredPair]:
     return [
         pair._replace(benchmark=benchmarks.get(pair.name) or benchmarks.get(target.get(pair.name, "")))
         for pair in pairs

@@ -1,62 +1,74 @@
-"""A comparison from its settings to its record: sides read, pairs made, each measured and judged."""
+"""A comparison from its settings to its record: sides read, pairs made, each measured and judged.
+
+All pairs of a comparison, shared among processes where they are many; of users' code only analyzers run in them.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from precreg import __version__
-from precreg.comparison.layers import layers
-from precreg.comparison.mapping import read_mapping
-from precreg.comparison.measuring import Terms
-from precreg.comparison.pairing import Pair, paired
-from precreg.comparison.places import RawFormat, Side, read_side
-from precreg.environment.environment import detect
-from precreg.errors import UserError
-from precreg.measure.installed import entry_point
-from precreg.suite.select import named
-from precreg.tolerance.warnings import warnings as tolerance_warnings
-from precreg.types.records import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
-from precreg.types.types import Finding, Reason
-from precreg.verdict.exit_code import exit_code
+from msgspec import msgpack
 
-MOST_NAMES = 3
+from precreg import __version__
+from precreg.comparison.measuring import ComparisonTerms, compare_pair, comparison_layers
+from precreg.comparison.pairing import ArraySide, RawFormat, StoredPair, pair_arrays, read_mapping, read_side
+from precreg.environment import detect_environment
+from precreg.errors import UserError
+from precreg.measure import analyzer_entry_point
+from precreg.run import start_fork_server
+from precreg.suite import match_names
+from precreg.tolerance import tolerance_warnings
+from precreg.types import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings, Finding, Reason
+from precreg.verdict import run_exit_code
+
+MAX_NAMES = 3
 """Names of a side that a message lists."""
 
 
-class Work(NamedTuple):
+class ComparisonWork(NamedTuple):
     """What is to be compared: pairs and their terms; findings and warnings that are known before."""
 
-    pairs: list[Pair]
-    terms: Terms
+    pairs: list[StoredPair]
+    terms: ComparisonTerms
     findings: tuple[Finding, ...]
     warnings: tuple[str, ...]
 
 
-def plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> Work:
+def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
     """Read both sides (and the benchmark's), pair what is in them, and resolve what limits them.
 
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
     project = None if settings.project is None else Path(settings.project)
     for name in settings.analyzers:
-        entry_point(name)
-    pyramid = layers(project, settings.limits, settings.analyzers)
-    chain = () if project is None else detect().chain
+        analyzer_entry_point(name)
+    pyramid = comparison_layers(project, settings.limits, settings.analyzers)
+    chain = () if project is None else detect_environment().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
     actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
     benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
-    every = paired(actual, reference, mapping, benchmark)
+    every = pair_arrays(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
     keep_all = len(chosen) == 1
-    terms = Terms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
-    return Work([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
+    terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
+    return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
 
 
-def finished(
-    settings: ComparisonSettings, work: Work, pairs: Iterable[ComparedPair], *, started: str, duration_s: float
+def finish_comparison(
+    settings: ComparisonSettings,
+    work: ComparisonWork,
+    pairs: Iterable[ComparedPair],
+    *,
+    started: str,
+    duration_s: float,
 ) -> ComparisonRecord:
     """Make the record of what came of the work. `started` is a time in ISO 8601."""
     ordered = tuple(sorted(pairs, key=lambda pair: pair.name))
@@ -69,46 +81,48 @@ def finished(
         pairs=ordered,
         findings=work.findings,
         warnings=(*work.warnings, *_on_tolerances(ordered, work.terms), *_on_benchmarks(ordered)),
-        exit_code=exit_code(pair.verdict for pair in ordered),
+        exit_code=run_exit_code(pair.verdict for pair in ordered),
     )
 
 
-def _selected(pairs: list[Pair], patterns: Sequence[str]) -> list[Pair]:
-    meant = named({pair.name for pair in pairs}, patterns)
+def _selected(pairs: list[StoredPair], patterns: Sequence[str]) -> list[StoredPair]:
+    meant = match_names({pair.name for pair in pairs}, patterns)
     chosen = [pair for pair in pairs if pair.name in meant]
     if pairs and not chosen:
-        names = ", ".join(pair.name for pair in pairs[:MOST_NAMES])
-        more = f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else ""
+        names = ", ".join(pair.name for pair in pairs[:MAX_NAMES])
+        more = f" and {len(pairs) - MAX_NAMES} more" if len(pairs) > MAX_NAMES else ""
         message = f"expected an array ({names}{more}) to be selected but got select={', '.join(patterns)}"
         raise UserError("nothing-selected", message)
     return chosen
 
 
-def _nothing(actual: Side, reference: Side) -> Finding:
+def _nothing(actual: ArraySide, reference: ArraySide) -> Finding:
     sides = f"{_contents(actual)}, {_contents(reference)}"
     message = f"nothing was compared: no name is on both sides ({sides})"
     return Finding(Reason.MISSING_OUTPUT, message, rule="hard")
 
 
-def _contents(side: Side) -> str:
+def _contents(side: ArraySide) -> str:
     names = sorted(side.arrays)
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{side.shown} has {', '.join(names[:MOST_NAMES]) or 'no array'}{more}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{side.shown} has {', '.join(names[:MAX_NAMES]) or 'no array'}{more}"
 
 
-def _noticed(actual: Side, reference: Side, benchmark: Side | None, pairs: Sequence[Pair]) -> Iterator[str]:
+def _noticed(
+    actual: ArraySide, reference: ArraySide, benchmark: ArraySide | None, pairs: Sequence[StoredPair]
+) -> Iterator[str]:
     for side in filter(None, (actual, reference, benchmark)):
         if side.passed_over:
-            names = ", ".join(side.passed_over[:MOST_NAMES])
-            more = f" and {len(side.passed_over) - MOST_NAMES} more" if len(side.passed_over) > MOST_NAMES else ""
+            names = ", ".join(side.passed_over[:MAX_NAMES])
+            more = f" and {len(side.passed_over) - MAX_NAMES} more" if len(side.passed_over) > MAX_NAMES else ""
             yield f"files in no format of arrays were passed over: {names}{more}"
     alone = [pair.name for pair in pairs if pair.benchmark is None and pair.actual and pair.reference]
     if benchmark is not None and alone:
-        more = f" and {len(alone) - MOST_NAMES} more" if len(alone) > MOST_NAMES else ""
-        yield f"{benchmark.shown} has no array for {', '.join(alone[:MOST_NAMES])}{more}"
+        more = f" and {len(alone) - MAX_NAMES} more" if len(alone) > MAX_NAMES else ""
+        yield f"{benchmark.shown} has no array for {', '.join(alone[:MAX_NAMES])}{more}"
 
 
-def _on_tolerances(pairs: Sequence[ComparedPair], terms: Terms) -> list[str]:
+def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> list[str]:
     """Say what is wrong with the tolerances in use, once for all pairs that have the same, with the first of them."""
     texts: dict[str, str] = {}
     seen = set()
@@ -127,4 +141,89 @@ def _on_tolerances(pairs: Sequence[ComparedPair], terms: Terms) -> list[str]:
 
 def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[str]:
     problems = [f"{pair.name}: no benchmark: {pair.benchmark_problem}" for pair in pairs if pair.benchmark_problem]
-    return problems[:MOST_NAMES]
+    return problems[:MAX_NAMES]
+
+
+MIN_PAIRS_TO_SHARE = 64
+"""Pairs below which starting processes costs more than it saves; threads share the elements of each pair instead."""
+
+
+MAX_PAIR_BATCH = 32
+
+PAIR_BATCHES_PER_WORKER = 8
+
+MAX_BATCHES_WAITING = 2
+"""Per worker: so many that none waits for work."""
+
+
+def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+    """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
+
+    Raises UserError (no-workers) when processes cannot be started, or one of them dies.
+    """
+    if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
+        return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
+    return _shared(pairs, terms, jobs)
+
+
+def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+    start_fork_server()
+    decoder = msgpack.Decoder(tuple[ComparedPair, ...])
+    context = multiprocessing.get_context("forkserver")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    try:
+        for answer in _answers(pool, _batches(pairs, jobs), terms, jobs):
+            yield from decoder.decode(answer)
+    except (BrokenProcessPool, OSError) as problem:
+        raise UserError("no-workers", f"expected the processes that compare to live but: {problem}") from None
+    except (KeyboardInterrupt, GeneratorExit):
+        _stop_children()  # nobody waits for what they are at
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _answers(
+    pool: ProcessPoolExecutor, batches: Iterator[Sequence[StoredPair]], terms: ComparisonTerms, jobs: int
+) -> Iterator[bytes]:
+    waiting: set[Future[bytes]] = set()
+    for batch in batches:
+        with defer_interrupts():  # in the middle of starting a process one would leave a pool that never ends
+            waiting.add(pool.submit(_compared_batch, batch, terms))
+        if len(waiting) >= jobs * MAX_BATCHES_WAITING:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        yield from (future.result() for future in done)
+
+
+def _batches(pairs: Sequence[StoredPair], jobs: int) -> Iterator[Sequence[StoredPair]]:
+    size = max(1, min(MAX_PAIR_BATCH, len(pairs) // (jobs * PAIR_BATCHES_PER_WORKER)))
+    return (pairs[first : first + size] for first in range(0, len(pairs), size))
+
+
+def _compared_batch(pairs: Sequence[StoredPair], terms: ComparisonTerms) -> bytes:
+    return msgpack.encode([compare_pair(pair, terms) for pair in pairs])
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[None]:
+    """Let an interrupt that comes inside be raised at the end, as KeyboardInterrupt. For the main thread."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def _stop_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,28 +8,35 @@ from pathlib import Path
 
 from click import style
 
-from precreg.comparison.advice import advice
-from precreg.comparison.summary import exit_sentence, worst_first
-from precreg.measure.metrics import described
-from precreg.report import report_describe as describe
-from precreg.report.charts.picture import about
-from precreg.report.detail import position_rows
-from precreg.types.numbers import SHARE_DIGITS, duration, figure
-from precreg.types.records import ComparedPair, ComparisonRecord
-from precreg.types.types import Comparison, Positions, Status, Tolerance
+from precreg.comparison.advice import advise_comparison
+from precreg.comparison.html import comparison_exit_sentence, sort_pairs
+from precreg.measure import metric_named
+from precreg.report import STATUS_LABELS, finding_notes, finding_rows, format_columns, position_rows, strip_controls
+from precreg.report.charts import describe_sides
+from precreg.types import (
+    SHARE_DIGITS,
+    ComparedPair,
+    Comparison,
+    ComparisonRecord,
+    Positions,
+    Status,
+    Tolerance,
+    format_duration,
+    format_number,
+)
 
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 
-MOST_POSITIONS = 10
+MAX_TERMINAL_POSITIONS = 10
 
-MOST_WARNINGS = 5
+MAX_COMPARISON_WARNINGS = 5
 
-MOST_OF_A_NAME = 60
+MAX_NAME_WIDTH = 60
 
-INDENT = " " * 9
+COMPARISON_INDENT = " " * 9
 
 
-FIGURES = (
+TERMINAL_METRICS = (
     "max_abs_error",
     "mean_abs_error",
     "rms_error",
@@ -53,11 +60,11 @@ _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "ze
 """Counts that are worth a word where they are not 0."""
 
 
-def render(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
+def render_comparison_terminal(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
     """Summarize a comparison in plain text, or with colours for a terminal; `written` are files to point to."""
     body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record)
     paragraphs = [[_heading(record)], *body, _ending(record, written)]
-    text = describe.plain("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
+    text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
 
 
@@ -69,14 +76,14 @@ def _heading(record: ComparisonRecord) -> str:
 def _one(pair: ComparedPair) -> Iterator[list[str]]:
     comparison = pair.comparison
     if comparison is not None:
-        yield [about(comparison), *_counted(comparison)]
+        yield [describe_sides(comparison), *_counted(comparison)]
         yield _figures(pair, comparison)
         yield _positions("worst positions", comparison, comparison.worst)
         yield _positions("NaN or infinity on one side", comparison, comparison.non_finite)
-    texts = [pair.verdict.message, *describe.notes(pair.verdict), *_further(pair)]
-    yield [_label(pair), *(INDENT + text for text in texts)]
+    texts = [pair.verdict.message, *finding_notes(pair.verdict), *_further(pair)]
+    yield [_label(pair), *(COMPARISON_INDENT + text for text in texts)]
     if comparison is not None and pair.verdict.status is Status.FAILED:
-        yield [f"advice   {text}" for text in advice(comparison)]
+        yield [f"advice   {text}" for text in advise_comparison(comparison)]
 
 
 def _further(pair: ComparedPair) -> list[str]:
@@ -85,7 +92,7 @@ def _further(pair: ComparedPair) -> list[str]:
 
 
 def _label(pair: ComparedPair) -> str:
-    return f"{describe.LABELS[pair.verdict.status]:8} {_one_line(pair.name)}   {pair.verdict.reason}"
+    return f"{STATUS_LABELS[pair.verdict.status]:8} {_one_line(pair.name)}   {pair.verdict.reason}"
 
 
 def _counted(comparison: Comparison) -> list[str]:
@@ -99,7 +106,7 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     others = pair.benchmark.metrics if pair.benchmark else {}
     rows = [
         [name, _figure(name, comparison.metrics), _figure(name, others), _unit(name), allowed.get(name, "")]
-        for name in dict.fromkeys((*FIGURES, *allowed))
+        for name in dict.fromkeys((*TERMINAL_METRICS, *allowed))
         if name in comparison.metrics or name in allowed
     ]
     names = ["metric", "value", "benchmark", "unit", "allowed"]
@@ -118,49 +125,47 @@ def _allowed(tolerance: Tolerance) -> dict[str, str]:
 
 
 def _unit(name: str) -> str:
-    return described(name).unit.removeprefix("1")
+    return metric_named(name).unit.removeprefix("1")
 
 
 def _figure(name: str, metrics: dict[str, float]) -> str:
-    is_share = described(name).better == "higher" and not _unit(name)
+    is_share = metric_named(name).better == "higher" and not _unit(name)
     digits = SHARE_DIGITS if is_share else 4
-    return figure(metrics[name], digits) if name in metrics else "undefined"
+    return format_number(metrics[name], digits) if name in metrics else "undefined"
 
 
 def _limit(metric: str, limit: float) -> str:
-    return f"{'>=' if described(metric).better == 'higher' else '<='} {figure(limit, SHARE_DIGITS)}"
+    return f"{'>=' if metric_named(metric).better == 'higher' else '<='} {format_number(limit, SHARE_DIGITS)}"
 
 
 def _positions(title: str, comparison: Comparison, positions: Positions | None) -> list[str]:
     if positions is None:
         return []
-    rows = [row[1:] for row in position_rows(comparison, positions)][:MOST_POSITIONS]
+    rows = [row[1:] for row in position_rows(comparison, positions)][:MAX_TERMINAL_POSITIONS]
     more = len(positions.index) - len(rows)
     rest = [f"and {more} more in the record"] if more > 0 else []
     return [*_in_columns([title, "actual", "reference", "|a-r|"], rows), *rest]
 
 
 def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return describe.in_columns(names, rows, len(rows)) if rows else []
+    return format_columns(names, rows, len(rows)) if rows else []
 
 
 def _many(record: ComparisonRecord) -> Iterator[list[str]]:
-    bad = [pair for pair in worst_first(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
-    rows = [
-        [describe.LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad
-    ]
-    yield describe.in_columns(["", "name", "reason", "why"], rows, MOST_FAILURES) if rows else []
+    bad = [pair for pair in sort_pairs(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
+    rows = [[STATUS_LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad]
+    yield format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES) if rows else []
 
 
 def _one_line(name: str) -> str:
     """Keep a file's name from looking like lines of ours, and a long one from pushing columns away: its end stays."""
-    line = describe.plain(name).replace("\n", " ").replace("\t", " ")
-    return line if len(line) <= MOST_OF_A_NAME else f"...{line[3 - MOST_OF_A_NAME :]}"
+    line = strip_controls(name).replace("\n", " ").replace("\t", " ")
+    return line if len(line) <= MAX_NAME_WIDTH else f"...{line[3 - MAX_NAME_WIDTH :]}"
 
 
 def _why(pair: ComparedPair) -> str:
     """Say in a few words what decided: the figure and what is allowed, or the verdict's own sentence."""
-    rows = describe.rows(pair.verdict)
+    rows = finding_rows(pair.verdict)
     if not rows:
         return pair.verdict.message
     return f"{rows[0].metric} {rows[0].current}, allowed {rows[0].allowed}"
@@ -168,14 +173,14 @@ def _why(pair: ComparedPair) -> str:
 
 def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
     tally = Counter(pair.verdict.status for pair in record.pairs)
-    counts = ", ".join(f"{tally[status]:,} {status}" for status in describe.LABELS if tally[status])
-    lines = [f"{counts} in {duration(record.duration_s)}"] if len(record.pairs) > 1 else []
-    lines += [f"warning   {text}" for text in record.warnings[:MOST_WARNINGS]]
-    if len(record.warnings) > MOST_WARNINGS:
-        lines.append(f"warning   and {len(record.warnings) - MOST_WARNINGS} more in the record")
+    counts = ", ".join(f"{tally[status]:,} {status}" for status in STATUS_LABELS if tally[status])
+    lines = [f"{counts} in {format_duration(record.duration_s)}"] if len(record.pairs) > 1 else []
+    lines += [f"warning   {text}" for text in record.warnings[:MAX_COMPARISON_WARNINGS]]
+    if len(record.warnings) > MAX_COMPARISON_WARNINGS:
+        lines.append(f"warning   and {len(record.warnings) - MAX_COMPARISON_WARNINGS} more in the record")
     if written:
         lines.append(f"written   {'  '.join(path.as_posix() for path in written)}")
-    return [*lines, f"exit {record.exit_code}: {exit_sentence(record)}"]
+    return [*lines, f"exit {record.exit_code}: {comparison_exit_sentence(record)}"]
 
 
 def _coloured(text: str, record: ComparisonRecord) -> str:
@@ -186,7 +191,7 @@ def _coloured(text: str, record: ComparisonRecord) -> str:
 
 def _coloured_line(line: str) -> str:
     for status, colour in ((Status.FAILED, "red"), (Status.ERROR, "red"), (Status.PASSED, "green")):
-        label = describe.LABELS[status]
+        label = STATUS_LABELS[status]
         if line.startswith(f"{label} "):
             return style(label, fg=colour, bold=True) + line[len(label) :]
     return line

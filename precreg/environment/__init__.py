@@ -1,1 +1,8 @@
-"""The room environment."""
+"""Where does this run?
+
+The processor, the libraries and their threads give an environment its label and fingerprint; variables tell whether it is CI.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,11 +12,19 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, insert, select, update
 
 from precreg.errors import UserError
-from precreg.history.coding import Rows, Scope, inserted
-from precreg.history.read import chunks, rows_of, scopes_of, stored_runs
-from precreg.history.state import State
-from precreg.history.tables import CASES, CHANGES, HISTORY, LATEST, RUNS, SCOPES
-from precreg.types.records import RunRecord
+from precreg.history.rows import (
+    CASES_TABLE,
+    CHANGES_TABLE,
+    HISTORY_TABLE,
+    LATEST_TABLE,
+    RUNS_TABLE,
+    SCOPES_TABLE,
+    Scope,
+    StateRows,
+    insert_state,
+)
+from precreg.history.series import CaseState, case_rows, query_chunks, scopes_of, stored_runs
+from precreg.types import RunRecord
 
 
 class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,12 +42,12 @@ class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: int
 
 
-def new_run(record: RunRecord, states: Mapping[str, State]) -> NewRun:
+def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
     """Return what is kept of a record. Raises UserError (unreadable-record) if its start is not a time."""
     git = record.git
     return NewRun(
         identity=_identity(record, states),
-        started=in_utc(record.started),
+        started=to_utc(record.started),
         commit="" if git is None else git.commit,
         branch="" if git is None else git.branch,
         dirty=git is not None and git.dirty,
@@ -51,7 +59,7 @@ def new_run(record: RunRecord, states: Mapping[str, State]) -> NewRun:
     )
 
 
-def _identity(record: RunRecord, states: Mapping[str, State]) -> str:
+def _identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
     """Tell runs apart by what was found and how long it took, to the nanosecond: two monitors may start together."""
     commit = None if record.git is None else record.git.commit
     digest = blake2b(digest_size=16)
@@ -62,7 +70,7 @@ def _identity(record: RunRecord, states: Mapping[str, State]) -> str:
     return digest.hexdigest()
 
 
-def in_utc(started: str) -> str:
+def to_utc(started: str) -> str:
     """Write a time so that texts are in the order of times. Raises UserError (unreadable-record) if it is none."""
     try:
         return datetime.fromisoformat(started).astimezone(UTC).isoformat()
@@ -71,12 +79,12 @@ def in_utc(started: str) -> str:
         raise UserError("unreadable-record", message) from None
 
 
-def add_run(connection: Connection, run: NewRun, states: Mapping[str, State]) -> int | None:
+def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]) -> int | None:
     """Keep a run, and return its number; None where it is there already."""
-    if connection.execute(select(RUNS.c.number).where(RUNS.c.identity == run.identity)).first() is not None:
+    if connection.execute(select(RUNS_TABLE.c.number).where(RUNS_TABLE.c.identity == run.identity)).first() is not None:
         return None
-    number: int = connection.execute(select(HISTORY.c.next_number)).scalar_one()
-    connection.execute(update(HISTORY).values(next_number=number + 1))
+    number: int = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
+    connection.execute(update(HISTORY_TABLE).values(next_number=number + 1))
     later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
     ids = case_ids(connection)
     add_cases(connection, ids, states)
@@ -93,51 +101,51 @@ def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) ->
     """Write the row of a run, and its scope unless a run of that scope is there."""
     packed = scope.packed()
     digest = blake2b(packed, digest_size=16).hexdigest()
-    if connection.execute(select(SCOPES.c.digest).where(SCOPES.c.digest == digest)).first() is None:
-        connection.execute(insert(SCOPES).values(digest=digest, bitmap=packed))
+    if connection.execute(select(SCOPES_TABLE.c.digest).where(SCOPES_TABLE.c.digest == digest)).first() is None:
+        connection.execute(insert(SCOPES_TABLE).values(digest=digest, bitmap=packed))
     values = msgspec.structs.asdict(run)
     values |= {"number": number, "commit_id": values.pop("commit"), "scope": digest}
     values["facts"] = msgspec.json.encode(run.facts).decode()
-    connection.execute(insert(RUNS).values(values))
+    connection.execute(insert(RUNS_TABLE).values(values))
 
 
 def case_ids(connection: Connection) -> dict[str, int]:
     """Return the id of every case that the history knows, by name."""
-    return {name: id for name, id in connection.execute(select(CASES.c.name, CASES.c.id)).all()}
+    return {name: id for name, id in connection.execute(select(CASES_TABLE.c.name, CASES_TABLE.c.id)).all()}
 
 
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
     """Give each case that the history does not know an id, and put it into `ids`, which has those that it knows."""
     new = {name: id for id, name in enumerate(sorted(set(names) - ids.keys()), max(ids.values(), default=0) + 1)}
-    _insert_all(connection, CASES, [{"id": id, "name": name} for name, id in new.items()])
+    _insert_all(connection, CASES_TABLE, [{"id": id, "name": name} for name, id in new.items()])
     ids.update(new)
 
 
-def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, State]) -> None:
+def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, CaseState]) -> None:
     """Add the run that started last: only the latest digest of each case need be known."""
-    asked = select(LATEST.c.case_id, LATEST.c.digest).where(LATEST.c.environment == environment)
+    asked = select(LATEST_TABLE.c.case_id, LATEST_TABLE.c.digest).where(LATEST_TABLE.c.environment == environment)
     latest = {case: digest for case, digest in connection.execute(asked).all()}
     changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
     rows = [_change(environment, case, number, state.text) for case, state in changed.items()]
-    _insert_all(connection, CHANGES, rows)
+    _insert_all(connection, CHANGES_TABLE, rows)
     write_latest(connection, environment, {case: state.digest for case, state in changed.items()})
 
 
 def _add_before(
-    connection: Connection, environment: str, number: int, states: Mapping[int, State], later: Sequence[int]
+    connection: Connection, environment: str, number: int, states: Mapping[int, CaseState], later: Sequence[int]
 ) -> None:
     """Add a run that started before others: what they did not store, because it had not changed, may have to be."""
     order = [run.number for run in stored_runs(connection, environment)]
     positions = {run: position for position, run in enumerate(order)}
     scopes = scopes_of(connection, environment)
     last = {}
-    for part in chunks(states):
-        before = rows_of(connection, environment, part, positions)
-        after: dict[int, Rows[str]] = {}
+    for part in query_chunks(states):
+        before = case_rows(connection, environment, part, positions)
+        after: dict[int, StateRows[str]] = {}
         for case in part:
             following = next((run for run in later if case in scopes[run]), None)
             place = None if following is None else positions[following]
-            after[case] = inserted(before.get(case, {}), positions[number], states[case].text, place)
+            after[case] = insert_state(before.get(case, {}), positions[number], states[case].text, place)
             if following is None:
                 last[case] = states[case].digest
         write_rows(connection, environment, order, before, after)
@@ -148,8 +156,8 @@ def write_rows(
     connection: Connection,
     environment: str,
     order: Sequence[int],
-    before: Mapping[int, Rows[str]],
-    after: Mapping[int, Rows[str]],
+    before: Mapping[int, StateRows[str]],
+    after: Mapping[int, StateRows[str]],
 ) -> None:
     """Make the rows of some cases, by position in `order`, what they are to be."""
     gone, new = [], []
@@ -157,16 +165,16 @@ def write_rows(
         old = before.get(case, {})
         gone += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
         new += [_change(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
-    _delete_all(connection, CHANGES, _in(CHANGES, environment, run=bindparam("of_run")), gone)
-    _insert_all(connection, CHANGES, new)
+    _delete_all(connection, CHANGES_TABLE, _in(CHANGES_TABLE, environment, run=bindparam("of_run")), gone)
+    _insert_all(connection, CHANGES_TABLE, new)
 
 
 def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes | None]) -> None:
     """Set the digests of some cases' states at the last run that ran them; None where no run has."""
-    _delete_all(connection, LATEST, _in(LATEST, environment), [{"of_case": case} for case in digests])
+    _delete_all(connection, LATEST_TABLE, _in(LATEST_TABLE, environment), [{"of_case": case} for case in digests])
     some = ((case, digest) for case, digest in digests.items() if digest is not None)
     rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in some]
-    _insert_all(connection, LATEST, rows)
+    _insert_all(connection, LATEST_TABLE, rows)
 
 
 def _in(table: Table, environment: str, **columns: Any) -> ColumnElement[bool]:

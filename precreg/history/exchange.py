@@ -2,30 +2,54 @@
 
 A case's line says which runs ran it, as ranges of run numbers from first to last in the order of the runs of its
 environment, and its state at each run where that changed. The header counts both, so a file that was cut is noticed.
+
+Importing an export: the runs that are not there yet take their places among those that are.
+
+Removing runs: what stays has the figures that it had, though they may have been stored at a run that goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Annotated, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from precreg.errors import UserError
-from precreg.history.add import NewRun, in_utc
-from precreg.history.coding import Scope
-from precreg.history.read import chunks, rows_of, scopes_of, stored_runs
-from precreg.history.state import Kept
-from precreg.history.tables import CASES, LATEST, RUNS, SCHEMA
+from precreg.history.add import NewRun, add_cases, case_ids, to_utc, write_latest, write_rows, write_run
+from precreg.history.rows import (
+    CASES_TABLE,
+    HISTORY_SCHEMA,
+    HISTORY_TABLE,
+    LATEST_TABLE,
+    RUNS_TABLE,
+    SCOPES_TABLE,
+    Scope,
+    StateRows,
+    decode_states,
+    encode_states,
+    without_runs,
+)
+from precreg.history.series import (
+    QUERY_CHUNK,
+    CaseState,
+    HistoryRun,
+    KeptCase,
+    case_rows,
+    query_chunks,
+    scopes_of,
+    state_digest,
+    stored_runs,
+)
 
 _T = TypeVar("_T", bound=Struct)
 
 
-class Header(Struct, frozen=True):
+class ExportHeader(Struct, frozen=True):
     """The first line: whose history, and how many lines of runs and of cases follow."""
 
     schema: str
@@ -46,7 +70,7 @@ class CaseLine(Struct, frozen=True, forbid_unknown_fields=True):
     case: str
     environment: str
     ran: list[tuple[int, int]]
-    changes: dict[int, Kept]
+    changes: dict[int, KeptCase]
 
 
 class _RawCaseLine(Struct, frozen=True):
@@ -56,15 +80,17 @@ class _RawCaseLine(Struct, frozen=True):
     changes: dict[int, msgspec.Raw]
 
 
-def exported(connection: Connection, project: str) -> Iterator[bytes]:
+def export_lines(connection: Connection, project: str) -> Iterator[bytes]:
     """Yield the lines of a history; equal histories give equal lines."""
     runs = stored_runs(connection)
-    cases = connection.execute(select(func.count()).select_from(LATEST)).scalar_one()
-    yield _line(Header(SCHEMA, project, len(runs), cases))
-    identities = {number: identity for number, identity in connection.execute(select(RUNS.c.number, RUNS.c.identity))}
+    cases = connection.execute(select(func.count()).select_from(LATEST_TABLE)).scalar_one()
+    yield _line(ExportHeader(HISTORY_SCHEMA, project, len(runs), cases))
+    identities = {
+        number: identity for number, identity in connection.execute(select(RUNS_TABLE.c.number, RUNS_TABLE.c.identity))
+    }
     for run in runs:
         yield _line(RunLine(identity=identities[run.number], **asdict(run)))
-    names = {id: name for name, id in sorted((name, id) for id, name in connection.execute(select(CASES)))}
+    names = {id: name for name, id in sorted((name, id) for id, name in connection.execute(select(CASES_TABLE)))}
     for environment in sorted({run.environment for run in runs}):
         order = [run.number for run in runs if run.environment == environment]
         yield from map(_line, _cases(connection, environment, order, names))
@@ -75,8 +101,8 @@ def _cases(
 ) -> Iterator[_RawCaseLine]:
     positions = {number: position for position, number in enumerate(order)}
     scopes = scopes_of(connection, environment)
-    for part in chunks(names):
-        rows = rows_of(connection, environment, part, positions)
+    for part in query_chunks(names):
+        rows = case_rows(connection, environment, part, positions)
         for case in (case for case in part if case in rows):
             changes = {order[position]: msgspec.Raw(rows[case][position].encode()) for position in sorted(rows[case])}
             yield _RawCaseLine(names[case], environment, list(_ranges(case, order, scopes)), changes)
@@ -93,7 +119,7 @@ def _line(value: Struct) -> bytes:
     return msgspec.json.encode(value) + b"\n"
 
 
-class Export:
+class ExportReader:
     """An export that is read: its header and runs at once, its cases one by one.
 
     Raises:
@@ -103,7 +129,7 @@ class Export:
     def __init__(self, lines: Iterable[bytes], shown: str) -> None:
         self.shown = shown
         self._lines, self._number = iter(lines), 0
-        self.header = self._next(Header)
+        self.header = self._next(ExportHeader)
         self._check_schema()
         self.runs = [self._next(RunLine) for _ in range(self.header.runs)]
         self._check_order()
@@ -134,11 +160,11 @@ class Export:
             self._refuse(f"expected runs of {case.environment} but got ran={case.ran}")
 
     def _check_schema(self) -> None:
-        known, version = (schema.rpartition("/") for schema in (SCHEMA, self.header.schema))
+        known, version = (schema.rpartition("/") for schema in (HISTORY_SCHEMA, self.header.schema))
         if version[0] != known[0] or not version[2].isdecimal():
-            self._refuse(f"expected a history of schema {SCHEMA} but got schema={self.header.schema!r}")
+            self._refuse(f"expected a history of schema {HISTORY_SCHEMA} but got schema={self.header.schema!r}")
         if int(version[2]) > int(known[2]):
-            message = f"expected schema {SCHEMA} or older but got schema={self.header.schema}"
+            message = f"expected schema {HISTORY_SCHEMA} or older but got schema={self.header.schema}"
             raise UserError("future-schema", message, file=self.shown, line=1)
 
     def _check_order(self) -> None:
@@ -165,13 +191,132 @@ class Export:
 
 def _is_in_utc(started: str) -> bool:
     try:
-        return in_utc(started) == started
+        return to_utc(started) == started
     except UserError:
         return False
 
 
-def groups(cases: Iterable[CaseLine], size: int) -> Iterator[list[CaseLine]]:
+def group_cases(cases: Iterable[CaseLine], size: int) -> Iterator[list[CaseLine]]:
     """Yield the cases in lists, each of one environment."""
     for _, of_one in groupby(cases, lambda case: case.environment):
         while part := list(islice(of_one, size)):
             yield part
+
+
+def import_export(connection: Connection, export: ExportReader) -> int:
+    """Add the runs of an export that are new, and return how many. An empty history takes over their numbers, too."""
+    known = set(connection.execute(select(RUNS_TABLE.c.identity)).scalars())
+    new = [run for run in export.runs if run.identity not in known]
+    numbers = _numbers(connection, new, keep=not known)
+    ids = case_ids(connection)
+    scopes: dict[int, set[int]] = {run.number: set() for run in new}
+    environments = {name: _Environment(connection, name, new, numbers) for name in {run.environment for run in new}}
+    for part in group_cases(export.cases(), QUERY_CHUNK):
+        cases = [_Case(line, export.ran(line)) for line in part if line.environment in environments]
+        add_cases(connection, ids, (case.line.case for case in cases))
+        by_id = {ids[case.line.case]: case for case in cases}
+        if by_id:
+            environments[part[0].environment].add(connection, by_id)
+        for id, case in by_id.items():
+            for ran in scopes.keys() & case.ran:
+                scopes[ran].add(id)
+    for run in new:
+        write_run(connection, run, numbers[run.number], Scope.of(scopes[run.number]))
+    return len(new)
+
+
+def _numbers(connection: Connection, new: Iterable[RunLine], *, keep: bool) -> dict[int, int]:
+    """Return the number here of each new run, by its number in the export."""
+    first = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
+    numbers = {run.number: run.number if keep else first + place for place, run in enumerate(new)}
+    connection.execute(update(HISTORY_TABLE).values(next_number=max([first - 1, *numbers.values()]) + 1))
+    return numbers
+
+
+class _Case:
+    """A case of an export, and the numbers there of the runs that ran it, in order."""
+
+    def __init__(self, line: CaseLine, ran: list[int]) -> None:
+        self.line, self.ran = line, ran
+        self.states = {number: CaseState.of(kept).text for number, kept in line.changes.items()}
+
+    def every_state(self) -> dict[int, str]:
+        """Return the state at each run, by its number in the export."""
+        places = {number: place for place, number in enumerate(self.ran)}
+        rows = {places[number]: text for number, text in self.states.items()}
+        return dict(zip(self.ran, decode_states(rows, places.values()).values(), strict=True))
+
+
+class _Environment:
+    """The runs of one environment in order, those that are here and the new ones."""
+
+    def __init__(self, connection: Connection, name: str, new: Iterable[RunLine], numbers: Mapping[int, int]) -> None:
+        here = [(run.started, run.number) for run in stored_runs(connection, name)]
+        added = [(run.started, numbers[run.number]) for run in new if run.environment == name]
+        self._name, self._order = name, [number for _, number in sorted(here + added)]
+        self._positions = {number: position for position, number in enumerate(self._order)}
+        self._scopes = scopes_of(connection, name)
+        self._new = {run.number: self._positions[numbers[run.number]] for run in new if run.environment == name}
+
+    def add(self, connection: Connection, cases: Mapping[int, _Case]) -> None:
+        """Write the states of some cases, by their ids here, at the runs that are new."""
+        before = case_rows(connection, self._name, cases, self._positions)
+        after = {id: self._united(id, before.get(id, {}), case) for id, case in cases.items()}
+        write_rows(connection, self._name, self._order, before, after)
+        last = {id: state_digest(rows[max(rows)]) for id, rows in after.items() if rows}
+        write_latest(connection, self._name, last)
+
+    def _united(self, id: int, before: StateRows[str], case: _Case) -> StateRows[str]:
+        if not before and self._new.keys() >= set(case.ran):
+            return encode_states({self._new[number]: text for number, text in case.states.items()})
+        ran = sorted(self._positions[number] for number, scope in self._scopes.items() if id in scope)
+        theirs = {self._new[number]: text for number, text in case.every_state().items() if number in self._new}
+        return encode_states(decode_states(before, ran) | theirs)
+
+
+def select_runs_to_remove(
+    runs: Sequence[HistoryRun], before: str | None, keep: int | None, commits: Collection[str]
+) -> list[HistoryRun]:
+    """Choose, of runs in order: those that started before a time, except the newest `keep` and those of the commits.
+
+    `before` is ISO 8601 in UTC; None stands for all times. `keep` counts in each environment by itself.
+    """
+    newest: set[int] = set()
+    for environment in {run.environment for run in runs}:
+        own = [run.number for run in runs if run.environment == environment]
+        newest.update(own[-keep:] if keep else [])
+    old = (run for run in runs if before is None or run.started < before)
+    return [run for run in old if run.number not in newest and run.commit not in commits]
+
+
+def remove_runs(connection: Connection, runs: Collection[HistoryRun]) -> None:
+    """Remove runs, with the scopes and cases that no other run has."""
+    for environment in sorted({run.environment for run in runs}):
+        _remove(connection, environment, {run.number for run in runs if run.environment == environment})
+    connection.execute(delete(SCOPES_TABLE).where(SCOPES_TABLE.c.digest.not_in(select(RUNS_TABLE.c.scope))))
+    connection.execute(delete(CASES_TABLE).where(CASES_TABLE.c.id.not_in(select(LATEST_TABLE.c.case_id))))
+
+
+def _remove(connection: Connection, environment: str, gone: set[int]) -> None:
+    order = [run.number for run in stored_runs(connection, environment)]
+    positions = {run: position for position, run in enumerate(order)}
+    scopes = scopes_of(connection, environment)
+    staying = [(position, scopes[run]) for run, position in positions.items() if run not in gone]
+    cases = list(
+        connection.execute(select(LATEST_TABLE.c.case_id).where(LATEST_TABLE.c.environment == environment)).scalars()
+    )
+    for part in query_chunks(cases):
+        before = case_rows(connection, environment, part, positions)
+        after = {case: without_runs(rows, _carrier(case, staying)) for case, rows in before.items()}
+        write_rows(connection, environment, order, before, after)
+        last = {case: rows[max(rows)] if rows else None for case, rows in after.items()}
+        ends = {case: state for case, state in last.items() if state != before[case][max(before[case])]}
+        digests = {case: None if state is None else state_digest(state) for case, state in ends.items()}
+        write_latest(connection, environment, digests)
+    connection.execute(
+        delete(RUNS_TABLE).where(RUNS_TABLE.c.number == bindparam("gone")), [{"gone": run} for run in gone]
+    )
+
+
+def _carrier(case: int, staying: Sequence[tuple[int, Scope]]) -> Callable[[int], int | None]:
+    return lambda position: next((place for place, scope in staying if place >= position and case in scope), None)

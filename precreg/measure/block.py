@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.measure.pairing import Array, Pairs
-from precreg.measure.regions import Regions
+from precreg.measure.metrics import Regions
+from precreg.measure.pairing import Array, ElementPairs
 
 
 class Block(NamedTuple):
@@ -19,7 +19,7 @@ class Block(NamedTuple):
     pairs; None: all of them.
     """
 
-    pairs: Pairs
+    pairs: ElementPairs
     position: int
     kept: Array | None
     largest_error: float
@@ -36,23 +36,23 @@ class Block(NamedTuple):
         return self.position + (index if self.kept is None else int(np.flatnonzero(self.kept)[index]))
 
 
-def sized(pairs: Pairs, position: int, kept: Array | None) -> Block:
+def make_block(pairs: ElementPairs, position: int, kept: Array | None) -> Block:
     """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
     error, magnitude = pairs.error, pairs.magnitude
     worst = int(error.argmax())
     largest = float(error[worst]), float(np.maximum.reduce(magnitude))
     smallest, zeros = float(np.minimum.reduce(magnitude)), 0
     if smallest == 0:
-        zeros = magnitude.size - count(magnitude)
-        smallest = smallest_of(magnitude)
+        zeros = magnitude.size - count_true(magnitude)
+        smallest = min_nonzero(magnitude)
     least = float(np.minimum.reduce(error))
     return Block(pairs, position, kept, largest[0], least, largest[1], smallest, zeros, worst)
 
 
-def least_quotient(block: Block, ratios: Array, floor: float) -> float:
+def relative_error_lower_bound(block: Block, ratios: Array, floor: float) -> float:
     """Return no more than the smallest |d| / (|r| + floor) above zero."""
     if block.pairs.wide is not None:
-        return smallest_of(ratios)
+        return min_nonzero(ratios)
     most = block.largest_magnitude + floor
     return block.smallest_error / most * 0.5 if most else inf
 
@@ -67,26 +67,26 @@ def count_regions(block: Block, ratios: Array, largest: float, regions: Regions)
         places = np.flatnonzero(size < bound)
         few, errors, quotients = size[places], error[places], ratios[places]
         small = few < regions.small_bound
-        counts["small_values"] = count(small)
-        counts["small_value_errors"] = count(small & (errors > regions.small_error))
+        counts["small_values"] = count_true(small)
+        counts["small_value_errors"] = count_true(small & (errors > regions.small_error))
         within = (few < regions.cancellation_bound) & ~small
-        counts["cancellations"] = count(within)
-        counts["cancellation_errors"] = count(within & (quotients > regions.cancellation_rtol))
+        counts["cancellations"] = count_true(within)
+        counts["cancellation_errors"] = count_true(within & (quotients > regions.cancellation_rtol))
     if least < regions.threshold_bound and block.largest_error > regions.threshold_atol:
         small = size < regions.threshold_bound
-        counts["absolute_violations"] = count(small & (error > regions.threshold_atol))
+        counts["absolute_violations"] = count_true(small & (error > regions.threshold_atol))
     if regions.threshold_bound and largest > regions.threshold_rtol:
         large = size >= regions.threshold_bound
-        counts["relative_violations"] = count(large & (ratios > regions.threshold_rtol))
+        counts["relative_violations"] = count_true(large & (ratios > regions.threshold_rtol))
     return counts
 
 
-def smallest_of(sizes: Array) -> float:
+def min_nonzero(sizes: Array) -> float:
     """Return the smallest of the numbers that are not 0; infinity without any."""
     smallest = float(np.minimum.reduce(sizes))
     return smallest or float(np.minimum.reduce(np.where(sizes == 0, inf, sizes)))
 
 
-def count(mask: Array) -> int:
+def count_true(mask: Array) -> int:
     """Count what is true, or not 0."""
     return int(np.count_nonzero(mask))

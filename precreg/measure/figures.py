@@ -6,10 +6,9 @@ from fractions import Fraction
 from math import fsum, inf, isfinite, ldexp, log2, log10, nan, sqrt
 from typing import NamedTuple
 
-from precreg.arithmetic.formats import Format
-from precreg.measure.exact import value
-from precreg.measure.metrics import METRICS
-from precreg.measure.regions import Regions
+from precreg.arithmetic import Format
+from precreg.measure.accumulation import round_expansion
+from precreg.measure.metrics import METRICS, Regions
 from precreg.measure.sketch import sizes
 from precreg.measure.tally import Expansion, Tally
 
@@ -17,9 +16,9 @@ EXACT_DB = 9999.0
 """Signal to noise where there is no noise."""
 
 
-MOST_BITS = 53.0
+MAX_BITS = 53.0
 
-FEWEST_UNEQUAL = 100
+MIN_UNEQUAL = 100
 """Below this many unequal pairs their signs tell nothing."""
 
 
@@ -41,7 +40,7 @@ _CANCELLED = 2.0**-10
 Figures = dict[str, float]
 
 
-def figures(tally: Tally, format: Format | None, regions: Regions) -> Figures:
+def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Figures:
     """Return every metric that is defined and finite, in the order of METRICS.
 
     `format` is the floating-point format of the output (None: integers), `regions` those of its dtype.
@@ -78,11 +77,11 @@ def _mean(tally: Tally, name: str, n: int) -> float:
     """Return the mean of terms of first degree."""
     total: Expansion = getattr(tally.sums, name)
     if not tally.scaled:
-        return (total[0] if len(total) == 1 else value(total)) / n
+        return (total[0] if len(total) == 1 else round_expansion(total)) / n
     if beyond := tally.scaled.get((name, 600)):
         both = [*(part / n * 2.0**-600 for part in total), *(part / n for part in beyond)]
-        return _times_power(fsum(both), 600) if all(map(isfinite, both)) else value(total)
-    return value(total) / n
+        return _times_power(fsum(both), 600) if all(map(isfinite, both)) else round_expansion(total)
+    return round_expansion(total) / n
 
 
 def _times_power(number: float, exponent: int) -> float:
@@ -140,7 +139,7 @@ def _signs(tally: Tally) -> Figures:
     found = {"error_balance": abs(above - below) / tally.counts.n, "one_sidedness": 0.0}
     if unequal:
         found["diff4"] = below / unequal
-    if unequal >= FEWEST_UNEQUAL:
+    if unequal >= MIN_UNEQUAL:
         found["one_sidedness"] = abs(above - below) / unequal
     return found
 
@@ -159,8 +158,8 @@ class _Products(NamedTuple):
 def _products(tally: Tally) -> _Products:
     sums = tally.sums
     if not tally.scaled or not any(exponent != 600 for _, exponent in tally.scaled):
-        squares = value(sums.squared_error), value(sums.squared_reference)
-        return _Products(*squares, value(sums.product), value(sums.weighted_error))
+        squares = round_expansion(sums.squared_error), round_expansion(sums.squared_reference)
+        return _Products(*squares, round_expansion(sums.product), round_expansion(sums.weighted_error))
     names = ("squared_error", "squared_reference", "product", "weighted_error")
     totals = [_exactly(tally, name) for name in names]
     if None in totals:
@@ -199,11 +198,11 @@ def _second_degree(tally: Tally) -> Figures:
         "error_magnitude_correlation": _correlation(tally, sums),
     }
     if not sums.errors:
-        found |= {"snr": EXACT_DB, "psnr": EXACT_DB, "effective_bits": MOST_BITS}
+        found |= {"snr": EXACT_DB, "psnr": EXACT_DB, "effective_bits": MAX_BITS}
     elif sums.references:
         bits = log2(sums.references / sums.errors) / 2 + (j - i)
         found["snr"] = 10 * log10(sums.references / sums.errors) + 20 * (j - i) * log10(2)
-        found["effective_bits"] = min(bits, MOST_BITS)
+        found["effective_bits"] = min(bits, MAX_BITS)
         if rms and isfinite(rms):
             found["psnr"] = 20 * (log10(maxima.magnitude) - log10(rms))
     return found | _cosine(tally, sums)
@@ -254,7 +253,7 @@ def _correlation(tally: Tally, sums: _Products) -> float:
     if sums.error_exponent or sums.reference_exponent or (tally.scaled and any(k == 600 for _, k in tally.scaled)):
         return nan
     n = tally.counts.finite
-    errors, magnitudes = value(tally.sums.absolute), value(tally.sums.magnitude)
+    errors, magnitudes = round_expansion(tally.sums.absolute), round_expansion(tally.sums.magnitude)
     total = (n * sums.errors, n * sums.references)
     variances = (total[0] - errors * errors, total[1] - magnitudes * magnitudes)
     covariance = n * sums.weighted - errors * magnitudes

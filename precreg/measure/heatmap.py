@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.errors import UserError
-from precreg.measure.mapped import unmap_read
-from precreg.measure.pairing import held, non_finite, pair, pairing_of
+from precreg.measure.pairing import count_non_finite, make_pairs, pairing_of, round_references, unmap_read
 
-MOST_CELLS = 64
+MAX_CELLS = 64
 """Cells along each of the two axes."""
 
 
-CHUNK = 1 << 18
+HEAT_MAP_CHUNK = 1 << 18
 """Elements that are measured at a time, at most."""
 
 
@@ -75,13 +74,13 @@ class _Cells:
         """Add what one box of the arrays has, which stands in these rows and columns."""
         pairing = pairing_of(actual.dtype, reference.dtype)
         buffers = tuple(np.empty(actual.size) for _ in range(5))
-        pairs = pair(actual.reshape(-1), reference.reshape(-1), pairing, buffers)
-        rounded = held(pairs.reference, pairing)
+        pairs = make_pairs(actual.reshape(-1), reference.reshape(-1), pairing, buffers)
+        rounded = round_references(pairs.reference, pairing)
         finite = np.isfinite(pairs.actual) & np.isfinite(rounded)
         errors = np.where(finite, pairs.error, 0.0)
         others = np.flatnonzero(~finite)
         wrong = np.zeros(finite.size, np.int64)
-        wrong[others[non_finite(pairs.actual[others], rounded[others]).mismatched]] = 1
+        wrong[others[count_non_finite(pairs.actual[others], rounded[others]).mismatched]] = 1
         place = (self._of_row[rows, np.newaxis] * self._sums.shape[1] + self._of_column[columns]).ravel()
         for into, values in ((self._sums, errors), (self._counts, finite), (self.mismatched, wrong)):
             over_leading = values.reshape(-1, place.size).sum(axis=0, dtype=into.dtype)
@@ -98,14 +97,14 @@ class _Cells:
 
 def _groups(length: int) -> NDArray[np.int64]:
     """Return the number of the group that each index belongs to."""
-    groups = min(length, MOST_CELLS)
+    groups = min(length, MAX_CELLS)
     starts = np.arange(groups) * length // groups
     return np.repeat(np.arange(groups), np.diff(starts, append=length))
 
 
 def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
     """Cut an array into boxes of at most CHUNK elements, the last axes whole as far as that goes."""
-    steps, left = [], CHUNK
+    steps, left = [], HEAT_MAP_CHUNK
     for length in reversed(shape):
         steps.append(max(1, min(length, left)))
         left //= max(1, length)

@@ -1,100 +1,141 @@
 """The table of metrics: names, units, formulas, direction, sources. docs/metrics.md is made from it.
 
 Remake the page with `python -m precreg.measure.metrics > docs/metrics.md`.
+
+Where standards look apart: constants per output dtype that decide which elements are counted in which region.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import exp2, isfinite
+from math import exp2, inf, isfinite, nextafter
 
-from precreg.types.metric import Metric, brought
+from msgspec import Struct
+from msgspec.structs import replace
+
+from precreg.types import Metric, registered_metric
 
 
 def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
     """Return P50, P90, P95, P99 and P99.9 of something that is counted by size."""
     return tuple(
-        Metric(f"p{percent}_{name}", unit, f"{percent}th percentile of {of}, rounded up", "lower", COMMON)
+        Metric(f"p{percent}_{name}", unit, f"{percent}th percentile of {of}, rounded up", "lower", SOURCE_COMMON)
         for percent in ("50", "90", "95", "99", "99.9")
     )
 
 
-HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
+SOURCE_HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
 
-ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
+SOURCE_ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
 
-MSPROBE = "Ascend msprobe"
+SOURCE_MSPROBE = "Ascend msprobe"
 
-OPBASE = "cann/opbase experimental_standard.md"
+SOURCE_OPBASE = "cann/opbase experimental_standard.md"
 
-COMMON = "common statistics"
+SOURCE_COMMON = "common statistics"
 
-OURS = "precreg"
+SOURCE_PRECREG = "precreg"
 
 
-MLU = "Cambricon mlu-ops"
+SOURCE_MLU = "Cambricon mlu-ops"
 
-POLYGRAPHY = "Polygraphy"
+SOURCE_POLYGRAPHY = "Polygraphy"
 
-DYNAMO = "torch._dynamo.utils.same"
+SOURCE_DYNAMO = "torch._dynamo.utils.same"
 
 
 _TABLE = (
-    Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", HIGHAM),
-    Metric("mean_abs_error", "value", "mean |d|; MAE", "lower", COMMON),
-    Metric("rms_error", "value", "sqrt(mean d^2); RMSE", "lower", COMMON),
-    Metric("mse", "value^2", "mean d^2", "lower", COMMON),
-    Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", COMMON),
+    Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", SOURCE_HIGHAM),
+    Metric("mean_abs_error", "value", "mean |d|; MAE", "lower", SOURCE_COMMON),
+    Metric("rms_error", "value", "sqrt(mean d^2); RMSE", "lower", SOURCE_COMMON),
+    Metric("mse", "value^2", "mean d^2", "lower", SOURCE_COMMON),
+    Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", SOURCE_COMMON),
     *_percentiles("abs_error", "value", "|d|"),
-    Metric("max_rel_error", "1", "max RE over r != 0", "lower", HIGHAM),
-    Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", COMMON),
+    Metric("max_rel_error", "1", "max RE over r != 0", "lower", SOURCE_HIGHAM),
+    Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", SOURCE_COMMON),
     *_percentiles("rel_error", "1", "RE over |r| > 1e-12"),
-    Metric("share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower", MSPROBE + ", double thousandth"),
-    Metric("share_rel_above_1e-4", "1", "share of RE > 1e-4 over r != 0", "lower", MSPROBE + ", double ten-thousandth"),
-    Metric("mere", "1", "mean |d| / (|r| + 1e-7)", "lower", OPBASE),
-    Metric("mare", "1", "max |d| / (|r| + 1e-7)", "lower", OPBASE),
-    Metric("max_ulp", "ULP", "max U", "lower", ULP),
-    Metric("mean_ulp", "ULP", "mean U", "lower", MSPROBE + ", ULP standard"),
-    Metric("mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", OURS),
+    Metric(
+        "share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower", SOURCE_MSPROBE + ", double thousandth"
+    ),
+    Metric(
+        "share_rel_above_1e-4",
+        "1",
+        "share of RE > 1e-4 over r != 0",
+        "lower",
+        SOURCE_MSPROBE + ", double ten-thousandth",
+    ),
+    Metric("mere", "1", "mean |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE),
+    Metric("mare", "1", "max |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE),
+    Metric("max_ulp", "ULP", "max U", "lower", SOURCE_ULP),
+    Metric("mean_ulp", "ULP", "mean U", "lower", SOURCE_MSPROBE + ", ULP standard"),
+    Metric(
+        "mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", SOURCE_PRECREG
+    ),
     *_percentiles("ulp", "ULP", "U"),
-    Metric("share_above_0.5_ulp", "1", "share of U > 1/2: not correctly rounded", "lower", ULP),
-    Metric("share_above_1_ulp", "1", "share of U > 1", "lower", MSPROBE + ", ULP standard"),
-    Metric("share_above_2_ulp", "1", "share of U > 2", "lower", COMMON),
-    Metric("share_above_32_ulp", "1", "share of U > 32", "lower", MSPROBE + ", ULP standard"),
-    Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", OURS),
-    Metric("mean_magnitude", "value", "mean |r|", "lower", COMMON),
-    Metric("max_magnitude", "value", "max |r|", "lower", COMMON),
+    Metric("share_above_0.5_ulp", "1", "share of U > 1/2: not correctly rounded", "lower", SOURCE_ULP),
+    Metric("share_above_1_ulp", "1", "share of U > 1", "lower", SOURCE_MSPROBE + ", ULP standard"),
+    Metric("share_above_2_ulp", "1", "share of U > 2", "lower", SOURCE_COMMON),
+    Metric("share_above_32_ulp", "1", "share of U > 32", "lower", SOURCE_MSPROBE + ", ULP standard"),
+    Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", SOURCE_PRECREG),
+    Metric("mean_magnitude", "value", "mean |r|", "lower", SOURCE_COMMON),
+    Metric("max_magnitude", "value", "max |r|", "lower", SOURCE_COMMON),
     Metric("match_ratio", "1", "share of all n that match", "higher", "torch.testing.assert_close, numpy.isclose"),
-    Metric("equal_share", "1", "share of all n that are bit-identical", "higher", MSPROBE + ", binary consistency"),
-    Metric("differing_bits_share", "1", "1 - equal_share", "lower", MSPROBE + ", binary consistency"),
-    Metric("non_finite_mismatch_share", "1", "share of all n whose NaN or infinity is mismatched", "lower", MSPROBE),
-    Metric("small_value_error_share", "1", "share of all n: errors among small values (Regions)", "lower", OPBASE),
-    Metric("cancellation_error_share", "1", "share of all n: errors in the cancellation region", "lower", OPBASE),
-    Metric("relative_violation_share", "1", "share of all n: violations where |r| is not small", "lower", MSPROBE),
-    Metric("absolute_violation_share", "1", "share of all n: violations where |r| is small", "lower", MSPROBE),
-    Metric("diff1", "1", "sum |d| / (sum |r| + 1e-9)", "lower", MLU),
-    Metric("diff2", "1", "sqrt(sum d^2 / (sum r^2 + 1e-9))", "lower", MLU),
-    Metric("diff3", "1", "max of |d| where |r| < EPS, else of |d| / (|r| + 1e-9)", "lower", MLU),
-    Metric("diff4", "1", "share of a < r among a != r", "lower", MLU),
-    Metric("one_sidedness", "1", "|2 diff4 - 1|: 1 where all errors have one sign; 0 below 100 of them", "lower", MLU),
-    Metric("error_balance", "1", "|above - below| / n; EB", "lower", MSPROBE),
-    Metric("cosine", "1", "sum a r / sqrt(sum a^2 sum r^2)", "higher", POLYGRAPHY),
-    Metric("cosine_distance", "1", "1 - cosine, without its cancellation", "lower", OURS),
-    Metric("snr", "dB", "10 log10(sum r^2 / sum d^2); 9999 where d = 0", "higher", POLYGRAPHY),
-    Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", POLYGRAPHY),
-    Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", OURS),
-    Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", COMMON),
-    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", MSPROBE),
-    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", MSPROBE),
-    Metric("rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower", MSPROBE),
     Metric(
-        "small_value_error_ratio", "benchmark", "errors among small values / max(the benchmark's, 1)", "lower", OPBASE
+        "equal_share", "1", "share of all n that are bit-identical", "higher", SOURCE_MSPROBE + ", binary consistency"
+    ),
+    Metric("differing_bits_share", "1", "1 - equal_share", "lower", SOURCE_MSPROBE + ", binary consistency"),
+    Metric(
+        "non_finite_mismatch_share", "1", "share of all n whose NaN or infinity is mismatched", "lower", SOURCE_MSPROBE
     ),
     Metric(
-        "cancellation_error_ratio", "benchmark", "errors in cancellation / max(the benchmark's, 1)", "lower", OPBASE
+        "small_value_error_share", "1", "share of all n: errors among small values (Regions)", "lower", SOURCE_OPBASE
     ),
-    Metric("rms_excess", "value", "rms_error - m times the benchmark's, m = 2 or 3", "lower", DYNAMO),
-    Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", DYNAMO),
+    Metric(
+        "cancellation_error_share", "1", "share of all n: errors in the cancellation region", "lower", SOURCE_OPBASE
+    ),
+    Metric(
+        "relative_violation_share", "1", "share of all n: violations where |r| is not small", "lower", SOURCE_MSPROBE
+    ),
+    Metric("absolute_violation_share", "1", "share of all n: violations where |r| is small", "lower", SOURCE_MSPROBE),
+    Metric("diff1", "1", "sum |d| / (sum |r| + 1e-9)", "lower", SOURCE_MLU),
+    Metric("diff2", "1", "sqrt(sum d^2 / (sum r^2 + 1e-9))", "lower", SOURCE_MLU),
+    Metric("diff3", "1", "max of |d| where |r| < EPS, else of |d| / (|r| + 1e-9)", "lower", SOURCE_MLU),
+    Metric("diff4", "1", "share of a < r among a != r", "lower", SOURCE_MLU),
+    Metric(
+        "one_sidedness",
+        "1",
+        "|2 diff4 - 1|: 1 where all errors have one sign; 0 below 100 of them",
+        "lower",
+        SOURCE_MLU,
+    ),
+    Metric("error_balance", "1", "|above - below| / n; EB", "lower", SOURCE_MSPROBE),
+    Metric("cosine", "1", "sum a r / sqrt(sum a^2 sum r^2)", "higher", SOURCE_POLYGRAPHY),
+    Metric("cosine_distance", "1", "1 - cosine, without its cancellation", "lower", SOURCE_PRECREG),
+    Metric("snr", "dB", "10 log10(sum r^2 / sum d^2); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY),
+    Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY),
+    Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", SOURCE_PRECREG),
+    Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", SOURCE_COMMON),
+    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", SOURCE_MSPROBE),
+    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", SOURCE_MSPROBE),
+    Metric(
+        "rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower", SOURCE_MSPROBE
+    ),
+    Metric(
+        "small_value_error_ratio",
+        "benchmark",
+        "errors among small values / max(the benchmark's, 1)",
+        "lower",
+        SOURCE_OPBASE,
+    ),
+    Metric(
+        "cancellation_error_ratio",
+        "benchmark",
+        "errors in cancellation / max(the benchmark's, 1)",
+        "lower",
+        SOURCE_OPBASE,
+    ),
+    Metric("rms_excess", "value", "rms_error - m times the benchmark's, m = 2 or 3", "lower", SOURCE_DYNAMO),
+    Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", SOURCE_DYNAMO),
 )
 
 
@@ -102,18 +143,18 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 """Every metric a bound may name, in the order of the page."""
 
 
-AGAINST_BENCHMARK = frozenset(
+BENCHMARK_METRICS = frozenset(
     (*(name for name, metric in METRICS.items() if metric.unit == "benchmark"), "rms_excess", "rms_excess_3")
 )
 """Metrics that are absent unless a benchmark, a second implementation, was held against the same reference."""
 
 
-def described(name: str) -> Metric:
+def metric_named(name: str) -> Metric:
     """Return the description of any metric by its name: ours, or what an analyzer, ANALYZER.METRIC, said of it."""
-    return METRICS.get(name) or brought(name)
+    return METRICS.get(name) or registered_metric(name)
 
 
-KEPT = (
+BASELINE_METRICS = (
     "max_abs_error",
     "mean_abs_error",
     "rms_error",
@@ -130,16 +171,16 @@ KEPT = (
 """Our metrics that a baseline keeps, in the order of its file: growth of others of ours cannot be judged."""
 
 
-MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp")
+MEAN_METRICS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp")
 """Those of them that tell best whether a result became worse: averages, which no single element moves far."""
 
 
-def kept(of_analyzers: Iterable[Metric]) -> tuple[str, ...]:
+def metrics_to_keep(of_analyzers: Iterable[Metric]) -> tuple[str, ...]:
     """Return the names of all metrics that are kept of an output: ours, and those that its analyzers measure."""
-    return (*KEPT, *(metric.name for metric in of_analyzers))
+    return (*BASELINE_METRICS, *(metric.name for metric in of_analyzers))
 
 
-COUNTS: dict[str, str] = {
+COUNT_DESCRIPTIONS: dict[str, str] = {
     "n": "elements",
     "finite": "pairs with both sides finite: the pairs that errors are taken over",
     "nan_matched": "pairs with NaN on both sides",
@@ -162,14 +203,14 @@ COUNTS: dict[str, str] = {
 """Every count of a Comparison, and what it counts."""
 
 
-def ratio(metric: str, current: float | None, baseline: float | None) -> float | None:
+def metric_ratio(metric: str, current: float | None, baseline: float | None) -> float | None:
     """Return how many times the baseline's a metric is: of a bias in size, of a logarithm what it is the logarithm of.
 
     None where that has no meaning: a value is absent, the baseline is 0, or the ratio is beyond the largest number.
     """
     if current is None or baseline is None:
         return None
-    if described(metric).unit == "log2 ULP":
+    if metric_named(metric).unit == "log2 ULP":
         return exp2(current - baseline) if current - baseline < 1024 else None
     times = abs(current) / abs(baseline) if baseline else None
     return times if times is not None and isfinite(times) else None
@@ -228,12 +269,12 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
 """
 
 
-def markdown() -> str:
+def metrics_markdown() -> str:
     """Return docs/metrics.md."""
     lines = [_INTRODUCTION, "| metric | unit | formula | better | source |", "|---|---|---|---|---|"]
     lines += [_row(f"`{m.name}`", m.unit, m.formula, m.better, m.source) for m in METRICS.values()]
     lines += ["", "## Counts", "", "| count | of what |", "|---|---|"]
-    lines += [_row(f"`{name}`", meaning) for name, meaning in COUNTS.items()]
+    lines += [_row(f"`{name}`", meaning) for name, meaning in COUNT_DESCRIPTIONS.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -241,5 +282,48 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+class Regions(Struct, frozen=True):
+    """Bounds in the unit of the values; 0.0 where a region is empty for the dtype.
+
+    Ascend (cann/opbase experimental_standard.md): a pair with |r| < `small_bound` is a small value, and an error if
+    |a-r| > `small_error`. A pair with `small_bound` <= |r| < `cancellation_bound` lies in the cancellation region, and
+    is an error if |a-r| > `cancellation_rtol` * |r|: the standard's bound on the largest relative error, 10 T.
+
+    msprobe's absolute threshold: pairs with |r| < `threshold_bound` violate it if |a-r| > `threshold_atol`, all others
+    if |a-r| > `threshold_rtol` * |r|. Its own small values are those up to a bound, so ours is the next float64.
+
+    Cambricon's diff3: |a-r| where |r| < `diff3_bound`, |a-r| / (|r| + 1e-9) elsewhere.
+    """
+
+    small_bound: float = 0.0
+    small_error: float = 0.0
+    cancellation_bound: float = 0.0
+    cancellation_rtol: float = 0.0
+    threshold_bound: float = 0.0
+    threshold_rtol: float = 0.0
+    threshold_atol: float = 0.0
+    diff3_bound: float = 0.0
+
+
+_FLOAT8_E4M3 = Regions(2**-4, 2**-6, 2**-1, 10 * 2**-3)
+
+REGIONS: dict[str, Regions] = {
+    "float16": Regions(2**-11, 2**-16, 2**-5, 10 * 2**-10, nextafter(2**-10, inf), 2**-10, 2**-16, 1e-4),
+    "bfloat16": Regions(2**-8, 2**-16, 2**-3, 10 * 2**-7, nextafter(2**-10, inf), 2**-8, 2**-16),
+    "float32": Regions(2**-14, 2**-30, 2**-8, 10 * 2**-13, nextafter(2**-20, inf), 2**-20, 2**-30, 1e-6),
+    "float8_e4m3": _FLOAT8_E4M3,
+    "float8_e4m3fn": _FLOAT8_E4M3,
+    "float8_e5m2": Regions(2**-3, 2**-5, 2.0**0, 10 * 2**-2),
+}
+
+NO_REGIONS = Regions()
+
+
+def regions_of(dtype_name: str, changed: tuple[tuple[str, float], ...] = ()) -> Regions:
+    """Return the regions of an output dtype, empty ones for a dtype that no standard lists; `changed` by a standard."""
+    regions = REGIONS.get(dtype_name, NO_REGIONS)
+    return replace(regions, **dict(changed)) if changed else regions
+
+
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(metrics_markdown(), end="")

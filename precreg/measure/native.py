@@ -9,14 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic.formats import Format
+from precreg.arithmetic import Format
 from precreg.measure.compiled import _core
-from precreg.measure.numpy_form import tally as numpy_tally
+from precreg.measure.metrics import Regions, regions_of
+from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
-from precreg.measure.regions import Regions, regions_of
-from precreg.measure.tally import Counts, Groups, Maxima, Named, Places, Rules, Sketch, Sketches, Sums, Tally
+from precreg.measure.tally import (
+    Counts,
+    Groups,
+    Maxima,
+    MeasureRules,
+    NamedPairs,
+    Places,
+    Sketch,
+    Sketches,
+    Sums,
+    Tally,
+)
 
-INSTRUCTION_SET: str = _core.instruction_set
+MEASURE_INSTRUCTION_SET: str = _core.instruction_set
 """What the core runs on here: generic, avx2 or avx512. All give the same bits."""
 
 
@@ -38,7 +49,7 @@ class _Plan(NamedTuple):
     views: tuple[np.dtype[Any] | None, np.dtype[Any] | None]
 
 
-def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: Rules) -> Tally:
+def tally_native(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
     """Measure two flat chunks as numpy_form.tally does; what the core does not serve is left to that."""
     plan = _plan(actual.dtype, reference.dtype, rules.regions)
     if plan is None:
@@ -61,8 +72,8 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
         Places(*places),
         Sketches(*(Sketch(*sketch) for sketch in sketches)),
         errors,
-        Named(*worst),
-        Named(*non_finite),
+        NamedPairs(*worst),
+        NamedPairs(*non_finite),
         tuple([Groups(*axis) for axis in groups]),
         {(Sums._fields[which], exponent): parts for which, exponent, parts in scaled} if scaled else {},
     )

@@ -7,28 +7,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic.formats import Format
-from precreg.arithmetic.spacing import ulp
-from precreg.measure.block import Block, count, count_regions, least_quotient, sized, smallest_of
+from precreg.arithmetic import Format, ulp
+from precreg.measure.accumulation import TallyBuilder, float64_quantum, pairs_at
+from precreg.measure.block import Block, count_regions, count_true, make_block, min_nonzero, relative_error_lower_bound
 from precreg.measure.groups import GroupSums
+from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import (
     Array,
+    ElementPairs,
     Pairing,
-    Pairs,
-    absolute,
-    components,
-    held,
-    identical,
-    narrowed,
-    non_finite,
-    pair,
+    absolute_values,
+    bits_equal,
+    common_quantum,
+    count_non_finite,
+    longdouble_to_float64,
+    make_pairs,
     pairing_of,
-    quantum,
+    real_components,
+    round_references,
 )
-from precreg.measure.regions import Regions, regions_of
-from precreg.measure.running import Running, named, unit_of
-from precreg.measure.sketch import all_log2_above
-from precreg.measure.tally import Rules, Tally
+from precreg.measure.sketch import log2_above_array
+from precreg.measure.tally import MeasureRules, Tally
 
 MERE_FLOOR = 1e-7
 
@@ -45,7 +44,7 @@ _SMALLEST_FAST_REFERENCE = 2.0**-900
 _SMALLEST = 5e-324
 
 
-def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: Rules) -> Tally:
+def tally_numpy(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
     """Measure two flat chunks of one length that stand, in C order, from flat index `start` of arrays of a shape.
 
     Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
@@ -53,7 +52,7 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
     pairing = pairing_of(actual.dtype, reference.dtype)
     stop = start + actual.size
     groups = GroupSums(shape, start, stop)
-    running = Running(rules, 2 if pairing.is_complex else 1, actual.size)
+    running = TallyBuilder(rules, 2 if pairing.is_complex else 1, actual.size)
     measuring = _Measuring(pairing, regions_of(pairing.dtype, rules.regions), rules, running, groups)
     with np.errstate(all="ignore"):
         for low, high in groups.blocks(start, stop):
@@ -62,8 +61,8 @@ def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], r
         non_finite_places = np.array(running.non_finite[: max(rules.worst, 0)], np.int64)
         return Tally(
             **running.figures(),
-            worst=named(running.worst.places, start, actual, reference),
-            non_finite=named(non_finite_places, start, actual, reference),
+            worst=pairs_at(running.worst.places, start, actual, reference),
+            non_finite=pairs_at(non_finite_places, start, actual, reference),
             groups=groups.groups(),
         )
 
@@ -73,15 +72,15 @@ class _Measuring(NamedTuple):
 
     pairing: Pairing
     regions: Regions
-    rules: Rules
-    running: Running
+    rules: MeasureRules
+    running: TallyBuilder
     groups: GroupSums
 
     def block(self, actual: Array, reference: Array, position: int) -> None:
         """Measure one block."""
-        pairs = pair(actual, reference, self.pairing, self.running.buffers)
+        pairs = make_pairs(actual, reference, self.pairing, self.running.buffers)
         self.running.counts["n"] += actual.size
-        block = sized(pairs, position, None)
+        block = make_block(pairs, position, None)
         beyond = inf if self.pairing.same or self.pairing.format is None else self.pairing.format.largest
         if not block.largest_error < inf or block.largest_magnitude > beyond:
             kept = self._set_apart(pairs, position)
@@ -89,22 +88,22 @@ class _Measuring(NamedTuple):
                 pairs = pairs.take(kept)
                 if not pairs.error.size:
                     return
-                block = sized(pairs, position, kept)
+                block = make_block(pairs, position, kept)
         self._finite(block)
 
-    def _set_apart(self, pairs: Pairs, position: int) -> Array | None:
+    def _set_apart(self, pairs: ElementPairs, position: int) -> Array | None:
         """Count the pairs that are not finite, and return a mask of the others; None if there are no such pairs."""
-        rounded = held(pairs.reference, self.pairing)
+        rounded = round_references(pairs.reference, self.pairing)
         kept: Array = np.isfinite(pairs.actual) & np.isfinite(rounded)
         places = np.flatnonzero(~kept)
         if not places.size:
             return None
         actual, rounded = pairs.actual[places], rounded[places]
-        found = non_finite(actual, rounded)
+        found = count_non_finite(actual, rounded)
         counts = self.running.counts
         counts.update(found.counts)
         counts["matching"] += places.size - found.mismatched.size
-        counts["equal"] += int(np.count_nonzero(identical(actual, rounded)))
+        counts["equal"] += int(np.count_nonzero(bits_equal(actual, rounded)))
         if len(self.running.non_finite) < self.rules.worst:
             mismatched = places[found.mismatched][: self.rules.worst] + position
             self.running.non_finite += mismatched.tolist()
@@ -127,18 +126,18 @@ class _Measuring(NamedTuple):
         ulps, total = self._in_ulps(block)
         squares, squared = self._second_degree(block)
         running.worst.add(pairs.error, block.largest_error, block.position, block.kept)
-        logs = all_log2_above(ulps, running.integers, running.buffers[0])
+        logs = log2_above_array(ulps, running.integers, running.buffers[0])
         values = (pairs.error, pairs.signed, squares, ulps, logs)
         self.groups.add(block.position, values, [*sums, squared, total, float(np.add.reduce(logs))], block.kept)
 
     def _relative(self, block: Block, ratios: Array, largest: float) -> None:
         """Sum and count |d| / |r|, of which `largest` is the largest."""
         running, magnitude = self.running, block.pairs.magnitude
-        smallest = least_quotient(block, ratios, 0.0)
-        running.sum_up("relative", ratios, largest, unit_of(smallest))
+        smallest = relative_error_lower_bound(block, ratios, 0.0)
+        running.sum_up("relative", ratios, largest, float64_quantum(smallest))
         if largest > 1e-4:
             for name, bound in (("thousandths", 1e-3), ("ten_thousandths", 1e-4)):
-                running.counts[name] += count(np.greater(ratios, bound, out=running.mask[: ratios.size]))
+                running.counts[name] += count_true(np.greater(ratios, bound, out=running.mask[: ratios.size]))
         running.counts.update(count_regions(block, ratios, largest, self.regions))
         if block.smallest_magnitude <= SMALLEST_RELATIVE_REFERENCE:
             ratios = ratios[magnitude > SMALLEST_RELATIVE_REFERENCE]
@@ -166,7 +165,7 @@ class _Measuring(NamedTuple):
         running, pairs = self.running, block.pairs
         ratios = self._quotient(block, MERE_FLOOR)
         most = running.note("floored", ratios, block.place)
-        running.sum_up("floored", ratios, most, unit_of(least_quotient(block, ratios, MERE_FLOOR)))
+        running.sum_up("floored", ratios, most, float64_quantum(relative_error_lower_bound(block, ratios, MERE_FLOOR)))
         if block.zeros or largest > running.maxima["diff3"]:
             ratios = self._quotient(block, DIFF3_FLOOR)
             if self.regions.diff3_bound > (0.0 if block.zeros else block.smallest_magnitude):
@@ -183,26 +182,26 @@ class _Measuring(NamedTuple):
             smallest = self._smallest_actual(pairs, smallest_normal)
         if block.smallest_magnitude < smallest_normal:
             small = (pairs.magnitude < smallest_normal) & (pairs.magnitude > 0)
-            self.running.counts["reference_subnormals"] += count(small)
+            self.running.counts["reference_subnormals"] += count_true(small)
         if self.pairing.is_complex or pairs.wide is not None:
-            least = smallest_of(pairs.error)
-            units = unit_of(least), unit_of(block.smallest_magnitude)
+            least = min_nonzero(pairs.error)
+            units = float64_quantum(least), float64_quantum(block.smallest_magnitude)
         else:
-            magnitude_unit = quantum(self.pairing.reference_format, block.smallest_magnitude)
-            units = min(magnitude_unit, quantum(format, smallest)), magnitude_unit
+            magnitude_unit = common_quantum(self.pairing.reference_format, block.smallest_magnitude)
+            units = min(magnitude_unit, common_quantum(format, smallest)), magnitude_unit
             least = block.smallest_error or units[0]
         return block._replace(smallest_error=least, unit=units[0], magnitude_unit=units[1])
 
-    def _smallest_actual(self, pairs: Pairs, smallest_normal: float) -> float:
+    def _smallest_actual(self, pairs: ElementPairs, smallest_normal: float) -> float:
         """Return the smallest |a| above zero, and count subnormal actuals and those that became zero."""
-        sizes = absolute(pairs.actual)
-        smallest = smallest_of(sizes)
+        sizes = absolute_values(pairs.actual)
+        smallest = min_nonzero(sizes)
         counts = self.running.counts
         if smallest < smallest_normal:
-            counts["actual_subnormals"] += count((sizes < smallest_normal) & (sizes > 0))
+            counts["actual_subnormals"] += count_true((sizes < smallest_normal) & (sizes > 0))
         if smallest_normal and float(np.minimum.reduce(sizes)) == 0:
-            rounded = absolute(held(pairs.reference[sizes == 0], self.pairing))
-            counts["flushed_subnormals"] += count((rounded < smallest_normal) & (rounded > 0))
+            rounded = absolute_values(round_references(pairs.reference[sizes == 0], self.pairing))
+            counts["flushed_subnormals"] += count_true((rounded < smallest_normal) & (rounded > 0))
         return smallest
 
     def _first_degree(self, block: Block) -> list[float]:
@@ -214,17 +213,17 @@ class _Measuring(NamedTuple):
         if self.rules.rtol and block.largest_error > self.rules.atol:  # without rtol not even infinity allows anything
             allowed = np.multiply(pairs.magnitude, self.rules.rtol, out=running.buffers[6][:n])
             allowed += self.rules.atol
-        counts["matching"] += count(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
+        counts["matching"] += count_true(np.less_equal(pairs.error, allowed, out=running.mask[:n]))
         exact = running.counting["absolute"].add(
             pairs.error, block.smallest_error, block.largest_error, running.integers
         )
         counts["exact_matches"] += exact
         if exact == n and not self.pairing.is_complex:
             return [0.0, 0.0]
-        above = count(np.greater(pairs.signed, 0.0, out=running.mask[:n]))
+        above = count_true(np.greater(pairs.signed, 0.0, out=running.mask[:n]))
         counts["above"] += above
         if self.pairing.is_complex:
-            counts["below"] += count(np.less(pairs.signed, 0.0, out=running.mask[:n]))
+            counts["below"] += count_true(np.less(pairs.signed, 0.0, out=running.mask[:n]))
             signed = running.sum_up("signed", pairs.signed, _largest(pairs.signed), 0.0)
         else:
             counts["below"] += n - above - exact
@@ -240,8 +239,8 @@ class _Measuring(NamedTuple):
             smallest, unit = block.smallest_error, block.unit
         else:
             ulps, most = self._spaced(block)
-            smallest = block.smallest_error / most if pairs.wide is None else smallest_of(ulps)
-            unit = unit_of(smallest) if pairs.wide is not None else block.unit / most
+            smallest = block.smallest_error / most if pairs.wide is None else min_nonzero(ulps)
+            unit = float64_quantum(smallest) if pairs.wide is not None else block.unit / most
         largest = running.note("ulps", ulps, block.place)
         total = running.sum_up("ulps", ulps, largest, unit)
         running.counting["ulps"].add(ulps, smallest, largest, running.integers)
@@ -255,12 +254,12 @@ class _Measuring(NamedTuple):
         n = pairs.error.size
         if pairs.wide is not None:
             wide = ulp(pairs.wide[1], format)
-            spacing, ulps = narrowed(wide), (pairs.wide[0] / wide).astype(np.float64)
+            spacing, ulps = longdouble_to_float64(wide), (pairs.wide[0] / wide).astype(np.float64)
         else:
             spacing = self._spacing(block, format)
             ulps = np.divide(pairs.error, spacing, out=running.buffers[5][:n])
         least, most = float(np.minimum.reduce(spacing)), float(np.maximum.reduce(spacing))
-        running.sum_up("spacing", spacing, most, least if pairs.wide is None else unit_of(least))
+        running.sum_up("spacing", spacing, most, least if pairs.wide is None else float64_quantum(least))
         return ulps, most
 
     def _spacing(self, block: Block, format: Format) -> Array:
@@ -286,19 +285,19 @@ class _Measuring(NamedTuple):
         pairs, format, counts = block.pairs, self.pairing.format, self.running.counts
         near: Array = np.less(ulps, 0.5, out=self.running.mask[: ulps.size])
         if self.pairing.is_complex:
-            near = identical(pairs.actual, held(pairs.reference, self.pairing))
-            counts["zero_sign_differences"] += count((pairs.error == 0) & ~near)
+            near = bits_equal(pairs.actual, round_references(pairs.reference, self.pairing))
+            counts["zero_sign_differences"] += count_true((pairs.error == 0) & ~near)
         elif block.zeros and format and format.negative_zero:
             differ = np.signbit(pairs.actual) != np.signbit(pairs.reference)
             differ &= near
             differ &= pairs.magnitude == 0
-            counts["zero_sign_differences"] += count(differ)
+            counts["zero_sign_differences"] += count_true(differ)
             near &= ~differ
-        counts["equal"] += count(near)
+        counts["equal"] += count_true(near)
         places = None if self.pairing.is_complex else self._doubtful(block, ulps)
         if places is not None and places.size:
-            same = identical(pairs.actual[places], held(pairs.reference[places], self.pairing))
-            counts["equal"] += count(same) - count(near[places])
+            same = bits_equal(pairs.actual[places], round_references(pairs.reference[places], self.pairing))
+            counts["equal"] += count_true(same) - count_true(near[places])
 
     def _doubtful(self, block: Block, ulps: Array) -> Array | None:
         """Return where half an ulp does not tell what the reference is rounded to; None: nowhere."""
@@ -330,12 +329,12 @@ class _Measuring(NamedTuple):
         both = pairs.magnitude, pairs.error
         running.sum_products("weighted_error", both, mixed, magnitude_unit * unit, out)
         if self.pairing.is_complex:
-            parts = narrowed(components(pairs.reference))
-            least = smallest_of(np.abs(parts)), smallest_of(np.abs(pairs.difference))
+            parts = longdouble_to_float64(real_components(pairs.reference))
+            least = min_nonzero(np.abs(parts)), min_nonzero(np.abs(pairs.difference))
             mixed, unit, out = (least[0] * least[1], mixed[1]), 0.0, np.empty(2 * n)
             running.sum_products("product", (parts, pairs.difference), mixed, 0.0, out)
         else:
-            reference = narrowed(pairs.reference)
+            reference = longdouble_to_float64(pairs.reference)
             running.sum_products("product", (reference, pairs.difference), mixed, magnitude_unit * unit, out)
         return squares, total
 

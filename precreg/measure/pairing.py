@@ -1,10 +1,14 @@
 """Pairs of elements as float64 numbers: differences, sizes, and which of them are finite, identical or mismatched.
 
 Subtracting in the type of the inputs would report 255 for uint8 0 - 1, and infinity for float16 6e4 - (-6e4).
+
+Files that are mapped into memory: what was measured of them need not stay among the process's own pages.
 """
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cache
 from math import frexp, inf, ldexp
@@ -13,13 +17,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.formats import Format, dtype_name, format_of
+from precreg.arithmetic import Format, dtype_name, format_of, round_to
 from precreg.errors import UserError
 
 Array = NDArray[Any]
 
-Kind = Literal["real", "integer", "mixed", "wide"]
+PairKind = Literal["real", "integer", "mixed", "wide"]
 
 
 _EXACT_INTEGER = 2**53
@@ -37,7 +40,7 @@ class Pairing(NamedTuple):
     formats, None for integers.
     """
 
-    kind: Kind
+    kind: PairKind
     working: np.dtype[Any]
     component: np.dtype[Any]
     format: Format | None
@@ -65,7 +68,7 @@ class Pairing(NamedTuple):
         return self.format is not None and self.format.overflow == self.format.largest != inf
 
 
-class Pairs(NamedTuple):
+class ElementPairs(NamedTuple):
     """Pairs side by side, flat in C order.
 
     `actual` and `reference` are the numbers in the working dtype, `difference` is actual - reference as float64 (of
@@ -81,12 +84,12 @@ class Pairs(NamedTuple):
     magnitude: Array
     wide: tuple[Array, Array] | None = None
 
-    def take(self, keep: Array) -> Pairs:
+    def take(self, keep: Array) -> ElementPairs:
         """Return the pairs where `keep` is true."""
         twice = keep if self.difference.size == keep.size else keep.repeat(2)
         parts = (self.actual[keep], self.reference[keep], self.difference[twice])
         wide = (self.wide[0][keep], self.wide[1][keep]) if self.wide else None
-        return Pairs(*parts, self.signed[keep], self.error[keep], self.magnitude[keep], wide)
+        return ElementPairs(*parts, self.signed[keep], self.error[keep], self.magnitude[keep], wide)
 
 
 @cache
@@ -111,7 +114,7 @@ def pairing_of(actual: np.dtype[Any], reference: np.dtype[Any]) -> Pairing:
     return Pairing(kind, working, component, format, format_of(reference.name), *names)
 
 
-def _kind(actual: np.dtype[Any], reference: np.dtype[Any]) -> Kind:
+def _kind(actual: np.dtype[Any], reference: np.dtype[Any]) -> PairKind:
     if any(not _is_integer(dtype) and dtype.itemsize > 8 for dtype in (actual, reference)):
         return "wide"
     if all(np.can_cast(dtype, np.float64, "safe") and not _has_64_bits(dtype) for dtype in (actual, reference)):
@@ -131,15 +134,15 @@ def _component(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.empty(0, dtype.type).real.dtype
 
 
-def pair(actual: Array, reference: Array, pairing: Pairing, buffers: tuple[Array, ...]) -> Pairs:
+def make_pairs(actual: Array, reference: Array, pairing: Pairing, buffers: tuple[Array, ...]) -> ElementPairs:
     """Return the pairs of two flat arrays; the first five `buffers` are float64 arrays of their length or longer."""
     if pairing.is_complex:
         return _pair_complex(actual.astype(pairing.working), reference.astype(pairing.working))
     if pairing.kind == "wide":
         a, r = actual.astype(np.longdouble), reference.astype(np.longdouble)
-        signed = narrowed(a - r)
+        signed = longdouble_to_float64(a - r)
         wide = np.abs(a - r), np.abs(r)
-        return Pairs(a, r, signed, signed, np.abs(signed), narrowed(wide[1]), wide)
+        return ElementPairs(a, r, signed, signed, np.abs(signed), longdouble_to_float64(wide[1]), wide)
     a, r, signed, error, magnitude = (buffer[: actual.size] for buffer in buffers[:5])
     a[...] = actual
     r[...] = reference
@@ -147,24 +150,26 @@ def pair(actual: Array, reference: Array, pairing: Pairing, buffers: tuple[Array
         np.subtract(a, r, out=signed)
     else:
         signed[...] = _exact_difference(actual, reference)
-    return Pairs(a, r, signed, signed, np.abs(signed, out=error), np.abs(r, out=magnitude))
+    return ElementPairs(a, r, signed, signed, np.abs(signed, out=error), np.abs(r, out=magnitude))
 
 
-def _pair_complex(actual: Array, reference: Array) -> Pairs:
+def _pair_complex(actual: Array, reference: Array) -> ElementPairs:
     difference = actual - reference
-    error, size, magnitude = absolute(difference), absolute(actual), absolute(reference)
-    signed = narrowed(size - magnitude)
+    error, size, magnitude = absolute_values(difference), absolute_values(actual), absolute_values(reference)
+    signed = longdouble_to_float64(size - magnitude)
     wide = (error, magnitude) if magnitude.dtype != np.float64 else None
-    parts = narrowed(components(difference))
-    return Pairs(actual, reference, parts, signed, narrowed(error), narrowed(magnitude), wide)
+    parts = longdouble_to_float64(real_components(difference))
+    return ElementPairs(
+        actual, reference, parts, signed, longdouble_to_float64(error), longdouble_to_float64(magnitude), wide
+    )
 
 
-def absolute(values: Array) -> Array:
+def absolute_values(values: Array) -> Array:
     """Return |values|: of complex ones sqrt(re * re + im * im), each operation rounded, with unbounded exponents."""
     if values.dtype.kind != "c":
         size: Array = np.abs(values)
         return size
-    parts = np.abs(components(values)).reshape(-1, 2)
+    parts = np.abs(real_components(values)).reshape(-1, 2)
     largest = np.maximum(parts[:, 0], parts[:, 1])
     exponents = np.frexp(np.where(np.isfinite(largest), largest, 1))[1]
     parts = np.ldexp(parts, -exponents[:, None])
@@ -173,7 +178,7 @@ def absolute(values: Array) -> Array:
     return sizes
 
 
-def narrowed(values: Array) -> Array:
+def longdouble_to_float64(values: Array) -> Array:
     """Return long doubles as float64, beyond its range infinite, and none but zero as 0."""
     if values.dtype == np.float64:
         return values
@@ -212,16 +217,16 @@ def _integer_difference(actual: Array, reference: Array) -> Array:
     return np.negative(difference, out=difference, where=a < r)
 
 
-def components(values: Array) -> Array:
+def real_components(values: Array) -> Array:
     """Return real numbers as they are, complex ones as real and imaginary parts in turn."""
     return values.view(values.real.dtype) if values.dtype.kind == "c" else values
 
 
-def held(reference: Array, pairing: Pairing) -> Array:
+def round_references(reference: Array, pairing: Pairing) -> Array:
     """Return references in the working dtype as the output dtype would hold them."""
     if pairing.same:
         return reference
-    parts = components(reference)
+    parts = real_components(reference)
     if pairing.format is None:
         rounded = np.rint(parts) + 0.0  # integers have one zero
     elif _numpy_rounds_once(parts.dtype, pairing.component):
@@ -236,9 +241,9 @@ def _numpy_rounds_once(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
     return narrow.isbuiltin == 1 and (wide == np.float64 or narrow != np.float16)
 
 
-def identical(actual: Array, rounded: Array) -> Array:
+def bits_equal(actual: Array, rounded: Array) -> Array:
     """Tell, per pair of numbers in the working dtype, whether both have the same bits; any NaN equals any NaN."""
-    a, r = components(actual), components(rounded)
+    a, r = real_components(actual), real_components(rounded)
     same: Array = ((a == r) & (np.signbit(a) == np.signbit(r))) | (np.isnan(a) & np.isnan(r))
     return same if a is actual else same[0::2] & same[1::2]
 
@@ -250,7 +255,7 @@ class NonFinite(NamedTuple):
     mismatched: Array
 
 
-def non_finite(actual: Array, rounded: Array) -> NonFinite:
+def count_non_finite(actual: Array, rounded: Array) -> NonFinite:
     """Sort pairs of which one side at least is not finite.
 
     A NaN matches a NaN; an infinity matches one of the same sign, in the same component of a complex number. A pair
@@ -275,20 +280,20 @@ def non_finite(actual: Array, rounded: Array) -> NonFinite:
 
 def _infinities(values: Array) -> Array:
     """Return values with every finite component replaced by zero."""
-    parts = components(values)
+    parts = real_components(values)
     return np.where(np.isinf(parts), parts, parts.dtype.type(0)).view(values.dtype)
 
 
 def _is_minus(actual: Array, rounded: Array) -> Array:
     """Tell whether the first infinite component of the reference, else of the actual, is negative."""
-    sides = [_infinities(side).reshape(-1, 1).view(components(side).dtype) for side in (rounded, actual)]
+    sides = [_infinities(side).reshape(-1, 1).view(real_components(side).dtype) for side in (rounded, actual)]
     parts = np.concatenate(sides, axis=1)
     first = np.argmax(parts != 0, axis=1)
     minus: Array = np.take_along_axis(parts, first[:, None], axis=1)[:, 0] < 0
     return minus
 
 
-def quantum(format: Format | None, smallest: float) -> float:
+def common_quantum(format: Format | None, smallest: float) -> float:
     """Return a power of two of which all numbers of a format from `smallest` on are multiples.
 
     That is 1 for integers, and infinity without any number.
@@ -298,3 +303,36 @@ def quantum(format: Format | None, smallest: float) -> float:
     if smallest == inf:
         return inf
     return ldexp(1.0, max(frexp(smallest)[1] - 1, format.min_exponent) - format.precision + 1)
+
+
+UNMAP_ELEMENTS = 1 << 21
+"""Elements whose pages are kept: to give back few at a time would cost time."""
+
+
+Chunk = tuple[int, NDArray[Any], NDArray[Any]]
+
+
+def unmap_chunks(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chunk]:
+    """Yield chunks that are read one after the other, and give back what was read of the arrays they are from."""
+    read = 0
+    for chunk in chunks:
+        yield chunk
+        read += chunk[1].size
+        if read >= UNMAP_ELEMENTS:
+            read = 0
+            for array in arrays:
+                unmap_read(array)
+
+
+def unmap_read(array: NDArray[Any]) -> None:
+    """Give back the pages of the file that an array is mapped from, so that the process does not grow by its size.
+
+    The pages stay in the system's cache; whoever reads them again, another thread for instance, gets them from there.
+    Only for np.memmap of mode "r": nothing that was written can be lost. For any other array nothing is done.
+    """
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    mapped, advice = owner.base, getattr(mmap, "MADV_DONTNEED", None)
+    if advice is not None and isinstance(owner, np.memmap) and owner.mode == "r" and isinstance(mapped, mmap.mmap):
+        mapped.madvise(advice)

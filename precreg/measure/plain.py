@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic.arith_exact_rounding import exact_round, exact_ulp
-from precreg.arithmetic.formats import Format
-from precreg.measure import exact
-from precreg.measure.groups import Axis, axes_of
+from precreg.arithmetic import Format, exact_round, exact_ulp
+from precreg.measure.accumulation import HUGE, make_expansion, pairs_at
+from precreg.measure.groups import GroupedAxis, grouped_axes
+from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import Array, Pairing, pairing_of
-from precreg.measure.regions import Regions, regions_of
-from precreg.measure.running import named
 from precreg.measure.sketch import key_of, log2_above
-from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Rules, Sketch, Sketches, Sums, Tally
+from precreg.measure.tally import Counts, Expansion, Groups, Maxima, MeasureRules, Places, Sketch, Sketches, Sums, Tally
 
 Number = Any
 """A float, an int or a numpy.longdouble."""
@@ -32,7 +30,7 @@ _PLACED = 4
 """Of so many maxima the first place is kept."""
 
 
-class Pair(NamedTuple):
+class ScalarPair(NamedTuple):
     """A finite pair: d, |d|, |a| and |r| as they are measured, and the components whose products are r * d."""
 
     index: int  # type: ignore[assignment]
@@ -43,7 +41,7 @@ class Pair(NamedTuple):
     factors: tuple[tuple[float, float], ...]
 
 
-def tally(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: Rules) -> Tally:
+def tally_reference(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
     """Measure two flat chunks of one length that stand, in C order, from flat index `start` of arrays of a shape.
 
     Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
@@ -145,21 +143,21 @@ def _difference(a: Number, r: Number) -> Number:
     return a - r
 
 
-def _pair(index: int, a: tuple[Number, ...], r: tuple[Number, ...], pairing: Pairing) -> Pair:
+def _pair(index: int, a: tuple[Number, ...], r: tuple[Number, ...], pairing: Pairing) -> ScalarPair:
     difference = tuple(map(_difference, a, r))
     error, size, magnitude = _absolute(difference), _absolute(a), _absolute(r)
     factors = tuple((_float(part), _float(d)) for part, d in zip(r, difference, strict=True))
     signed = _float(size - magnitude) if pairing.is_complex else _float(difference[0])
     if pairing.kind == "wide":
-        return Pair(index, signed, error, size, magnitude, factors)
-    return Pair(index, signed, float(error), float(size), float(magnitude), factors)
+        return ScalarPair(index, signed, error, size, magnitude, factors)
+    return ScalarPair(index, signed, float(error), float(size), float(magnitude), factors)
 
 
 def _is_subnormal(size: Number, format: Format | None) -> bool:
     return format is not None and bool(0 < size < format.smallest_normal)
 
 
-class Terms(NamedTuple):
+class PairTerms(NamedTuple):
     """What one pair adds to the sums, but for products; `relative` is None for a reference of zero."""
 
     absolute: float
@@ -177,11 +175,11 @@ def _quotient(error: Number, by: Number) -> float:
     return inf if isnan(quotient) else quotient
 
 
-def _terms(pair: Pair, format: Format | None, regions: Regions) -> Terms:
+def _terms(pair: ScalarPair, format: Format | None, regions: Regions) -> PairTerms:
     error, magnitude = pair.error, pair.magnitude
     ulp = _ulp(magnitude, format)
     small = _float(magnitude) < regions.diff3_bound
-    return Terms(
+    return PairTerms(
         absolute=_float(error),
         relative=_quotient(error, magnitude) if magnitude else None,
         floored=_quotient(error, magnitude + 1e-7),
@@ -203,10 +201,10 @@ def _ulp(magnitude: Number, format: Format | None) -> Number:
 
 
 def _tally(
-    pairs: list[Pair],
+    pairs: list[ScalarPair],
     counts: Counter[str],
     pairing: Pairing,
-    rules: Rules,
+    rules: MeasureRules,
     shape: tuple[int, ...],
     arrays: tuple[int, Array, Array],
     mismatched: list[int],
@@ -222,21 +220,23 @@ def _tally(
     large = [t.relative for p, t in rows if t.relative is not None and t.magnitude > 1e-12]
     return Tally(
         counts=Counts(**counts),
-        sums=Sums(*(exact.expansion(sums.get((name, 0), ())) for name in Sums._fields)),
+        sums=Sums(*(make_expansion(sums.get((name, 0), ())) for name in Sums._fields)),
         maxima=largest,
         places=Places(*(_first(rows, name, getattr(largest, name)) for name in Places._fields)),
         sketches=Sketches(
             _sketch(terms.absolute for _, terms in rows), _sketch(large), _sketch(terms.ulps for _, terms in rows)
         ),
         errors=[-error for error, _ in worst],
-        worst=named(np.array([index for _, index in worst], np.int64), *arrays),
-        non_finite=named(np.array(mismatched[: max(rules.worst, 0)], np.int64), *arrays),
-        groups=tuple(_groups(axis, rows) for axis in axes_of(shape)),
+        worst=pairs_at(np.array([index for _, index in worst], np.int64), *arrays),
+        non_finite=pairs_at(np.array(mismatched[: max(rules.worst, 0)], np.int64), *arrays),
+        groups=tuple(_groups(axis, rows) for axis in grouped_axes(shape)),
         scaled=_scaled(sums),
     )
 
 
-def _counted(pair: Pair, terms: Terms, format: Format | None, regions: Regions, rules: Rules) -> Iterator[str]:
+def _counted(
+    pair: ScalarPair, terms: PairTerms, format: Format | None, regions: Regions, rules: MeasureRules
+) -> Iterator[str]:
     """Yield the counts that a finite pair belongs to."""
     error, r, relative = terms.absolute, terms.magnitude, terms.relative or 0.0
     facts = {
@@ -261,12 +261,12 @@ def _counted(pair: Pair, terms: Terms, format: Format | None, regions: Regions, 
     return (name for name, is_so in facts.items() if is_so)
 
 
-Rows = list[tuple[Pair, Terms]]
+PairRows = list[tuple[ScalarPair, PairTerms]]
 
 Parts = dict[tuple[str, int], list[float]]
 
 
-def _first_degree(rows: Rows) -> Parts:
+def _first_degree(rows: PairRows) -> Parts:
     """Return the terms of each sum of first degree, those beyond 2**960 apart, in units of 2**600."""
     parts: Parts = defaultdict(list)
     for pair, terms in rows:
@@ -279,11 +279,11 @@ def _first_degree(rows: Rows) -> Parts:
 
 
 def _put(parts: Parts, name: str, term: float) -> None:
-    huge = exact.HUGE < abs(term) < inf
+    huge = HUGE < abs(term) < inf
     parts[name, 600 if huge else 0].append(ldexp(term, -600) if huge else term)
 
 
-def _second_degree(rows: Rows) -> Parts:
+def _second_degree(rows: PairRows) -> Parts:
     """Return the products of each sum of second degree, very large and very small ones apart, in units of 2**+-1200."""
     parts: Parts = defaultdict(list)
     for pair, terms in rows:
@@ -303,18 +303,18 @@ def _product(x: float, y: float) -> tuple[int, float]:
     product = x * y
     if not isfinite(x) or not isfinite(y):
         return 0, product
-    if exact.HUGE >= abs(product) >= 1 / exact.HUGE:
+    if HUGE >= abs(product) >= 1 / HUGE:
         return 0, product
     unit = 1200 if abs(product) > 1 else -1200
     return unit, ldexp(x, -unit // 2) * ldexp(y, -unit // 2)
 
 
 def _scaled(sums: Parts) -> dict[tuple[str, int], Expansion]:
-    totals = {key: exact.expansion(terms) for key, terms in sorted(sums.items()) if key[1]}
+    totals = {key: make_expansion(terms) for key, terms in sorted(sums.items()) if key[1]}
     return {key: total for key, total in totals.items() if total}
 
 
-def _first(rows: Rows, name: str, largest: float) -> int:
+def _first(rows: PairRows, name: str, largest: float) -> int:
     return next((pair.index for pair, terms in rows if largest and getattr(terms, name) == largest), -1)
 
 
@@ -325,7 +325,7 @@ def _sketch(values: Iterable[float]) -> Sketch:
     return Sketch(np.array(keys, "<i4").tobytes(), numbers.tobytes())
 
 
-def _groups(axis: Axis, rows: Rows) -> Groups:
+def _groups(axis: GroupedAxis, rows: PairRows) -> Groups:
     found = Groups([0] * axis.groups, *([0.0] * axis.groups for _ in range(5)))
     for pair, terms in rows:
         along = pair.index // axis.stride % axis.length

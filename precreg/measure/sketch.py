@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.measure.tally import Sketch
-from precreg.types.types import Histogram
+from precreg.types import Histogram
 
 PERMILLES = (500, 900, 950, 990, 999)
 
-ENDS = (0.5, 1.0, 2.0, 32.0)
+COUNTED_ENDS = (0.5, 1.0, 2.0, 32.0)
 """Upper ends of bins, so that the values above them can be told."""
 
 
@@ -47,7 +47,7 @@ def upper_end(key: int) -> float:
     return end
 
 
-class Counting:
+class SketchBuilder:
     """A sketch that is being filled, over the range of keys that are present."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Counting:
         return Sketch(keys.astype("<i4").tobytes(), counts.astype("<i8").tobytes())
 
 
-def add_all(sketches: Sequence[Sketch]) -> Sketch:
+def add_sketches(sketches: Sequence[Sketch]) -> Sketch:
     """Return the sketch of the values of all."""
     filled = [sketch for sketch in sketches if sketch.keys]
     if len(filled) < 2:
@@ -108,7 +108,7 @@ def add_all(sketches: Sequence[Sketch]) -> Sketch:
     return Sketch((present + lowest).astype("<i4").tobytes(), sums[present].astype("<i8").tobytes())
 
 
-class Sizes(NamedTuple):
+class SketchStatistics(NamedTuple):
     """What is known of counted values.
 
     `percentiles` are, per PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest value:
@@ -124,17 +124,17 @@ class Sizes(NamedTuple):
     counts: list[int]
 
 
-def read_sizes(sketch: Sketch, largest: float) -> Sizes:
+def read_sketch(sketch: Sketch, largest: float) -> SketchStatistics:
     """Read a sketch of at least one value, of which `largest` is the largest."""
     keys = struct.unpack(f"<{len(sketch.keys) // 4}i", sketch.keys)
     counts = struct.unpack(f"<{len(sketch.counts) // 8}q", sketch.counts)
     running = tuple(accumulate(counts))
     ranks = [max(-(-permille * running[-1] // 1000), 1) for permille in PERMILLES]
-    lasts = [bisect_left(keys, key_of(end) + 1) for end in ENDS]
+    lasts = [bisect_left(keys, key_of(end) + 1) for end in COUNTED_ENDS]
     coarse: dict[int, int] = {}
     for key, count in zip(keys, counts, strict=True):
         coarse[key >> _COARSER] = coarse.get(key >> _COARSER, 0) + count
-    return Sizes(
+    return SketchStatistics(
         tuple(min(upper_end(keys[bisect_left(running, rank)]), largest) for rank in ranks),
         tuple(running[-1] - (running[last - 1] if last else 0) for last in lasts),
         fsum(map(mul, counts, map(log2_above, keys))) / running[-1],
@@ -149,7 +149,7 @@ def log2_above(key: int) -> float:
     return log2(upper_end(key) + 0.25)
 
 
-def all_log2_above(values: NDArray[Any], scratch: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+def log2_above_array(values: NDArray[Any], scratch: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
     """Return log2(v* + 1/4) of float64 values that are not negative, in `out`; `scratch` is as in Counting.add."""
     keys = scratch[: values.size]
     np.subtract(values.view(np.int64), 1 + (key_of(_NEGLIGIBLE) << _SHIFT), out=keys)
@@ -164,19 +164,19 @@ def _logs_from_negligible() -> NDArray[Any]:
     return logs
 
 
-def _compiled(sketch: Sketch, largest: float) -> Sizes:
-    return Sizes(*_core.sizes(sketch.keys, sketch.counts, largest))
+def _compiled(sketch: Sketch, largest: float) -> SketchStatistics:
+    return SketchStatistics(*_core.sizes(sketch.keys, sketch.counts, largest))
 
 
 try:
     from precreg.measure.compiled import _core
 except ImportError:
-    sizes = read_sizes
+    sizes = read_sketch
 else:
     sizes = _compiled
 
 
-def histogram(sketch: Sketch) -> Histogram:
+def sketch_histogram(sketch: Sketch) -> Histogram:
     """Return the coarser histogram of a record: four bins an octave, and zeros apart."""
     coarse = sizes(sketch, inf)
     zeros = coarse.bins[0] == _ZERO_KEY

@@ -2,15 +2,21 @@
 
 A tally holds no figure that cannot be merged: counts are integers, a sum is kept exactly as a few floats that do not
 overlap, maxima carry their first place, errors are counted by size. figures.py makes metrics of a tally.
+
+Histograms of errors on a log axis: four bins an octave, added by adding their counts.
+
+Module level stays free of numpy: reports and baselines merge and read histograms without it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from precreg.types.types import Scalar
+from precreg.types import Histogram, Scalar
 
 
 class Counts(NamedTuple):
@@ -111,7 +117,7 @@ class Sketches(NamedTuple):
     ulps: Sketch = Sketch()
 
 
-class Named(NamedTuple):
+class NamedPairs(NamedTuple):
     """Pairs worth naming: flat index in C order, actual and reference."""
 
     index: list[int]  # type: ignore[assignment]
@@ -147,13 +153,13 @@ class Tally(Struct, frozen=True):
     places: Places = Places()
     sketches: Sketches = Sketches()
     errors: list[float] = []
-    worst: Named = Named([], [], [])
-    non_finite: Named = Named([], [], [])
+    worst: NamedPairs = NamedPairs([], [], [])
+    non_finite: NamedPairs = NamedPairs([], [], [])
     groups: tuple[Groups, ...] = ()
     scaled: dict[tuple[str, int], Expansion] = {}
 
 
-class Rules(NamedTuple):
+class MeasureRules(NamedTuple):
     """What decides: rtol and atol which elements match, `worst` how many pairs are named at most.
 
     `regions` are the constants of regions.py that are not those of the dtype, and their values.
@@ -163,3 +169,13 @@ class Rules(NamedTuple):
     atol: float
     worst: int
     regions: tuple[tuple[str, float], ...] = ()
+
+
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
+    """Return the histogram of all their errors together, in whatever order they come."""
+    zeros, counts = 0, Counter[int]()
+    for histogram in histograms:
+        zeros += histogram.zeros
+        counts.update(dict(zip(histogram.bins, histogram.counts, strict=True)))
+    bins = sorted(counts)
+    return Histogram(zeros, bins, [counts[bin] for bin in bins])

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from precreg.pytest_plugin.projects import PROJECTS, Projects
+from precreg.pytest_plugin.projects import PROJECTS_KEY, SessionProjects
 
 if TYPE_CHECKING:
     from precreg.pytest_plugin.check import Precision
 
 
-TIERS = ("unit", "integration", "model")
+TIER_MARKERS = ("unit", "integration", "model")
 """As in types.py, whose import a session without suites must not wait for; a test holds the two together."""
 
 
@@ -41,24 +41,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Limit BLAS before a conftest imports numpy, so that cases have the bits that `precreg run` gives them."""
     if early_config.getini("precreg_suites"):
-        from precreg.environment.environment import limit_blas_threads
+        from precreg.environment import limit_blas_threads
 
         limit_blas_threads()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Collect suites where the ini option names some; record in the one process that hears of every test."""
-    for tier in TIERS:
+    for tier in TIER_MARKERS:
         config.addinivalue_line("markers", f"{tier}: the tier of precreg's cases and of checks with `precision`")
-    config.stash[PROJECTS] = projects = Projects(config)
+    config.stash[PROJECTS_KEY] = projects = SessionProjects(config)
     if projects.named:
-        from precreg.pytest_plugin.suites import Suites
+        from precreg.pytest_plugin.suites import SuiteHooks
 
-        config.pluginmanager.register(Suites(projects), "precreg-suites")
+        config.pluginmanager.register(SuiteHooks(projects), "precreg-suites")
     if not hasattr(config, "workerinput"):
-        from precreg.pytest_plugin.recorder import Recorder
+        from precreg.pytest_plugin.recorder import SessionRecorder
 
-        config.pluginmanager.register(Recorder(config, projects), "precreg-recorder")
+        config.pluginmanager.register(SessionRecorder(config, projects), "precreg-recorder")
 
 
 @pytest.fixture
@@ -66,17 +66,17 @@ def precision(request: pytest.FixtureRequest) -> Precision:
     """Hold results against a reference or a golden, within tolerances, and against what was accepted before."""
     from precreg.pytest_plugin.check import Precision
 
-    return Precision(request.node, request.config.stash[PROJECTS])
+    return Precision(request.node, request.config.stash[PROJECTS_KEY])
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """Give the report of a test what its cases came to; it takes that through pytest-xdist as well."""
     made: Any = yield
-    if PROJECTS in item.stash:
-        from precreg.pytest_plugin.carry import hand_over
+    if PROJECTS_KEY in item.stash:
+        from precreg.pytest_plugin.recorder import attach_results
 
-        hand_over(item, made.get_result())
+        attach_results(item, made.get_result())
 
 
 def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> Any:

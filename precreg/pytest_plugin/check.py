@@ -12,22 +12,29 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.errors import UserError
-from precreg.pytest_plugin.carry import judged, keep
-from precreg.pytest_plugin.handwritten import Check, arrays_of, case_of, measured, require_sound, role_of, settings_of
-from precreg.pytest_plugin.projects import PROJECTS, Projects
-from precreg.tolerance.warnings import unmatched_outputs
-from precreg.types.records import CaseResult
-from precreg.types.types import TIERS, Location, Tier
+from precreg.pytest_plugin.projects import PROJECTS_KEY, SessionProjects
+from precreg.pytest_plugin.recorder import apply_verdict, keep_result
+from precreg.pytest_plugin.test_cases import (
+    PrecisionCheck,
+    case_of_check,
+    input_arrays,
+    measure_check,
+    require_valid_check,
+    role_of,
+    tolerance_settings,
+)
+from precreg.tolerance import unmatched_outputs
+from precreg.types import TIERS, CaseResult, Location, Tier
 
 
 class Precision:
     """What the fixture gives one test. Each check is a case, called after the test."""
 
-    def __init__(self, item: pytest.Item, projects: Projects) -> None:
+    def __init__(self, item: pytest.Item, projects: SessionProjects) -> None:
         self._item, self._projects = item, projects
         self._project = projects.of_test(item.path)
         self._names: set[str] = set()
-        item.stash[PROJECTS] = projects
+        item.stash[PROJECTS_KEY] = projects
 
     def check(
         self,
@@ -59,22 +66,22 @@ class Precision:
         place = self._place(sys._getframe(1))
         mistake: UserError | None = None
         try:
-            role, own = role_of(reference, golden, place), settings_of(tolerance, place, rtol=rtol, atol=atol)
-            check = self._asked(Check("", "", place, role, name, tier or self._tier(), category, own, exact))
+            role, own = role_of(reference, golden, place), tolerance_settings(tolerance, place, rtol=rtol, atol=atol)
+            check = self._asked(PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact))
             result = self._result(check, actual, reference if role == "reference" else golden, inputs)
         except UserError as error:
             mistake = error if error.file else UserError(error.slug, error.message, file=place.file, line=place.line)
         if mistake is not None:
             pytest.fail(str(self._projects.shown(self._project, mistake)), pytrace=False)
-        keep(self._item, self._project, result)
-        judged(result)
+        keep_result(self._item, self._project, result)
+        apply_verdict(result)
         return result
 
-    def _asked(self, check: Check) -> Check:
+    def _asked(self, check: PrecisionCheck) -> PrecisionCheck:
         """Add whose check it is. Raises UserError as `require_sound` does."""
         module = self._projects.shown_path(self._project, str(self._item.path)).rpartition(".")[0]
         check = replace(check, module=module, test=self._test())
-        require_sound(check, self._names, self._projects.suites(self._project))
+        require_valid_check(check, self._names, self._projects.suites(self._project))
         self._names.add(check.name)
         return check
 
@@ -82,12 +89,14 @@ class Precision:
         marked: list[Tier] = [tier for tier in TIERS if self._item.get_closest_marker(tier)]
         return marked[0] if marked else "unit"
 
-    def _result(self, check: Check, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike] | None) -> CaseResult:
+    def _result(
+        self, check: PrecisionCheck, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike] | None
+    ) -> CaseResult:
         own, layers = self._projects.pyramid(self._project, check)
-        arrays = arrays_of(inputs, check.source)
-        case = case_of(check, arrays, layers)
+        arrays = input_arrays(inputs, check.source)
+        case = case_of_check(check, arrays, layers)
         judge = self._projects.judge(self._project)
-        outcome = measured(case, actual, oracle, arrays, judge.environment.chain)
+        outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
         for text in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(text))
         return judge.judge(case, outcome)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.garbage import without_search
+from precreg.storage import pause_gc
 
 if TYPE_CHECKING:
-    from precreg.baseline.integrity.against import Bar
-    from precreg.pytest_plugin.handwritten import Check
-    from precreg.run.session import Judge
-    from precreg.suite.load import Foundation, Suite
-    from precreg.types.types import Case, Layer
+    from precreg.baseline.integrity import AcceptanceCriteria
+    from precreg.pytest_plugin.test_cases import PrecisionCheck
+    from precreg.run import CaseJudge
+    from precreg.suite import Foundation, Suite
+    from precreg.types import Case, Layer
 
 
 if TYPE_CHECKING:
     Layers = tuple[Layer, ...]
 
 
-class Projects:
+class SessionProjects:
     """Everything about projects that is read or detected once a session. Making one reads nothing."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -76,61 +76,60 @@ class Projects:
         file = None if mistake.file is None else relpath(project / mistake.file, self.started_in)
         return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
 
-    def _judge(self, project: Path) -> Judge:
-        from precreg.environment.ci import in_ci
-        from precreg.run.session import Judge
+    def _judge(self, project: Path) -> CaseJudge:
+        from precreg.environment import in_ci
+        from precreg.run import CaseJudge
 
         ci = in_ci(os.environ)
-        return Judge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
+        return CaseJudge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
 
     def _base(self, project: Path) -> str | None:
         """Return the commit that judges a project, if one does. Raises UserError as `base_commit` does."""
-        from precreg.vcs.base import base_commit
+        from precreg.vcs import base_commit
 
         return base_commit(project, self._against)
 
-    def _bar(self, project: Path) -> Bar:
+    def _bar(self, project: Path) -> AcceptanceCriteria:
         """Return what judges a project. All of its suites are read where there is a base, and none without."""
-        from precreg.baseline.integrity.against import bar
-        from precreg.baseline.store import Baselines
-        from precreg.suite.expand import load_cases
+        from precreg.baseline import Baselines
+        from precreg.baseline.integrity import acceptance_criteria
+        from precreg.suite import load_cases
 
         commit = self.base(project)
-        return bar(project, commit, [] if commit is None else load_cases(project), Baselines(project))
+        return acceptance_criteria(project, commit, [] if commit is None else load_cases(project), Baselines(project))
 
     def _foundation(self, project: Path) -> Foundation:
-        from precreg.suite.load import read_foundation
+        from precreg.suite import read_foundation
 
         return read_foundation(project)
 
     def _cases(self, project: Path, path: Path) -> list[Case]:
         """Read one suite. Raises UserError as `read_suite` and `expand` do, and duplicate-suite."""
-        from precreg.suite.expand import expand
-        from precreg.suite.load import read_suite, require_own_name
+        from precreg.suite import expand_suite, read_suite, require_unique_suite
 
-        with without_search():
+        with pause_gc():
             suite = read_suite(path, project, self.foundation(project))
-            require_own_name(suite, self._first.setdefault(project, {}))
+            require_unique_suite(suite, self._first.setdefault(project, {}))
             held = {case.id: case for case in self.bar(project).cases}
-            return [held.get(case.id, case) for case in expand(suite, project)]
+            return [held.get(case.id, case) for case in expand_suite(suite, project)]
 
     def _suites(self, project: Path) -> dict[str, str]:
         """Return where each suite of a project stands, by tier/suite; nothing while they cannot all be read."""
-        from precreg.suite.load import load
+        from precreg.suite import load_suites
 
         try:
-            return {suite.id: str(suite.source.where("suite")) for suite in load(project)}
+            return {suite.id: str(suite.source.where("suite")) for suite in load_suites(project)}
         except UserError:
             return {}
 
-    def pyramid(self, project: Path, check: Check) -> tuple[Layers, Layers]:
+    def pyramid(self, project: Path, check: PrecisionCheck) -> tuple[Layers, Layers]:
         """Return a check's own layers, and all of its pyramid; the same tuples wherever it is made again.
 
         Raises UserError as `read_layers` does.
         """
         key = (project, check.tier, check.category, str(check.source), repr(check.tolerance))
         if key not in self._pyramids:
-            from precreg.tolerance.layers import read_layers
+            from precreg.tolerance import read_layers
 
             own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
             self._pyramids[key] = own, self.foundation(project).pyramid(check.tier, check.category, own)
@@ -149,4 +148,4 @@ def _project(folder: Path) -> Path:
     raise pytest.UsageError(str(UserError("no-project", f"expected a folder that is called suites but got {came}")))
 
 
-PROJECTS = pytest.StashKey[Projects]()
+PROJECTS_KEY = pytest.StashKey[SessionProjects]()

@@ -1,34 +1,116 @@
-"""The record of a pytest session: kept in the process that hears of every test, written when the last one has ended."""
+"""What a test's cases came to, on the way from where it ran to the one process that writes the record.
+
+It travels on the test's report, so a worker process of pytest-xdist that dies later loses nothing that was reported.
+
+The record of a pytest session: kept in the process that hears of every test, written when the last one has ended.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.pytest_plugin.projects import Projects
-from precreg.storage.garbage import without_search
+from precreg.pytest_plugin.projects import SessionProjects
+from precreg.report import explain_result, strip_controls
+from precreg.storage import pause_gc
+from precreg.types import CaseResult, Reason, Status
+from precreg.verdict import EXPECTED_FAILURE_REASONS, invert_verdict
 
 if TYPE_CHECKING:
-    from precreg.types.records import CaseResult, RunRecord
-    from precreg.types.types import Case
+    from precreg.types import Case, RunRecord
+
+
+RESULTS = pytest.StashKey[list[tuple[Path, CaseResult]]]()
+
+
+_ENCODE = msgspec.json.Encoder().encode
+
+_DECODE = msgspec.json.Decoder(CaseResult).decode
+
+
+def keep_result(item: pytest.Item, project: Path, result: CaseResult) -> None:
+    """Remember a result until the next report of its test is made."""
+    item.stash.setdefault(RESULTS, []).append((project, result))
+
+
+def attach_results(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Move what is remembered to a report, which then says what pytest has no exception for.
+
+    A test that passed, and has cases nobody accepted, has not passed: it waits for a person. Neither has one that
+    caught the exception of a check. One whose case fails as its suite declares is what pytest calls xfailed; and the
+    cases of a test that pytest calls xfailed fail as declared. What a fixture checked before the test goes with the
+    test: a report of its set-up that is none of success would keep it from running.
+    """
+    kept = item.stash.get(RESULTS, [])
+    if not kept or (report.when == "setup" and report.passed):
+        return
+    item.stash[RESULTS] = []
+    carrying: Any = report
+    if report.skipped and hasattr(report, "wasxfail"):
+        kept = [(project, _as_declared(result, report.wasxfail)) for project, result in kept]
+    carrying.precreg = [(str(project), result.id, _ENCODE(result).decode()) for project, result in kept]
+    if report.passed and not hasattr(report, "wasxfail"):
+        _tell([result for _, result in kept], carrying)
+
+
+def _tell(results: Sequence[CaseResult], report: Any) -> None:
+    """Make the report of a test that raised nothing say what came of its cases, the worst first."""
+    failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
+    proposed = [result for result in results if result.verdict.status is Status.PROPOSED]
+    expected = [result for result in results if result.verdict.reason is Reason.EXPECTED_FAILURE]
+    if failed or proposed:
+        report.outcome, report.longrepr = "failed", "\n\n".join(map(describe_outcome, failed or proposed))
+        if not failed:
+            report.precreg_proposed = True
+    elif expected:
+        report.outcome, report.wasxfail = "skipped", strip_controls(expected[0].verdict.message)
+
+
+def _as_declared(result: CaseResult, why: str) -> CaseResult:
+    """Judge a case of a test that is marked xfail as one of a suite that says `expect: fail`."""
+    if result.verdict.reason not in EXPECTED_FAILURE_REASONS:
+        return result
+    return replace(result, verdict=invert_verdict(result.verdict, why or "xfail"), acceptable=False)
+
+
+def unpack_results(texts: Iterable[str]) -> Iterator[CaseResult]:
+    """Yield the results that reports carried as text."""
+    return map(_DECODE, texts)
+
+
+def describe_outcome(result: CaseResult) -> str:
+    """Say why a case is what it is; the first line is what pytest's short summary shows."""
+    first, *others = explain_result(result)
+    return strip_controls("\n".join([f"{result.verdict.reason}: {first}", *others]))
+
+
+def apply_verdict(result: CaseResult) -> None:
+    """Fail the running test, or skip it, as the verdict says; what is proposed is told when the test has ended."""
+    if result.verdict.status in (Status.FAILED, Status.ERROR):
+        pytest.fail(describe_outcome(result), pytrace=False)
+    if result.verdict.status is Status.SKIPPED:
+        options: dict[str, Any] = {"_use_item_location": True}
+        raise pytest.skip.Exception(strip_controls(result.verdict.message), **options)
 
 
 DIED = "???"
 """The phase in which pytest-xdist reports the test that a worker process died of."""
 
 
-class Recorder:
+class SessionRecorder:
     """Takes results as tests report them, the last one of a case that ran again, and writes reports and proposals."""
 
-    def __init__(self, config: pytest.Config, projects: Projects) -> None:
+    def __init__(self, config: pytest.Config, projects: SessionProjects) -> None:
         self._projects, self._began = projects, perf_counter()
         self._arguments = shlex.join(map(str, config.invocation_params.args))
         output = config.getoption("precreg_output", None)
@@ -57,7 +139,7 @@ class Recorder:
             found = self._suite_of(nodeid)
             if found is not None:
                 self._begin(str(found[0]))
-        with without_search():
+        with pause_gc():
             for project in self._begun:
                 try:
                     self._finish(Path(project))
@@ -80,12 +162,12 @@ class Recorder:
             return
         from msgspec.structs import replace
 
-        from precreg.run.session import begin
+        from precreg.run import begin_record
 
         project = Path(name)
         judge = self._projects.judge(project)
         asked = {"pytest": self._arguments}
-        begun = begin(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
+        begun = begin_record(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
         bar = self._projects.bar(project)
         self._begun[name] = replace(begun, findings=bar.findings, against=bar.commit)
         self._results[name] = {}
@@ -93,40 +175,38 @@ class Recorder:
     def _finish(self, project: Path) -> None:
         from msgspec.structs import replace
 
-        from precreg.baseline.creeping import crept
-        from precreg.baseline.proposal import pending, propose
-        from precreg.baseline.store import Baselines
-        from precreg.pytest_plugin.carry import unpacked
-        from precreg.report.report_files import write_reports
-        from precreg.report.report_terminal import brief
-        from precreg.run.session import finish, gone, with_orphans
+        from precreg.baseline import Baselines, find_cumulative_losses, pending_proposals, update_proposals
+        from precreg.report import render_brief, write_reports
+        from precreg.run import add_orphans, finish_record, stale_proposals
 
-        results = {result.id: result for result in unpacked(self._results.pop(str(project)).values())}
+        results = {result.id: result for result in unpack_results(self._results.pop(str(project)).values())}
         cases, all_files = self._cases(project, results.values())
         results |= {result.id: result for result in self._of_the_dead(project, cases)}
         whole = all_files and all(case.id in results for case in cases)
         begun = self._begun[str(project)]
         if whole:  # as only then every case is known, and with it what it allows
-            found = (*begun.findings, *crept(project, cases, begun.environment.chain))
+            found = (*begun.findings, *find_cumulative_losses(project, cases, begun.environment.chain))
             begun = replace(begun, selection={}, findings=found)
-        record = finish(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
+        record = finish_record(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
         self._bound |= any(finding.binding for finding in record.findings)
         dropped: set[str] = set()
         if whole:
-            record = with_orphans(record, cases, Baselines(project))
-            dropped = gone(pending(project), cases)
+            record = add_orphans(record, cases, Baselines(project))
+            dropped = stale_proposals(pending_proposals(project), cases)
         written = write_reports(record, self._folder(project), "gitlab")
         try:
-            propose(project, record.results, record.environment, record.git, self._projects.environment, dropped)
+            update_proposals(
+                project, record.results, record.environment, record.git, self._projects.environment, dropped
+            )
         finally:
-            self._summaries.append(brief(record, reports=written))
+            self._summaries.append(render_brief(record, reports=written))
 
     def _cases(self, project: Path, results: Iterable[CaseResult]) -> tuple[list[Case], bool]:
         """Return the cases of the suites that were run, and whether these were all of the project's.
 
         Under pytest-xdist this process has collected nothing, and reads them now.
         """
-        from precreg.suite.load import suite_files
+        from precreg.suite import suite_files
 
         files = suite_files(project) if project in self._projects.named.values() else []
         ran = {project / file for file in {result.source.file for result in results}}
@@ -142,7 +222,7 @@ class Recorder:
 
     def _of_the_dead(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
         """Yield an error for each case that a worker process died of."""
-        from precreg.types.types import Execution, Failure, Outcome, Reason
+        from precreg.types import Execution, Failure, Outcome, Reason
 
         named = {(project / case.source.file, case.name): case for case in cases} if self._died else {}
         for nodeid, message in self._died.items():

@@ -9,29 +9,31 @@ from typing import Any
 import pytest
 
 from precreg.errors import UserError
-from precreg.pytest_plugin.carry import judged, keep
-from precreg.pytest_plugin.projects import PROJECTS, Projects
-from precreg.subject.module_space import step_out
-from precreg.types.types import Case
+from precreg.pytest_plugin.projects import PROJECTS_KEY, SessionProjects
+from precreg.pytest_plugin.recorder import apply_verdict, keep_result
+from precreg.subject import leave_module_space
+from precreg.types import Case
 
-WITH_EFFECT = frozenset({"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"})
+EFFECTIVE_MARKERS = frozenset(
+    {"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"}
+)
 """Marks that do something to a test. A suite's tag of that name is a keyword alone."""
 
 
-class Suites:
+class SuiteHooks:
     """The hooks of a session that has suites to collect."""
 
-    def __init__(self, projects: Projects) -> None:
+    def __init__(self, projects: SessionProjects) -> None:
         self._projects = projects
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Stop a session that could not write its proposals before it begins. Raises pytest.UsageError."""
-        from precreg.baseline.proposal import pending
+        from precreg.baseline import pending_proposals
 
         for project in self._projects.named.values():
             try:
                 self._projects.base(project)
-                pending(project)
+                pending_proposals(project)
             except UserError as mistake:
                 raise pytest.UsageError(str(self._projects.shown(project, mistake))) from None
 
@@ -40,7 +42,7 @@ class Suites:
         found = self._projects.of_suite(file_path)
         if found is None:
             return None
-        suite: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
+        suite: SuiteCollector = SuiteCollector.from_parent(parent, path=file_path)
         suite.project, suite.suite = found
         return suite
 
@@ -55,7 +57,7 @@ class Suites:
             config.hook.pytest_deselected(items=again)
 
 
-class SuiteFile(pytest.File):
+class SuiteCollector(pytest.File):
     """One suite. What is wrong in it is told with its line, and without a traceback."""
 
     project: Path
@@ -63,7 +65,7 @@ class SuiteFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each case."""
-        projects = self.config.stash[PROJECTS]
+        projects = self.config.stash[PROJECTS_KEY]
         try:
             cases = projects.cases(self.project, self.suite)
             if not self.config.option.collectonly:
@@ -79,13 +81,13 @@ class SuiteFile(pytest.File):
 class CaseItem(pytest.Item):
     """One case: run in this process, measured and judged as `precreg run` does it."""
 
-    parent: SuiteFile
+    parent: SuiteCollector
 
     def __init__(self, *, case: Case, **others: Any) -> None:
         """Mark the case with its tier and tags."""
         super().__init__(**others)
         self.case = case
-        self.stash[PROJECTS] = self.config.stash[PROJECTS]
+        self.stash[PROJECTS_KEY] = self.config.stash[PROJECTS_KEY]
         self.extra_keyword_matches.update((case.suite, *case.tags))
         self.add_marker(case.tier)
         for tag in filter(_is_mark, case.tags):
@@ -95,16 +97,16 @@ class CaseItem(pytest.Item):
         """Run the case, and fail or skip as its verdict says."""
         project = self.parent.project
         try:
-            result = self.stash[PROJECTS].judge(project).run(self.case)
+            result = self.stash[PROJECTS_KEY].judge(project).run(self.case)
         finally:
-            step_out()
-        keep(self, project, result)
-        judged(result)
+            leave_module_space()
+        keep_result(self, project, result)
+        apply_verdict(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Tell a user's mistake without a traceback."""
         if isinstance(excinfo.value, UserError):
-            return str(self.stash[PROJECTS].shown(self.parent.project, excinfo.value))
+            return str(self.stash[PROJECTS_KEY].shown(self.parent.project, excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -113,7 +115,7 @@ class CaseItem(pytest.Item):
 
 
 def _is_mark(tag: str) -> bool:
-    return tag not in WITH_EFFECT and not tag.startswith("_")
+    return tag not in EFFECTIVE_MARKERS and not tag.startswith("_")
 
 
 def _identity(item: pytest.Item) -> object:

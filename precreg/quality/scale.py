@@ -8,16 +8,15 @@ from math import ceil, floor, inf, log2, log10, prod
 
 from msgspec import Struct
 
-from precreg.arithmetic.arith_exact_rounding import exact_ulp
-from precreg.arithmetic.formats import format_of
-from precreg.measure.metrics import METRICS, described
-from precreg.types.types import Comparison
+from precreg.arithmetic import exact_ulp, format_of
+from precreg.measure import METRICS, metric_named
+from precreg.types import Comparison
 
-ELEMENTS = "elements"
+ELEMENTS_BOUND = "elements"
 """The bound that every element matches; its loss is the largest |d| / (atol + rtol |r|)."""
 
 
-DIGITS = 2
+LIMIT_DIGITS = 2
 """Significant digits of what is proposed."""
 
 
@@ -41,13 +40,13 @@ _RELATIVE = frozenset(
 """Metrics whose loss is relative to the reference."""
 
 
-def loss(metric: str, value: float) -> float | None:
+def metric_loss(metric: str, value: float) -> float | None:
     """Return the loss that a metric's value, or a limit on it, stands for; None for one that has no such scale.
 
     A bias counts by its size, a share or a cosine that should be 1 by what it lacks, decibels as 10^(-dB / 20), bits
     as 2^-bits, a mean log2 ULP as 2^value.
     """
-    known = described(metric)
+    known = metric_named(metric)
     if known.unit == "log2 ULP":
         return float(2.0**value) if value < 1000 else inf
     if known.unit == "dB":
@@ -59,26 +58,26 @@ def loss(metric: str, value: float) -> float | None:
     return max(1 - value, 0.0) if known.better == "higher" else abs(value)
 
 
-def limit_of(metric: str, size: float) -> float | None:
+def limit_for_loss(metric: str, size: float) -> float | None:
     """Return the limit on a metric that stands for a loss, rounded so that it admits that loss: logarithms to a tenth.
 
     None where it would admit everything: a share of 1, and what is not finite.
     """
-    known = described(metric)
+    known = metric_named(metric)
     if known.unit == "log2 ULP":
         return ceil(10 * log2(size)) / 10
     if known.unit == "dB":
         return floor(-200 * log10(size)) / 10
     if known.unit == "bit":
         return floor(-10 * log2(size)) / 10
-    upward = rounded(size, up=True)
+    upward = round_limit(size, up=True)
     if known.better == "higher":
         return float(1 - Decimal(repr(upward))) if upward < 1 else None
     bounded = known.unit == "1" and metric not in _RELATIVE
     return None if upward == inf or (bounded and upward >= 1) else upward
 
 
-def rounded(value: float, *, up: bool) -> float:
+def round_limit(value: float, *, up: bool) -> float:
     """Round a number up or down to DIGITS significant digits; what is not finite, and 0, stay.
 
     What is so short but for the rounding of a product stays as short.
@@ -86,15 +85,17 @@ def rounded(value: float, *, up: bool) -> float:
     if value in (inf, -inf, 0) or value != value:
         return value
     exact = Decimal(f"{value:.13g}")
-    quantum = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
+    quantum = Decimal(1).scaleb(exact.adjusted() - LIMIT_DIGITS + 1)
     return float(exact.quantize(quantum, ROUND_CEILING if up else ROUND_FLOOR))
 
 
-SHARES = frozenset(name for name in METRICS if name.endswith(("_share", "match_ratio")) or name.startswith("share_"))
+SHARE_METRICS = frozenset(
+    name for name in METRICS if name.endswith(("_share", "match_ratio")) or name.startswith("share_")
+)
 """Metrics that are shares of the elements."""
 
 
-class Floor(Struct, frozen=True):
+class RoundingFloor(Struct, frozen=True):
     """What rounding to the output dtype alone costs: half an ULP at the largest |r| and on average, and the roundoff.
 
     Integers and truth values have none of the last, and an ULP of 1. `element` is the share that one element is.
@@ -110,7 +111,7 @@ class Floor(Struct, frozen=True):
 
         0 by metrics of which nothing is known beforehand.
         """
-        unit = described(metric).unit
+        unit = metric_named(metric).unit
         if metric == "bias" or metric not in METRICS:
             return 0.0
         if metric in ("cosine", "cosine_distance"):
@@ -119,7 +120,7 @@ class Floor(Struct, frozen=True):
             return self.unit_roundoff
         if unit == "value":
             return self.largest if metric == "max_abs_error" or metric.startswith("p") else self.mean
-        if metric in SHARES:
+        if metric in SHARE_METRICS:
             return self.element
         return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(unit, 0.0)
 
@@ -133,11 +134,11 @@ class Floor(Struct, frozen=True):
         return rounding / allowed if allowed else 0.0
 
 
-def floor_of(comparison: Comparison) -> Floor:
+def output_rounding_floor(comparison: Comparison) -> RoundingFloor:
     """Return the floor of one output at one seed."""
     number_format, element = format_of(comparison.dtype), 1 / max(prod(comparison.shape), 1)
     if number_format is None:
-        return Floor(0.5, 0.5, 0.0, element)
+        return RoundingFloor(0.5, 0.5, 0.0, element)
     largest = comparison.metrics.get("max_magnitude", 0.0)
     half = float(exact_ulp(Fraction(largest), number_format)) / 2
-    return Floor(half, comparison.metrics.get("ulp_scale", 0.0) / 2, number_format.unit_roundoff, element)
+    return RoundingFloor(half, comparison.metrics.get("ulp_scale", 0.0) / 2, number_format.unit_roundoff, element)

@@ -3,6 +3,8 @@
 GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path, location.lines.begin.
 It compares the fingerprints of a merge request with those of the target branch, so these hold no time, commit, shard
 or line: a case that fails for the reason it failed for before is not news.
+
+The reports of a run as files in one folder.
 """
 
 from __future__ import annotations
@@ -10,16 +12,20 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from precreg.baseline.store import FOLDER
-from precreg.report import findings
-from precreg.report import report_describe as describe
-from precreg.report.place import in_repository, to_look_at
-from precreg.types.records import CaseResult, RunFinding, RunRecord
-from precreg.types.types import Location, Reason, Status
+from precreg.baseline import BASELINES_FOLDER
+from precreg.report.describe import location_to_show, repository_path, sort_results, strip_controls
+from precreg.report.html import render_run_html
+from precreg.report.junit import JunitDialect, render_run_junit
+from precreg.report.markdown import render_run_markdown
+from precreg.report.record import write_run_record
+from precreg.report.sections import Standing, finding_location, finding_standing, group_run_findings
+from precreg.storage import make_scratch_folder, replace_file, report_write_errors
+from precreg.types import CaseResult, Location, Reason, RunFinding, RunRecord, Status
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
 
@@ -38,22 +44,20 @@ SEVERITIES: dict[Reason, Severity] = {
 """Of what fails. Blocker: there is no figure to speak of. Critical: the figures are worse. Major: everything else."""
 
 
-_OF_FINDINGS: dict[findings.Standing, Severity] = {findings.Standing.BINDING: "critical"}
+_OF_FINDINGS: dict[Standing, Severity] = {Standing.BINDING: "critical"}
 """Of what was found about the run; what is allowed or only told is worth knowing, and no more."""
 
 
-_BASELINE = re.compile(rf" in ({FOLDER}/.+\.json)(?: \(now .*\))?$")
+_BASELINE = re.compile(rf" in ({BASELINES_FOLDER}/.+\.json)(?: \(now .*\))?$")
 """The file in the words for a baseline without a case."""
 
 
 _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
-def render(record: RunRecord) -> str:
+def render_codequality(record: RunRecord) -> str:
     """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
-    found = [
-        _case(record, result) for result in describe.worst_first(record.results) if result.verdict.status in _LISTED
-    ]
+    found = [_case(record, result) for result in sort_results(record.results) if result.verdict.status in _LISTED]
     entries = [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
     return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
 
@@ -62,16 +66,16 @@ def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
     verdict = result.verdict
     description = f"{result.id}: {verdict.reason}: {verdict.message}"
     severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
-    return _entry(record, description, verdict.reason, result.id, severity, to_look_at(result))
+    return _entry(record, description, verdict.reason, result.id, severity, location_to_show(result))
 
 
 def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:
     """Yield one entry per kind of finding and what it is about, at the place of the worst."""
-    for found in findings.together(record.findings):
+    for found in group_run_findings(record.findings):
         first = found[0]
         description = f"{first.about}: {first.kind}: {'; '.join(map(_said, found))}"
-        severity = _OF_FINDINGS.get(findings.standing(first), "info")
-        yield _entry(record, description, first.kind, first.about, severity, findings.place(record, first))
+        severity = _OF_FINDINGS.get(finding_standing(first), "info")
+        yield _entry(record, description, first.kind, first.about, severity, finding_location(record, first))
 
 
 def _said(finding: RunFinding) -> str:
@@ -98,9 +102,42 @@ def _entry(
 ) -> dict[str, Any]:
     """Make one entry; `check` and `subject` are what it is known by from one run to the next."""
     return {
-        "description": " ".join(describe.plain(description).split()),
+        "description": " ".join(strip_controls(description).split()),
         "check_name": f"precreg.{check}",
         "fingerprint": hashlib.sha256(f"{check}\0{subject}".encode(errors="backslashreplace")).hexdigest(),
         "severity": severity,
-        "location": {"path": in_repository(record, describe.plain(place.file)), "lines": {"begin": max(place.line, 1)}},
+        "location": {
+            "path": repository_path(record, strip_controls(place.file)),
+            "lines": {"begin": max(place.line, 1)},
+        },
     }
+
+
+def make_reports_folder(folder: Path) -> None:
+    """Make a folder of reports, if it is not there, as one that git does not see.
+
+    Raises:
+        UserError: not-writable.
+    """
+    with report_write_errors(str(folder)):
+        make_scratch_folder(folder)
+
+
+def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> list[Path]:
+    """Write record.json, junit.xml, codequality.json, report.html and summary.md, each in one step; return their paths.
+
+    Raises:
+        UserError: not-writable.
+    """
+    texts = {
+        "junit.xml": render_run_junit(run, junit_dialect),
+        "codequality.json": render_codequality(run),
+        "report.html": render_run_html(run),
+        "summary.md": render_run_markdown(run),
+    }
+    make_reports_folder(folder)
+    write_run_record(run, folder / "record.json")
+    for name, text in texts.items():
+        with report_write_errors(str(folder / name)):
+            replace_file(folder / name, text.encode())
+    return [folder / name for name in ("record.json", *texts)]

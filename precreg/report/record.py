@@ -12,20 +12,23 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.findings import ordered
-from precreg.report.selection import key, said, united, without_shard
-from precreg.storage.report_stored import read_stored, write_stored
-from precreg.types.records import RECORD_SCHEMA, CaseResult, Environment, GitState, Kind, RunFinding, RunRecord
-from precreg.types.study import Study
-from precreg.verdict.combined import combined_losses
-from precreg.verdict.exit_code import exit_code
+from precreg.report.sections import (
+    describe_selection,
+    merge_selections,
+    selection_key,
+    sort_run_findings,
+    without_shard,
+)
+from precreg.storage import read_json_record, write_json_record
+from precreg.types import RECORD_SCHEMA, CaseResult, Environment, FindingKind, GitState, RunFinding, RunRecord, Study
+from precreg.verdict import combined_losses, run_exit_code
 
 _SEPARATOR = " | "
 
 _MOST_MISSING = 5
 
 
-def write(record: RunRecord, path: Path) -> None:
+def write_run_record(record: RunRecord, path: Path) -> None:
     """Write a record as one line of JSON, in one step; its folder is there.
 
     Numbers are the shortest that read back as the same float64.
@@ -33,16 +36,16 @@ def write(record: RunRecord, path: Path) -> None:
     Raises:
         UserError: not-writable.
     """
-    write_stored(record, path)
+    write_json_record(record, path)
 
 
-def read(path: Path) -> RunRecord:
+def read_run_record(path: Path) -> RunRecord:
     """Read a record of this schema or an older one; fields that this version does not know are passed over.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    record = read_stored(path, RunRecord, RECORD_SCHEMA, "a run record")
+    record = read_json_record(path, RunRecord, RECORD_SCHEMA, "a run record")
     if "shard" in record.selection and _shard(record) is None:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
@@ -56,15 +59,15 @@ def _shard(record: RunRecord) -> tuple[int, int] | None:
     return shard if 1 <= shard[0] <= shard[1] else None
 
 
-def read_run(paths: Sequence[Path]) -> RunRecord:
+def read_merged_run(paths: Sequence[Path]) -> RunRecord:
     """Read one run: a record.json, a folder that has one, or the shards of it, every one.
 
     Raises:
         UserError: as `read`, `require_every_shard` and `merge`.
     """
-    records = [read(path / "record.json" if path.is_dir() else path) for path in paths]
+    records = [read_run_record(path / "record.json" if path.is_dir() else path) for path in paths]
     require_every_shard(records)
-    return merge(records)
+    return merge_run_records(records)
 
 
 def require_every_shard(records: Sequence[RunRecord]) -> None:
@@ -77,7 +80,7 @@ def require_every_shard(records: Sequence[RunRecord]) -> None:
     """
     by_selection: dict[bytes, list[RunRecord]] = {}
     for record in records:
-        by_selection.setdefault(key(without_shard(record.selection)), []).append(record)
+        by_selection.setdefault(selection_key(without_shard(record.selection)), []).append(record)
     for alike in by_selection.values():
         _require_every_shard(alike)
 
@@ -88,12 +91,12 @@ def _require_every_shard(records: Sequence[RunRecord]) -> None:
     if len(shards) < sum(counts):
         missing = (shard for n in counts for i in range(1, n + 1) if (shard := (i, n)) not in shards)
         given, first = (", ".join(f"{i}/{n}" for i, n in some) for some in (shards, islice(missing, _MOST_MISSING)))
-        asked = said(without_shard(records[0].selection))
+        asked = describe_selection(without_shard(records[0].selection))
         of = f" of {asked}" if asked else ""
         raise UserError("mixed-records", f"expected every shard of the run{of} but got {given}, without {first}")
 
 
-def merge(records: Sequence[RunRecord]) -> RunRecord:
+def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
     """Make one record of shards, of the tiers of a pipeline, or of both; grouping and order do not matter.
 
     Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every record calls
@@ -110,7 +113,7 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
     for name, of in _IDENTITY.items():
         _same(name, map(of, records))
     results = _merged_results(result for record in records for result in record.results)
-    findings = ordered(_merged_findings(records, results))
+    findings = sort_run_findings(_merged_findings(records, results))
     verdicts = [result.verdict for result in results]
     return replace(
         records[0],
@@ -118,13 +121,13 @@ def merge(records: Sequence[RunRecord]) -> RunRecord:
         duration_s=max(record.duration_s for record in records),
         environment=_merged_environment([record.environment for record in records]),
         git=_merged_git([record.git for record in records if record.git is not None]),
-        selection=united(record.selection for record in records),
+        selection=merge_selections(record.selection for record in records),
         results=results,
         warnings=tuple(sorted({text for record in records for text in record.warnings})),
         studies=_merged_studies(study for record in records for study in record.studies),
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
         findings=findings,
-        exit_code=exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
+        exit_code=run_exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
     )
 
 
@@ -135,8 +138,8 @@ def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]
     if len(fingerprints) > 1:
         yield from every
         return
-    reasons = {finding.about: finding.allowed for finding in every if finding.kind is Kind.COMBINED_LOSS}
-    yield from (finding for finding in every if finding.kind is not Kind.COMBINED_LOSS)
+    reasons = {finding.about: finding.allowed for finding in every if finding.kind is FindingKind.COMBINED_LOSS}
+    yield from (finding for finding in every if finding.kind is not FindingKind.COMBINED_LOSS)
     for finding in combined_losses(results, fingerprints.pop()):
         yield replace(finding, allowed=reasons.get(finding.about))
 

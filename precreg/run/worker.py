@@ -1,4 +1,7 @@
-"""The life of a worker process: it takes batches of cases, and sends each outcome as it comes."""
+"""Running cases in this process: fast and easy to debug, but a subject that crashes or hangs takes the run with it.
+
+The life of a worker process: it takes batches of cases, and sends each outcome as it comes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import faulthandler
 import os
 import sys
 import traceback
-from io import TextIOWrapper
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO, TextIOWrapper
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle
@@ -16,14 +21,30 @@ from threading import Thread
 
 from msgspec import msgpack
 
-from precreg.subject.failure import DETAIL_LENGTH, with_printed
-from precreg.subject.other_tree import Trees, move_into
-from precreg.types.types import Case
-
-READY = b""
+from precreg.run.case_run import run_case
+from precreg.subject import DETAIL_LENGTH, TreePair, add_printed_output, redirect_imports
+from precreg.types import Case, Outcome
 
 
-def serve(connection: Connection, project: Path, chain: tuple[str, ...], trees: Trees | None = None) -> None:
+class _PrintedInProcess(StringIO):
+    """Takes what subjects print; one that closes its standard output closes nothing."""
+
+    def close(self) -> None:
+        pass
+
+
+def run_in_process(cases: Iterable[Case], project: Path, chain: tuple[str, ...]) -> Iterator[Outcome]:
+    """Yield the outcome of each case in turn. Timeouts are not enforced."""
+    for case in cases:
+        with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
+            outcome = run_case(case, project, chain)
+        yield add_printed_output(outcome, printed.getvalue())
+
+
+READY_MESSAGE = b""
+
+
+def serve_batches(connection: Connection, project: Path, chain: tuple[str, ...], trees: TreePair | None = None) -> None:
     """Take over the file that the parent sends for what subjects print, then run batches until there are no more.
 
     `trees` are given where the project is that of a checkout, which then stands for the working tree.
@@ -35,7 +56,7 @@ def serve(connection: Connection, project: Path, chain: tuple[str, ...], trees: 
     code = 1
     try:
         if trees is not None:
-            move_into(trees)
+            redirect_imports(trees)
         _run_batches(connection, project, chain)
         code = 0
     except BaseException:
@@ -51,17 +72,17 @@ def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...]) 
     Thread(target=_die_with_parent, daemon=True).start()
     printed = recv_handle(connection)
     _redirect(printed)
-    connection.send_bytes(READY)
+    connection.send_bytes(READY_MESSAGE)
     while cases := _received(connection):
         for case in cases:
             _empty(printed)
             outcome = run_case(case, project, chain)
             if outcome.execution.failure is not None:
-                outcome = with_printed(outcome, end_of(printed))
+                outcome = add_printed_output(outcome, read_end(printed))
             connection.send_bytes(msgpack.encode(outcome))
 
 
-def end_of(printed: int) -> str:
+def read_end(printed: int) -> str:
     """Return the end of what is in an open file."""
     start = max(0, os.fstat(printed).st_size - DETAIL_LENGTH)
     return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
@@ -75,7 +96,7 @@ def _received(connection: Connection) -> list[Case]:
     return cases
 
 
-class _Printed(TextIOWrapper):
+class _PrintedByWorker(TextIOWrapper):
     """Takes what subjects print; one that closes its standard output closes nothing."""
 
     def close(self) -> None:
@@ -87,7 +108,7 @@ def _redirect(printed: int) -> None:
     for standard in (1, 2):
         os.dup2(printed, standard)
     unbuffered = open(printed, "wb", buffering=0, closefd=False)  # noqa: SIM115  (lives as long as the worker)
-    sys.stdout = sys.stderr = _Printed(unbuffered, "utf-8", "backslashreplace", write_through=True)
+    sys.stdout = sys.stderr = _PrintedByWorker(unbuffered, "utf-8", "backslashreplace", write_through=True)
     faulthandler.enable()
 
 

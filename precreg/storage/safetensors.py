@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.storage.arrayfile_stored import Stored, can_be_held, open_file
+from precreg.storage.array_file import StoredArray, fits_in_memory, open_array_file
 
 MAX_HEADER_BYTES = 100_000_000
 """As the format's own reader has it."""
@@ -52,12 +52,12 @@ class _Entry(NamedTuple):
     end: int
 
 
-def find_tensors(path: Path, shown: str) -> dict[str, Stored]:
+def find_safetensors(path: Path, shown: str) -> dict[str, StoredArray]:
     """Return what a .safetensors file holds, by name, in the order of its header.
 
     Raises UserError: missing-file; bad-safetensors-file where the header cannot be read, or is not that of the data.
     """
-    with open_file(path, shown) as stream:
+    with open_array_file(path, shown) as stream:
         size = path.stat().st_size
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
@@ -69,7 +69,7 @@ def find_tensors(path: Path, shown: str) -> dict[str, Stored]:
     _check_metadata(header, shown)
     _check_places(entries, size - start, shown)
     return {
-        name: Stored(path, f"{shown}:{name}", entry.dtype, entry.shape, "C", start + entry.begin)
+        name: StoredArray(path, f"{shown}:{name}", entry.dtype, entry.shape, "C", start + entry.begin)
         for name, entry in entries.items()
     }
 
@@ -106,7 +106,7 @@ def _entry(entry: Any, shown: str) -> _Entry:
         raise _bad(shown, f"dtype, shape and data_offsets but got {_short(entry)}")
     dtype = _dtype(entry["dtype"], shown)
     shape, offsets = _lengths(entry["shape"], "shape", shown), _lengths(entry["data_offsets"], "data_offsets", shown)
-    if not can_be_held(shape, dtype):
+    if not fits_in_memory(shape, dtype):
         raise _bad(shown, f"a shape that memory can hold but got shape={_short(shape)}")
     size = prod(shape) * dtype.itemsize
     if len(offsets) != 2 or offsets[1] - offsets[0] != size:

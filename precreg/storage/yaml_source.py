@@ -17,7 +17,7 @@ import yaml
 from msgspec import Struct, field
 
 from precreg.errors import UserError
-from precreg.types.types import Location
+from precreg.types import Location
 
 MAX_BYTES = 4 << 20
 
@@ -67,7 +67,7 @@ class Source(Struct, frozen=True):
         return UserError(slug, message, file=self.file, line=self.where(*path).line)
 
 
-def read(path: Path, shown: str) -> Source:
+def read_yaml(path: Path, shown: str) -> Source:
     """Read one YAML document; `shown` is how messages name the file.
 
     Raises UserError: missing-file, yaml-syntax, yaml-tag, duplicate-key, bad-value.
@@ -247,7 +247,7 @@ def _scalar(text: str) -> Any:
     return value
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value as in YAML's flow style, shortened: what a message says that came."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -257,4 +257,4 @@ def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
     """Raise UserError (bad-value) unless the value at a path is a mapping."""
     if not isinstance(value, dict):
         name = path[-1] if path else "file"
-        raise source.error("bad-value", f"expected a mapping but got {name}={shown(value)}", *path)
+        raise source.error("bad-value", f"expected a mapping but got {name}={format_value(value)}", *path)

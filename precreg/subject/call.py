@@ -1,14 +1,28 @@
-"""What a subject is given."""
+"""What a subject is given.
+
+What a subject gives back: named arrays, whatever shape a function returned them in.
+
+Kinds of subject by name. A package adds one with an entry point of the group "precreg.subjects".
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices.arithmetic import Arithmetic
+from precreg.arithmetic import DTYPE_NAMES
+from precreg.arithmetic.devices import Arithmetic
+from precreg.errors import UserError
+from precreg.subject.kinds import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.subject.surroundings import SurroundingsRestored
 
 
 class Call(Struct, frozen=True):
@@ -24,3 +38,85 @@ class Call(Struct, frozen=True):
     directory: Path
     project: Path
     arithmetic: Arithmetic | None = None
+
+
+class Outputs(NamedTuple):
+    """Arrays by output name, in the order they were given, and how long the computation itself took, in seconds.
+
+    Each kind of subject takes the time by itself, because it alone knows where loading ends and computing begins.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    duration_s: float
+
+
+def name_outputs(returned: object) -> dict[str, NDArray[Any]]:
+    """Name the arrays that a function returned: one is "out", a dict has its names, a sequence counts from "0".
+
+    The arrays are C-order copies, so a buffer that the function keeps and writes again later changes nothing. Python
+    numbers become 0-d float64 (or complex128) arrays. Raises UserError (bad-outputs) for anything else.
+    """
+    if isinstance(returned, Mapping):
+        return {_name(name): _array(name, value) for name, value in returned.items()}
+    if isinstance(returned, tuple | list):
+        return {str(index): _array(index, value) for index, value in enumerate(returned)}
+    return {"out": _array("out", returned)}
+
+
+def require_numeric(output: object, array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, or raise UserError (bad-outputs) when its elements are no numbers."""
+    if array.dtype.kind in "biufc" or array.dtype.name in DTYPE_NAMES:
+        return array
+    raise UserError("bad-outputs", f"expected an array of numbers but got output {output} of dtype={array.dtype}")
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str):
+        return name
+    raise UserError("bad-outputs", f"expected output names that are strings but got name={name!r}")
+
+
+def _array(output: object, value: object) -> NDArray[Any]:
+    if value is None:
+        raise UserError("bad-outputs", f"expected an array but got None for output {output}")
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return np.array(value, dtype=np.float64)
+    if _is_masked(value):
+        advice = "fill the mask first, array.filled(...)"
+        raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
+    try:
+        array = np.array(value, order="C")
+    except (ValueError, TypeError) as error:
+        raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
+    return require_numeric(output, array)
+
+
+def _is_masked(value: object) -> bool:
+    """Say whether a copy would lose the array's mask, without importing what only makers of masks need."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
+SubjectKind = Callable[[Any, Call], Outputs]
+"""A kind runs a spec, as the suite gives it, on a call."""
+
+
+@cache
+def subject_kind(name: str) -> SubjectKind:
+    """Return the kind of that name. Raises UserError (unknown-subject-kind) when none or two packages bring it.
+
+    Our own restore the surroundings of user code by themselves; for other kinds this does.
+    """
+    if name in BUILT_IN_SUBJECTS:
+        built_in: SubjectKind = getattr(import_module("precreg.subject.python"), BUILT_IN_SUBJECTS[name])
+        return built_in
+    loaded: SubjectKind = subject_entry_point(name).load()
+    return _contained(loaded)
+
+
+def _contained(run: SubjectKind) -> SubjectKind:
+    def contained(spec: Any, call: Call) -> Outputs:
+        with SurroundingsRestored():
+            return run(spec, call)
+
+    return contained

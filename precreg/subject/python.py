@@ -1,4 +1,7 @@
-"""The kind "python": a function `module:name` found beside the suite, called with inputs and params by keyword."""
+"""The kind "python": a function `module:name` found beside the suite, called with inputs and params by keyword.
+
+The kind "files": outputs that were recorded earlier, read from the project.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,25 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices.arithmetic import Arithmetic
-from precreg.arithmetic.devices.array import is_floating, simulated
+from precreg.arithmetic.devices import Arithmetic, is_floating, simulate_array
 from precreg.errors import UserError, nearest
-from precreg.subject.call import Call
-from precreg.subject.module_space import ModuleSpace, enter
-from precreg.subject.outputs import Outputs, normalise
+from precreg.storage import read_npy, read_npz, resolve_inside
+from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
+from precreg.subject.module_space import ModuleSpace, enter_module_space
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
 
-def run(spec: str, call: Call) -> Outputs:
+def run_python(spec: str, call: Call) -> Outputs:
     """Call the function `module:name` (the name may be dotted) and time it.
 
     Raises UserError (missing-module, missing-function, bad-outputs), and whatever the function itself raises.
     """
-    function = _function(spec, enter(call.directory, call.project))
+    function = _function(spec, enter_module_space(call.directory, call.project))
     with SurroundingsRestored():
         started = perf_counter_ns()
         returned = _called(function, call)
         duration_s = (perf_counter_ns() - started) / 1e9
-    return Outputs(normalise(returned), duration_s)
+    return Outputs(name_outputs(returned), duration_s)
 
 
 def _called(function: Callable[..., Any], call: Call) -> Any:
@@ -45,7 +47,9 @@ def _called(function: Callable[..., Any], call: Call) -> Any:
 
 
 def _simulated(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
-    return {name: simulated(array, arithmetic) if is_floating(array.dtype) else array for name, array in inputs.items()}
+    return {
+        name: simulate_array(array, arithmetic) if is_floating(array.dtype) else array for name, array in inputs.items()
+    }
 
 
 def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
@@ -86,3 +90,21 @@ def _attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
         raise UserError("missing-function", f"expected a function but got {module.__name__}:{dotted} of type {kind}")
     function: Callable[..., Any] = found
     return function
+
+
+EVERY_MEMBER = "*"
+
+
+def run_files(spec: dict[str, str], call: Call) -> Outputs:
+    """Read each output's .npy file; the name "*" stands for every member of an .npz file.
+
+    Paths are relative to the project. A file that is not there gives no output, which is a fact about the recording
+    and no mistake. Raises UserError (bad-array-file, outside-project). The duration is 0.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for output, name in spec.items():
+        path = resolve_inside(call.project, name)
+        if not path.exists():
+            continue
+        arrays |= read_npz(path, name) if output == EVERY_MEMBER else {output: read_npy(path, name)}
+    return Outputs({output: require_numeric(output, array) for output, array in arrays.items()}, 0.0)

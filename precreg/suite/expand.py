@@ -1,38 +1,148 @@
-"""A suite becomes cases: one per point of its matrix, or per recorded file, each with its name, digest and layers."""
+"""The definition digest: what a case computes, so that a baseline of something else is never compared with it.
+
+The inputs and params of each row: `$name` replaced, inputs checked, and equal ones shared between cases.
+
+A suite becomes cases: one per point of its matrix, or per recorded file, each with its name, digest and layers.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from precreg.errors import nearest
-from precreg.storage.yaml_source import expect_mapping, shown
-from precreg.suite.arguments import filler
-from precreg.suite.computations import read_computation
-from precreg.suite.devices import device_chooser
-from precreg.suite.digest import definition_digest
+from precreg.storage import expect_mapping, format_value
+from precreg.suite.computations import device_chooser, existing_file, read_computation
 from precreg.suite.files import CaseEntry
-from precreg.suite.load import Suite, load
-from precreg.suite.matrix import case_name, rows
-from precreg.suite.recorded import Point, accepted_point, recorded_points
-from precreg.suite.studies import read_study
-from precreg.tolerance.asked import require_asked
-from precreg.tolerance.layers import read_layers
-from precreg.types.types import Budget, Case, Layer, Role
+from precreg.suite.inputs import File, parse_input, resolve_pick
+from precreg.suite.load import Suite, load_suites
+from precreg.suite.matrix import (
+    Parameters,
+    case_name,
+    matrix_rows,
+    read_study,
+    reference_names,
+    require_known,
+    resolve_params,
+    substitute,
+)
+from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
+from precreg.tolerance import read_layers, require_analyzers
+from precreg.types import Budget, Case, Computation, Layer, Role
+
+DEFINITION_VERSION = "1"
+"""Part of the digest: raised when the rules below change, so that no old baseline matches by accident."""
+
+
+def definition_digest(
+    subject: Computation,
+    oracle: Computation,
+    role: Role,
+    inputs: dict[str, dict[str, Any]],
+    params: dict[str, Any],
+    device: str | None = None,
+) -> str:
+    """Return VERSION, a colon and 32 hex digits over everything that decides what is computed.
+
+    Not in it: tolerance, budget, tags, seeds, repeats, names of the suite and the case, and the code itself. The order
+    of keys does not matter. In inputs 1 and 1.0 are one number, because a distribution reads both as float; in
+    params they are two, because Python code can tell them apart. A device counts by its name, and only where one is
+    named.
+    """
+    content: dict[str, Any] = {
+        "subject": [subject.kind, subject.spec],
+        role: [oracle.kind, oracle.spec],
+        "inputs": {name: _one_spelling(options) for name, options in inputs.items()},
+        "params": params,
+    }
+    if device is not None:
+        content["device"] = device
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _one_spelling(value: Any) -> Any:
+    """Turn whole floats into integers, everywhere: 1.0 and 1 then have one spelling. -0.0 is no integer."""
+    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _one_spelling(item) for key, item in value.items()}
+    return [_one_spelling(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+Arguments = dict[str, Any]
+
+
+def argument_filler(
+    suite: Suite, project: Path, parameters: list[str]
+) -> Callable[[Parameters], tuple[Arguments, Arguments]]:
+    """Return the function from a row of the matrix to (inputs, params).
+
+    Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times. Raises
+    UserError: bad-value, unknown-reference, cyclic-reference; the function raises what `inputs.spec.parse`
+    does, and outside-project or missing-file for an input that is read from a file.
+    """
+    source, file = suite.source, suite.file
+    _check_names(suite)
+    known = {*parameters, *file.params}
+    require_known(source, file.inputs, known, "inputs")
+    require_known(source, file.params, known, "params")
+    params = resolve_params(source, file.params, parameters)
+    inputs = substitute(file.inputs, {name: value for name, value in params.items() if name not in parameters})
+    inputs_at = _once_per_names(inputs, lambda filled: _checked(suite, project, filled))
+    params_at = _once_per_names(params, dict)
+    return lambda row: (inputs_at(row), params_at(row))
+
+
+def _check_names(suite: Suite) -> None:
+    source, file = suite.source, suite.file
+    expect_mapping(source, file.inputs, "inputs")
+    expect_mapping(source, file.params, "params")
+    for name in file.inputs:
+        expect_mapping(source, file.inputs[name], "inputs", name)
+        if name in file.params:
+            message = f"expected different names in inputs and params but got {name} in both"
+            raise source.error("bad-value", message, "params", name)
+
+
+def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:
+    """Return the function that fills a template, once for all rows that agree on the names in it."""
+    names = sorted({name for name, _ in reference_names(template)})
+    known: dict[str, Arguments] = {}
+
+    def fill(row: Parameters) -> Arguments:
+        key = repr([row[name] for name in names])
+        if key not in known:
+            known[key] = finish(substitute(template, row))
+        return known[key]
+
+    return fill
+
+
+def _checked(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
+    where = {name: suite.source.where("inputs", name) for name in inputs}
+    inputs = {name: resolve_pick(name, mapping, where[name]) for name, mapping in inputs.items()}
+    for name, mapping in inputs.items():
+        distribution = parse_input(name, mapping, where[name]).distribution
+        if isinstance(distribution, File):
+            existing_file(suite.source, ("inputs", name, "file"), distribution.path, suite.directory, project)
+    return inputs
 
 
 def load_cases(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
     """Return every case of a project, suite by suite. Raises UserError as `load` and `expand` do."""
-    return [case for suite in load(project, environ) for case in expand(suite, project)]
+    return [case for suite in load_suites(project, environ) for case in expand_suite(suite, project)]
 
 
-def expand(suite: Suite, project: Path) -> list[Case]:
+def expand_suite(suite: Suite, project: Path) -> list[Case]:
     """Return the suite's cases in order of the matrix.
 
     Raises UserError: missing-module, missing-function, unknown-dtype, unknown-distribution, unknown-reference,
@@ -41,7 +151,7 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     """
     points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
     parameters = list(points[0].parameters)
-    fill, device = filler(suite, project, parameters), device_chooser(suite, project, parameters)
+    fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
     _require_distinct(suite, cases)
     study = read_study(suite, [point.parameters for point in points])
@@ -50,11 +160,11 @@ def expand(suite: Suite, project: Path) -> list[Case]:
     return _with_baselines(suite, project, _with_overrides(suite, cases))
 
 
-def _computed_points(suite: Suite, project: Path) -> list[Point]:
+def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     file, source = suite.file, suite.source
     subject = read_computation(source, "subject", file.subject, suite.directory, project)
     oracle = read_computation(source, _role(suite), getattr(file, _role(suite)), suite.directory, project)
-    return [Point(row, subject, oracle) for row in rows(source, file.matrix)]
+    return [RecordedPoint(row, subject, oracle) for row in matrix_rows(source, file.matrix)]
 
 
 def _role(suite: Suite) -> Role:
@@ -62,7 +172,11 @@ def _role(suite: Suite) -> Role:
 
 
 def _case(
-    suite: Suite, point: Point, inputs: dict[str, dict[str, Any]], params: dict[str, Any], device: str | None = None
+    suite: Suite,
+    point: RecordedPoint,
+    inputs: dict[str, dict[str, Any]],
+    params: dict[str, Any],
+    device: str | None = None,
 ) -> Case:
     file, role, name = suite.file, _role(suite), case_name(point.parameters)
     definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
@@ -105,7 +219,7 @@ def _require_distinct(suite: Suite, cases: list[Case]) -> None:
     for case in cases:
         other = named.setdefault(case.id, case)
         if other is not case:
-            both = f"{shown(other.parameters)} and {shown(case.parameters)}"
+            both = f"{format_value(other.parameters)} and {format_value(case.parameters)}"
             message = f"expected cases with names of their own but got case={case.id} from {both}"
             raise suite.source.error("duplicate-case", message, "matrix")
         other = computed.setdefault(case.definition, case)
@@ -146,7 +260,7 @@ def _matching(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> 
 def _case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
-    require_asked(layers, suite.file.analyzers)
+    require_analyzers(layers, suite.file.analyzers)
     return layers
 
 
@@ -168,7 +282,9 @@ def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case
     for name in wanted:
         if name not in cases[0].parameters:
             known = list(cases[0].parameters)
-            message = f"expected a parameter of the matrix but got {name}={shown(wanted[name])}{nearest(name, known)}"
+            message = (
+                f"expected a parameter of the matrix but got {name}={format_value(wanted[name])}{nearest(name, known)}"
+            )
             raise suite.source.error("unknown-key", message, "baseline_of", name)
     if not wanted:
         return cases

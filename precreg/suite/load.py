@@ -11,19 +11,22 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices.read import DEVICES
+from precreg.arithmetic.devices import DEVICES_FOLDER
 from precreg.errors import UserError, nearest
-from precreg.measure.installed import entry_point
-from precreg.storage.paths import inside
-from precreg.storage.project import yaml_files
-from precreg.storage.yaml_source import Source, expect_mapping, read
-from precreg.suite.files import SuiteFile, TolerancesFile
-from precreg.suite.validate import convert
-from precreg.tolerance.asked import only_asked, require_asked
-from precreg.tolerance.layers import TOLERANCES, environment_layers, read_layers
-from precreg.tolerance.pyramid import SHIPPED
-from precreg.tolerance.thresholds import VARIABLE, read_thresholds
-from precreg.types.types import TIERS, Layer, Tier
+from precreg.measure import analyzer_entry_point
+from precreg.storage import Source, expect_mapping, read_yaml, resolve_inside, yaml_files
+from precreg.suite.files import SuiteFile, TolerancesFile, convert_source
+from precreg.tolerance import (
+    SHIPPED_LAYERS,
+    THRESHOLDS_VARIABLE,
+    TOLERANCES_FILE,
+    drop_unmeasured_settings,
+    environment_layers,
+    read_layers,
+    read_thresholds,
+    require_analyzers,
+)
+from precreg.types import TIERS, Layer, Tier
 
 
 class Suite(Struct, frozen=True):
@@ -59,9 +62,9 @@ class Foundation(Struct, frozen=True):
         What layers of many suites say of analyzers that this one does not ask for is left out. Raises UserError
         (unknown-analyzer) where its own speak of one.
         """
-        require_asked(own, analyzers)
+        require_analyzers(own, analyzers)
         layers = (
-            *SHIPPED,
+            *SHIPPED_LAYERS,
             *self.default,
             *self.tiers.get(tier, ()),
             *self.categories.get(category or "", ()),
@@ -69,10 +72,10 @@ class Foundation(Struct, frozen=True):
             *own,
             *self.thresholds.get(tier, ()),
         )
-        return tuple(only_asked(layers, analyzers))
+        return tuple(drop_unmeasured_settings(layers, analyzers))
 
 
-def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
+def load_suites(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
     """Return the project's suites in order of their paths.
 
     Raises UserError for the first mistake found: what `read_foundation` and `read_suite` raise, and duplicate-suite.
@@ -81,7 +84,7 @@ def load(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
     suites = [read_suite(path, project, foundation) for path in suite_files(project)]
     first: dict[str, Suite] = {}
     for suite in suites:
-        require_own_name(suite, first)
+        require_unique_suite(suite, first)
     return suites
 
 
@@ -90,13 +93,13 @@ def suite_files(project: Path) -> list[Path]:
 
     Without suites/tolerances.yaml, and without the devices below suites/devices/.
     """
-    devices = project / DEVICES
+    devices = project / DEVICES_FOLDER
     return sorted(
-        path for path in yaml_files(project) if path != project / TOLERANCES and not path.is_relative_to(devices)
+        path for path in yaml_files(project) if path != project / TOLERANCES_FILE and not path.is_relative_to(devices)
     )
 
 
-def require_own_name(suite: Suite, first: dict[str, Suite]) -> None:
+def require_unique_suite(suite: Suite, first: dict[str, Suite]) -> None:
     """Add a suite to those that were read first by their ids. Raises UserError (duplicate-suite)."""
     other = first.setdefault(suite.id, suite)
     if other.source.file != suite.source.file:
@@ -112,10 +115,10 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     unknown-dtype, unknown-standard, outside-project.
     """
     shown = path.relative_to(project).as_posix()
-    inside(project, shown, file=shown)
+    resolve_inside(project, shown, file=shown)
     tier = _tier(shown)
-    source = read(path, shown)
-    file = convert(source, SuiteFile)
+    source = read_yaml(path, shown)
+    file = convert_source(source, SuiteFile)
     _check_roles(source, file)
     _check_requirements(source, file.requires)
     _check_analyzers(source, file.analyzers)
@@ -195,7 +198,7 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
             message = f"expected each analyzer once but got analyzer={name} again"
             raise source.error("bad-value", message, "analyzers", index)
         try:
-            entry_point(name)
+            analyzer_entry_point(name)
         except UserError as error:
             raise source.error(error.slug, error.message, "analyzers", index) from None
 
@@ -221,19 +224,19 @@ def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> F
     Raises UserError as reading a suite does, and bad-thresholds.
     """
     written = _tolerances(project)
-    thresholds = read_thresholds(environ.get(VARIABLE, ""), looser=written.looser_thresholds)
+    thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), looser=written.looser_thresholds)
     return replace(written, thresholds=thresholds)
 
 
 def _tolerances(project: Path) -> Foundation:
-    path = project / TOLERANCES
+    path = project / TOLERANCES_FILE
     if not path.exists():
         return Foundation()
-    inside(project, TOLERANCES, file=TOLERANCES)
-    source = read(path, TOLERANCES)
+    resolve_inside(project, TOLERANCES_FILE, file=TOLERANCES_FILE)
+    source = read_yaml(path, TOLERANCES_FILE)
     if source.data is None:
         return Foundation()
-    file = convert(source, TolerancesFile)
+    file = convert_source(source, TolerancesFile)
     expect_mapping(source, file.tiers, "tiers")
     for name in file.tiers:
         if name not in TIERS:

@@ -1,15 +1,75 @@
-"""The points at which a suite runs: the product of the matrix, less `exclude`, plus `include`; and their names."""
+"""`$name` in inputs and params: a parameter of the matrix, or a key of params.
+
+The points at which a suite runs: the product of the matrix, less `exclude`, plus `include`; and their names.
+
+`study:` of a suite, checked against the points at which the suite runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from math import prod
 from typing import Any
 
-from precreg.arithmetic.formats import DTYPE_NAMES
+from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import nearest
-from precreg.storage.yaml_source import Source, expect_mapping, shown
+from precreg.storage import KeyPath, Source, expect_mapping, format_value
+from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
+from precreg.suite.load import Suite
+from precreg.types import RELATIVE_ERRORS, Growth, Note, Study, TradeOff
+
+
+def reference_names(value: Any, path: KeyPath = ()) -> Iterator[tuple[str, KeyPath]]:
+    """Yield every name after a $ inside a value, and where it stands."""
+    if isinstance(value, str) and value.startswith("$"):
+        yield value[1:], path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from reference_names(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from reference_names(item, (*path, index))
+
+
+def substitute(value: Any, known: dict[str, Any]) -> Any:
+    """Return the value with every `$name` replaced; a name that is not known stays."""
+    if isinstance(value, str):
+        return known.get(value[1:], value) if value.startswith("$") else value
+    if isinstance(value, dict):
+        return {key: substitute(item, known) for key, item in value.items()}
+    return [substitute(item, known) for item in value] if isinstance(value, list) else value
+
+
+def require_known(source: Source, value: Any, known: Collection[str], *path: str | int) -> None:
+    """Raise UserError (unknown-reference) where the value at a path names something that is not known."""
+    for name, place in reference_names(value, path):
+        if name not in known:
+            message = f"expected a matrix parameter or a key of params but got {place[-1]}=${name}"
+            raise source.error("unknown-reference", message + nearest(name, known), *place)
+
+
+def resolve_params(source: Source, params: dict[str, Any], parameters: Collection[str]) -> dict[str, Any]:
+    """Return params in which no value names another key of params; a matrix parameter goes before a key of its name.
+
+    Raises UserError (cyclic-reference).
+    """
+    graph = {
+        key: {name for name, _ in reference_names(value) if name in params and name not in parameters}
+        for key, value in params.items()
+    }
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        circle = list(reversed(error.args[1]))
+        message = f"expected params without a circle but got {' -> '.join(f'{key}' for key in circle)}"
+        raise source.error("cyclic-reference", message, "params", circle[0]) from None
+    flat: dict[str, Any] = {}
+    for key in order:
+        flat[key] = substitute(params[key], {name: flat[name] for name in graph[key]})
+    return {key: flat[key] for key in params}
+
 
 Parameters = dict[str, Any]
 
@@ -18,7 +78,7 @@ MAX_ROWS = 100_000
 """A matrix beyond this is a mistake, and would fill the memory before anything is selected."""
 
 
-def rows(source: Source, matrix: Any) -> list[Parameters]:
+def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
     """Return the rows in order of the matrix, included ones last; one empty row where there is no matrix.
 
     Raises UserError: bad-value, missing-key, unknown-key, unknown-dtype, empty-matrix.
@@ -76,7 +136,9 @@ def _matches(row: Parameters, entry: Parameters) -> bool:
 
 def _check_choices(source: Source, name: str, choices: Any) -> None:
     if not isinstance(choices, list):
-        raise source.error("bad-value", f"expected a list of values but got {name}={shown(choices)}", "matrix", name)
+        raise source.error(
+            "bad-value", f"expected a list of values but got {name}={format_value(choices)}", "matrix", name
+        )
     if not choices:
         raise source.error("empty-matrix", f"expected at least one value but got {name}=[]", "matrix", name)
     for index, value in enumerate(choices):
@@ -85,13 +147,11 @@ def _check_choices(source: Source, name: str, choices: Any) -> None:
 
 def _check_value(source: Source, name: str, value: Any, *path: str | int) -> None:
     if name == "dtype" and value not in DTYPE_NAMES:
-        message = f"expected the name of a dtype but got dtype={shown(value)}{nearest(str(value), DTYPE_NAMES)}"
+        message = f"expected the name of a dtype but got dtype={format_value(value)}{nearest(str(value), DTYPE_NAMES)}"
         raise source.error("unknown-dtype", message, *path)
     items: Iterable[Any] = value if isinstance(value, list) else [value]
     if not all(_is_scalar(item) for item in items):
-        message = (
-            f"expected text without $, a number, true, false, null, or a list of these but got {name}={shown(value)}"
-        )
+        message = f"expected text without $, a number, true, false, null, or a list of these but got {name}={format_value(value)}"
         raise source.error("bad-value", message, *path)
 
 
@@ -105,7 +165,9 @@ def _is_scalar(value: Any) -> bool:
 def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
     entries = matrix.get(key, [])
     if not isinstance(entries, list):
-        raise source.error("bad-value", f"expected a list of mappings but got {key}={shown(entries)}", "matrix", key)
+        raise source.error(
+            "bad-value", f"expected a list of mappings but got {key}={format_value(entries)}", "matrix", key
+        )
     for index, entry in enumerate(entries):
         expect_mapping(source, entry, "matrix", key, index)
         if not entry:
@@ -119,7 +181,7 @@ def _check_row(source: Source, row: Parameters, parameters: list[str], index: in
     _check_names(source, row, parameters, "include", index)
     for name in parameters:
         if name not in row:
-            message = f"expected a value of every parameter but {name} is missing in include={shown(row)}"
+            message = f"expected a value of every parameter but {name} is missing in include={format_value(row)}"
             raise source.error("missing-key", message, "matrix", "include", index)
         _check_value(source, name, row[name], "matrix", "include", index, name)
 
@@ -127,9 +189,7 @@ def _check_row(source: Source, row: Parameters, parameters: list[str], index: in
 def _check_names(source: Source, row: Parameters, parameters: list[str], key: str, index: int) -> None:
     for name, value in row.items():
         if name not in parameters:
-            message = (
-                f"expected one of {', '.join(parameters)} but got {name}={shown(value)}{nearest(name, parameters)}"
-            )
+            message = f"expected one of {', '.join(parameters)} but got {name}={format_value(value)}{nearest(name, parameters)}"
             raise source.error("unknown-key", message, "matrix", key, index, name)
 
 
@@ -139,5 +199,89 @@ def _check_exclusions(
     for index, entry in enumerate(excluded):
         _check_names(source, entry, parameters, "exclude", index)
         if not any(_matches(row, entry) for row in made):
-            message = f"expected to remove at least one combination but got exclude={shown(entry)}, which matches none"
+            message = (
+                f"expected to remove at least one combination but got exclude={format_value(entry)}, which matches none"
+            )
             raise source.error("bad-value", message, "matrix", "exclude", index)
+
+
+MAX_OPERATIONS = 10**9
+
+
+def read_study(suite: Suite, points: Sequence[Parameters]) -> Study | None:
+    """Return what a suite's results are to be read for together; None where it does not say.
+
+    Raises UserError: bad-study; bad-value, missing-key and unknown-key as every key of a suite does.
+    """
+    entry, source = suite.file.study, suite.source
+    if entry is None:
+        return None
+    if entry.growth is None and entry.trade_off is None:
+        raise source.error("bad-study", "expected growth: or trade_off: but neither is there", "study")
+    growth = None if entry.growth is None else _growth(source, entry.growth, points)
+    return Study(suite.id, growth, None if entry.trade_off is None else _trade_off(source, entry.trade_off, points))
+
+
+def _growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) -> Growth:
+    numbers = _values(source, entry.over, points, "growth")
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_OPERATIONS:
+            counts = f"counts operations, from 1 to {MAX_OPERATIONS},"
+            message = f"expected a parameter that {counts} but got {entry.over}={format_value(number)}"
+            raise source.error("bad-study", message, "study", "growth", "over")
+    if len(numbers) < 2:
+        message = f"expected two numbers of operations or more but got {entry.over}={format_value(numbers)}"
+        raise source.error("bad-study", message, "study", "growth", "over")
+    if min(numbers) > entry.fit_to:
+        message = f"expected a case of at most fit_to={entry.fit_to} operations but the least is {min(numbers)}"
+        raise source.error("bad-study", message, "study", "growth", "fit_to")
+    if entry.metric not in RELATIVE_ERRORS:
+        known = ", ".join(RELATIVE_ERRORS)
+        message = f"expected a relative error, one of {known} but got metric={entry.metric}"
+        raise source.error("bad-study", message + nearest(entry.metric, RELATIVE_ERRORS), "study", "growth", "metric")
+    return Growth(entry.over, entry.metric, entry.fit_to)
+
+
+def _trade_off(source: Source, entry: TradeOffEntry, points: Sequence[Parameters]) -> TradeOff:
+    values = _values(source, entry.over, points, "trade_off")
+    for value in values:
+        if not isinstance(value, str):
+            message = f"expected a parameter whose values are text but got {entry.over}={format_value(value)}"
+            raise source.error("bad-study", message, "study", "trade_off", "over")
+    _require_value(source, entry.over, entry.plain, values, "plain")
+    return TradeOff(entry.over, entry.plain, _notes(source, entry, values))
+
+
+def _notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> dict[str, Note]:
+    expect_mapping(source, entry.notes, "study", "trade_off", "notes")
+    known = NoteEntry.__struct_fields__
+    for value, note in entry.notes.items():
+        path = ("study", "trade_off", "notes", value)
+        _require_value(source, entry.over, value, values, "notes", value)
+        expect_mapping(source, note, *path)
+        for key, text in note.items():
+            if key not in known:
+                message = f"expected one of {', '.join(known)} but got {key}={format_value(text)}{nearest(key, known)}"
+                raise source.error("unknown-key", message, *path, key)
+            if not isinstance(text, str):
+                raise source.error("bad-value", f"expected text but got {key}={format_value(text)}", *path, key)
+    return {value: Note(**note) for value, note in entry.notes.items()}
+
+
+def _values(source: Source, over: str, points: Sequence[Parameters], kind: str) -> list[Any]:
+    """Return the values of a parameter of the matrix in their order."""
+    known = list(points[0])
+    if over not in known:
+        message = f"expected a parameter of the matrix but got over={over}{nearest(over, known)}"
+        raise source.error("bad-study", message, "study", kind, "over")
+    values: list[Any] = []
+    for point in points:
+        if not any(value == point[over] and type(value) is type(point[over]) for value in values):
+            values.append(point[over])
+    return values
+
+
+def _require_value(source: Source, over: str, value: str, values: Sequence[str], *path: str) -> None:
+    if value not in values:
+        message = f"expected a value of {over}, one of {', '.join(values)}, but got {path[0]}={format_value(value)}"
+        raise source.error("bad-study", message + nearest(value, values), "study", "trade_off", *path)

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg.errors import nearest
-from precreg.storage.paths import inside
-from precreg.storage.project import beside, require_path
-from precreg.storage.yaml_source import Source, shown
+from precreg.storage import Source, format_value, path_beside_suite, require_path, resolve_inside
 from precreg.suite.computations import file_computation
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Parameters, rows
-from precreg.types.types import Computation, Role
+from precreg.suite.matrix import Parameters, matrix_rows
+from precreg.types import Computation, Role
 
 STEM = "file"
 """The parameter that holds what the * of a pattern stands for."""
@@ -27,7 +25,7 @@ STEM = "file"
 _HOLE = re.compile(r"\{(\w+)\}|(\*)")
 
 
-class Point(NamedTuple):
+class RecordedPoint(NamedTuple):
     """One case to be: its parameters, what runs, and what it is held against."""
 
     parameters: Parameters
@@ -58,7 +56,7 @@ class _Pattern(NamedTuple):
         return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
 
 
-def recorded_points(suite: Suite, project: Path) -> list[Point]:
+def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     """Return a point for each reference file in each version (or whatever else the placeholders tell apart).
 
     A placeholder that is in the matrix takes the values given there, any other those that are found. Raises
@@ -73,7 +71,7 @@ def recorded_points(suite: Suite, project: Path) -> list[Point]:
     for key, paths in (("actual", recorded), (role, references)):
         where = source.where("files", key)
         for path in paths:
-            inside(project, path, file=where.file, line=where.line)
+            resolve_inside(project, path, file=where.file, line=where.line)
             if not path.isprintable():  # it would reach terminals as the name of a case
                 message = f"expected the name of a file without control characters but got {path!r}"
                 raise source.error("bad-value", message, "files", key)
@@ -101,7 +99,7 @@ def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
             yield from (str(folder) for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
 
 
-def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> Point:
+def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> RecordedPoint:
     """Return the point that those parameters make, whose files may be gone: what was accepted of it is kept.
 
     Raises UserError (bad-value, outside-project) for a value of `baseline_of` that is not part of a path.
@@ -119,8 +117,10 @@ def _patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
     return role, actual, _pattern(suite, project, role, str(getattr(entry, role)))
 
 
-def _point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> Point:
-    return Point(parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters)))
+def _point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
+    return RecordedPoint(
+        parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters))
+    )
 
 
 def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
@@ -139,7 +139,7 @@ def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
         raise suite.source.error(
             "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
         )
-    base = beside(project, suite.directory, folder or ".", where)
+    base = path_beside_suite(project, suite.directory, folder or ".", where)
     return _Pattern(f"{base}/{rest}".removeprefix("./"), names)
 
 
@@ -167,7 +167,7 @@ def _check_placeholders(source: Source, role: str, actual: _Pattern, oracle: _Pa
 
 def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Parameters]:
     """Return the rows of the matrix, in which every parameter is a placeholder and every value is text."""
-    chosen = rows(source, matrix)
+    chosen = matrix_rows(source, matrix)
     for name in chosen[0]:
         if name not in actual.parameters:
             message = f"expected a placeholder of {actual.text} but got {name}{nearest(name, actual.parameters)}"
@@ -181,7 +181,7 @@ def _check_names(source: Source, row: Parameters, key: str) -> None:
     """Require that every value is the name of a file or folder: placeholders are parts of a path."""
     for name, value in row.items():
         if not isinstance(value, str):
-            message = f"expected text, in quotes, because it is part of a path, but got {name}={shown(value)}"
+            message = f"expected text, in quotes, because it is part of a path, but got {name}={format_value(value)}"
             raise source.error("bad-value", message, key, name)
         if "/" in value or value in ("", ".."):
             message = f"expected the name of one file or folder but got {name}={value}"

@@ -11,14 +11,12 @@ from typing import Any
 
 import msgspec
 
-from precreg.arithmetic.formats import DTYPE_NAMES
-from precreg.measure.installed import NAME
-from precreg.measure.metrics import KEPT, METRICS
+from precreg.arithmetic import DTYPE_NAMES
+from precreg.measure import ANALYZER_NAME_PATTERN, BASELINE_METRICS, METRICS
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
-from precreg.suite.inputs.spec import DISTRIBUTIONS, FROM, PICK
-from precreg.tolerance.standards import STANDARDS
-from precreg.types.study import RELATIVE_ERRORS, Growth
-from precreg.types.types import RULES
+from precreg.suite.inputs import DISTRIBUTIONS, FROM_KEY, PICK_KEY
+from precreg.tolerance import STANDARDS
+from precreg.types import RELATIVE_ERRORS, RULES, Growth
 
 Schema = dict[str, Any]
 
@@ -40,7 +38,7 @@ _REASONED: Schema = {
 }
 """A known failure has a reason, and nothing else has one."""
 
-_OF_ANALYZER = rf"^{NAME}\.[A-Za-z_]"
+_OF_ANALYZER = rf"^{ANALYZER_NAME_PATTERN}\.[A-Za-z_]"
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
@@ -118,14 +116,14 @@ def _input() -> Schema:
         "properties": {
             "shape": {"anyOf": [{"type": "array", "items": length}, *length["anyOf"]]},
             "dtype": {"anyOf": [{"enum": list(DTYPE_NAMES)}, _ref("Reference")]},
-            PICK: {"type": "string", "description": "The name of one of `from`, as a rule a parameter: $values"},
-            FROM: {"type": "object", "additionalProperties": {**choice, "additionalProperties": False}},
+            PICK_KEY: {"type": "string", "description": "The name of one of `from`, as a rule a parameter: $values"},
+            FROM_KEY: {"type": "object", "additionalProperties": {**choice, "additionalProperties": False}},
             **named,
         },
         "required": ["shape", "dtype"],
         "minProperties": 3,
-        "dependentRequired": {PICK: [FROM], FROM: [PICK]},
-        "if": {"required": [PICK]},
+        "dependentRequired": {PICK_KEY: [FROM_KEY], FROM_KEY: [PICK_KEY]},
+        "if": {"required": [PICK_KEY]},
         "then": {"maxProperties": 4},
         "else": {"maxProperties": 3},
         "additionalProperties": False,
@@ -168,7 +166,7 @@ def _tolerance() -> Schema:
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
     growths = {
         "type": "object",
-        "properties": dict.fromkeys((*RULES, *KEPT), growth),
+        "properties": dict.fromkeys((*RULES, *BASELINE_METRICS), growth),
         "patternProperties": {_OF_ANALYZER: growth},
         "additionalProperties": False,
     }

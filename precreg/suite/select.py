@@ -9,9 +9,9 @@ from hashlib import sha256
 from msgspec import Struct
 
 from precreg.errors import UserError, nearest
-from precreg.types.types import TIERS, Case
+from precreg.types import TIERS, Case
 
-MOST_LISTED = 12
+MAX_LISTED = 12
 """Names that an error lists; of more it tells the nearest alone."""
 
 
@@ -24,7 +24,7 @@ class Selection(Struct, frozen=True):
     tags: tuple[str, ...] = ()
 
 
-def select(cases: Sequence[Case], selection: Selection) -> list[Case]:
+def select_cases(cases: Sequence[Case], selection: Selection) -> list[Case]:
     """Return the selected cases in their order; an empty selection takes all.
 
     A suite is named as NAME or TIER/NAME. A pattern is a case's id, a part of it, or has the wildcards * ? [].
@@ -33,11 +33,11 @@ def select(cases: Sequence[Case], selection: Selection) -> list[Case]:
     _require_known("tier", selection.tiers, TIERS)
     _require_known("suite", selection.suites, {name for case in cases for name in (case.suite, _suite_id(case))})
     _require_known("tag", selection.tags, {tag for case in cases for tag in case.tags})
-    meant = named({case.id for case in cases}, selection.patterns)
+    meant = match_names({case.id for case in cases}, selection.patterns)
     return [case for case in cases if _chosen(case, selection) and case.id in meant]
 
 
-def shard(cases: Sequence[Case], index: int, count: int) -> list[Case]:
+def shard_cases(cases: Sequence[Case], index: int, count: int) -> list[Case]:
     """Return part `index` of `count` (from 1), in order: parts are disjoint, complete, and differ in size by at most 1.
 
     Cases are dealt in order of the hash of their ids, which spreads neighbours, slow ones among them, over the parts.
@@ -50,11 +50,11 @@ def shard(cases: Sequence[Case], index: int, count: int) -> list[Case]:
     return [case for case in cases if case.id in mine]
 
 
-def none_selected(cases: Sequence[Case], patterns: Sequence[str]) -> UserError:
+def no_case_error(cases: Sequence[Case], patterns: Sequence[str]) -> UserError:
     """Return the error that nothing was selected: with the first pattern that means no case, and what is near it."""
     message = f"expected at least one of {len(cases)} cases to be selected but got none"
     ids = [case.id for case in cases]
-    lost = next((pattern for pattern in patterns if not named(ids, [pattern])), None)
+    lost = next((pattern for pattern in patterns if not match_names(ids, [pattern])), None)
     if lost is None:
         return UserError("nothing-selected", message)
     known = [*ids, *map(_suite_id, cases), *(case.suite for case in cases)]
@@ -74,7 +74,7 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
 
 
 def _expected(kind: str, known: Sequence[str]) -> str:
-    if len(known) > MOST_LISTED:
+    if len(known) > MAX_LISTED:
         return f"a {kind} that a case has"
     return f"one of {', '.join(known) or 'none, because there is none,'}"
 
@@ -87,7 +87,7 @@ def _chosen(case: Case, selection: Selection) -> bool:
     )
 
 
-def named(names: Collection[str], patterns: Sequence[str]) -> set[str]:
+def match_names(names: Collection[str], patterns: Sequence[str]) -> set[str]:
     """Return the names that any pattern means: a whole name, a part of one, or wildcards * ? []. No pattern means all.
 
     A pattern that is a whole name means that alone, because it may be a part of others.

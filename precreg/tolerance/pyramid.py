@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.measure.installed import analyzer_of
-from precreg.measure.metrics import KEPT, METRICS, described
-from precreg.tolerance.standard import Limits
+from precreg.measure import BASELINE_METRICS, METRICS, analyzer_of, metric_named
+from precreg.tolerance.standard import DtypeLimits
 from precreg.tolerance.standards import find_standard
-from precreg.types.types import CREEP, STATISTIC, Bound, Layer, Location, Tolerance
+from precreg.types import CUMULATIVE_LOSS, STATISTIC, Bound, Layer, Location, Tolerance
 
-GROWTH = "regression."
+REGRESSION_PREFIX = "regression."
 """What stands before a metric where a setting is about its growth."""
 
 
@@ -36,21 +35,21 @@ EITHER = "either."
 """What stands before the number of an alternative and a metric: either.2.mean_ulp."""
 
 
-REGION = "regions."
+REGION_PREFIX = "regions."
 """What stands before a constant of measure/regions.py."""
 
 
 SHIPPED_STANDARD = "torch-2.13"
 
 
-GROWTHS: dict[str, float] = {STATISTIC: 0.02, CREEP: 0.25, "max_abs_error": 3.0}
+DEFAULT_GROWTHS: dict[str, float] = {STATISTIC: 0.02, CUMULATIVE_LOSS: 0.25, "max_abs_error": 3.0}
 """Growth allowed against the baseline: averages by their own noise, above 2 %; accepted losses may add up to 25 %.
 
 Maxima are extreme values, which harmless reordering moves by up to 2.5 times: theirs is a guard, at 4 times.
 """
 
 
-CLOSENESS = ("rtol", "atol")
+CLOSENESS_KEYS = ("rtol", "atol")
 """What a match ratio counts by; without one they bind nothing, and there is nothing to be looser than."""
 
 
@@ -58,9 +57,9 @@ _SHIPPED_NAME = "shipped"
 
 _DEFAULTS = Location("precreg's defaults")
 
-SHIPPED = (
+SHIPPED_LAYERS = (
     Layer(_SHIPPED_NAME, Location(f"standard {SHIPPED_STANDARD}"), {"standard": SHIPPED_STANDARD}),
-    Layer(_SHIPPED_NAME, _DEFAULTS, {}, regression={**GROWTHS}),
+    Layer(_SHIPPED_NAME, _DEFAULTS, {}, regression={**DEFAULT_GROWTHS}),
 )
 """The foot of every pyramid."""
 
@@ -94,7 +93,9 @@ class _Identity:
         return isinstance(other, _Identity) and other.layers is self.layers
 
 
-def resolve(layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
+def resolve_tolerance(
+    layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]
+) -> Tolerance:
     """Return the tolerance that holds for an output of that dtype in that environment (exact first, generic last)."""
     return _resolve(_Identity(layers), output, dtype, environment_chain)
 
@@ -105,7 +106,11 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
     holding: dict[str, Setting] = {}
     _build(layers, dtype, holding)
     standard = next((layer.bounds["standard"] for layer in reversed(layers) if "standard" in layer.bounds), None)
-    own = {metric: setting for metric, setting in holding.items() if not metric.startswith((GROWTH, EITHER, REGION))}
+    own = {
+        metric: setting
+        for metric, setting in holding.items()
+        if not metric.startswith((REGRESSION_PREFIX, EITHER, REGION_PREFIX))
+    }
     bounds = {metric: _bound(setting, metric) for metric, setting in own.items()}
     return Tolerance(
         rtol=bounds.pop("rtol"),
@@ -114,11 +119,13 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
         regression=_judged(holding),
         standard=None if standard is None else str(standard),
         alternatives=_alternatives(holding),
-        regions={key.removeprefix(REGION): _limit(s) for key, s in holding.items() if key.startswith(REGION)},
+        regions={
+            key.removeprefix(REGION_PREFIX): _limit(s) for key, s in holding.items() if key.startswith(REGION_PREFIX)
+        },
     )
 
 
-def explain(
+def explain_tolerance(
     layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]
 ) -> tuple[Setting, ...]:
     """Return every setting that applies to an output, in the order in which they apply, and which of them hold."""
@@ -139,12 +146,12 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
 
 
-def tighter(metric: str, value: float, than: float) -> bool:
+def is_tighter(metric: str, value: float, than: float) -> bool:
     """Tell whether one limit on a metric (or rtol, atol) admits less than another one."""
     return value > than if _higher_is_better(metric) else value < than
 
 
-def no_limit(metric: str, value: Any) -> str | None:
+def limit_problem(metric: str, value: Any) -> str | None:
     """Say what a limit on a metric (or rtol, atol) has to be, where a value cannot be one."""
     span = _span(metric)
     if isinstance(value, int | float) and not isinstance(value, bool) and span.least <= value <= span.greatest:
@@ -190,7 +197,7 @@ def _span(metric: str) -> _Span:
 
 
 def _higher_is_better(metric: str) -> bool:
-    return described(metric).better == "higher"
+    return metric_named(metric).better == "higher"
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
@@ -205,27 +212,33 @@ def _override(layers: list[Layer], holding: dict[str, Setting]) -> list[Setting]
     last = {setting.metric: (override, setting) for override, setting in given}
     matched = _matches(holding)
     for metric, (override, setting) in last.items():
-        if metric in CLOSENESS and not (matched or "match_ratio" in last):
+        if metric in CLOSENESS_KEYS and not (matched or "match_ratio" in last):
             continue
-        held = None if metric in CLOSENESS and not matched else holding.get(metric)
+        held = None if metric in CLOSENESS_KEYS and not matched else holding.get(metric)
         if held is None or override == "always" or _is_tighter(setting, held):
             holding[metric] = setting
     return [setting for _, setting in given]
 
 
 def _is_tighter(setting: Setting, held: Setting) -> bool:
-    return setting.value is not None and held.value is not None and tighter(setting.metric, setting.value, held.value)
+    return (
+        setting.value is not None and held.value is not None and is_tighter(setting.metric, setting.value, held.value)
+    )
 
 
 def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Setting]:
     """Let a layer's settings take the place of those that hold, and return them."""
     settings = list(_standard_settings(layer, dtype))
     if settings:
-        for key in [key for key in holding if key not in CLOSENESS and not key.startswith(GROWTH)]:
+        for key in [key for key in holding if key not in CLOSENESS_KEYS and not key.startswith(REGRESSION_PREFIX)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
-    if layer.regression.keys() >= set(KEPT) and not any(layer.regression.values()):
-        for key in [key for key in holding if key.startswith(GROWTH) and analyzer_of(key.removeprefix(GROWTH))]:
+    if layer.regression.keys() >= set(BASELINE_METRICS) and not any(layer.regression.values()):
+        for key in [
+            key
+            for key in holding
+            if key.startswith(REGRESSION_PREFIX) and analyzer_of(key.removeprefix(REGRESSION_PREFIX))
+        ]:
             del holding[key]
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
@@ -239,18 +252,18 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
 def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:
     name = layer.bounds.get("standard")
     if name is not None:
-        label = layer.name if layer == SHIPPED[0] else f"{layer.name}, standard {name}"
-        limits = find_standard(str(name)).limits(dtype) or Limits()
+        label = layer.name if layer == SHIPPED_LAYERS[0] else f"{layer.name}, standard {name}"
+        limits = find_standard(str(name)).limits(dtype) or DtypeLimits()
         for key, limit in _keyed(limits):
             yield Setting(label, _place(layer, "standard"), key, limit)
 
 
-def _keyed(limits: Limits) -> Iterator[tuple[str, float]]:
+def _keyed(limits: DtypeLimits) -> Iterator[tuple[str, float]]:
     """Yield a standard's limits by the keys that settings have."""
     yield from limits.bounds.items()
     for number, alternative in enumerate(limits.alternatives, 1):
         yield from ((f"{EITHER}{number}.{metric}", limit) for metric, limit in alternative.items())
-    yield from ((REGION + constant, value) for constant, value in limits.regions.items())
+    yield from ((REGION_PREFIX + constant, value) for constant, value in limits.regions.items())
 
 
 def _own_settings(layer: Layer) -> Iterator[Setting]:
@@ -258,7 +271,7 @@ def _own_settings(layer: Layer) -> Iterator[Setting]:
         if metric != "standard":
             yield Setting(layer.name, _place(layer, metric), metric, float(limit))
     for metric, growth in layer.regression.items():
-        key = GROWTH + metric
+        key = REGRESSION_PREFIX + metric
         yield Setting(layer.name, _place(layer, key), key, growth)
 
 
@@ -290,5 +303,9 @@ def _limit(setting: Setting) -> float:
 
 
 def _judged(holding: dict[str, Setting]) -> dict[str, float]:
-    growths = {key.removeprefix(GROWTH): setting.value for key, setting in holding.items() if key.startswith(GROWTH)}
+    growths = {
+        key.removeprefix(REGRESSION_PREFIX): setting.value
+        for key, setting in holding.items()
+        if key.startswith(REGRESSION_PREFIX)
+    }
     return {metric: growth for metric, growth in growths.items() if growth is not None}

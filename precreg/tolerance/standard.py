@@ -9,13 +9,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.types.types import Location
+from precreg.types import Location
 
 Bounds = dict[str, float]
 """Limits by metric, rtol and atol; for a region by its constant in measure/regions.py."""
 
 
-class Limits(Struct, frozen=True):
+class DtypeLimits(Struct, frozen=True):
     """What is asked of one dtype: all `bounds`, and all of at least one of the `alternatives`, where there are any.
 
     `regions` takes the place of constants of measure/regions.py while the output is measured.
@@ -25,13 +25,13 @@ class Limits(Struct, frozen=True):
     alternatives: tuple[Bounds, ...] = ()
     regions: Bounds = field(default_factory=dict)
 
-    def scaled(self, names: tuple[str, ...], factor: float) -> Limits:
+    def scaled(self, names: tuple[str, ...], factor: float) -> DtypeLimits:
         """Return the same with the named limits multiplied."""
 
         def times(bounds: Bounds) -> Bounds:
             return {name: limit * factor if name in names else limit for name, limit in bounds.items()}
 
-        return Limits(times(self.bounds), tuple(map(times, self.alternatives)), times(self.regions))
+        return DtypeLimits(times(self.bounds), tuple(map(times, self.alternatives)), times(self.regions))
 
 
 class Parameter(Struct, frozen=True):
@@ -57,13 +57,13 @@ class Standard(Struct, frozen=True):
     name: str
     about: str
     source: str
-    dtypes: dict[str, Limits]
-    otherwise: Limits | None = None
+    dtypes: dict[str, DtypeLimits]
+    otherwise: DtypeLimits | None = None
     parameters: dict[str, Parameter] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
     """Where it is not to the letter what its publisher's program does."""
 
-    def limits(self, dtype: str) -> Limits | None:
+    def limits(self, dtype: str) -> DtypeLimits | None:
         """Return what is asked of an output of that dtype; None for a dtype left out."""
         return self.dtypes.get(dtype, self.otherwise)
 
@@ -78,13 +78,13 @@ class Standard(Struct, frozen=True):
         return made
 
 
-def spelled(name: str, values: Mapping[str, object]) -> str:
+def format_standard(name: str, values: Mapping[str, object]) -> str:
     """Write a standard and its parameters as the command line takes them: flaggems-1:reduced=768."""
     given = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{name}:{given}" if given else name
 
 
-def find(standards: Mapping[str, Standard], text: str, where: Location) -> Standard:
+def parse_standard(standards: Mapping[str, Standard], text: str, where: Location) -> Standard:
     """Return the standard of that name, with the parameters given behind a colon.
 
     Raises UserError: unknown-standard; bad-value for a parameter that it does not have or does not admit.
@@ -115,21 +115,21 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
     return value
 
 
-def close(rtol: float, atol: float, match_ratio: float = 1.0) -> Limits:
+def close_limits(rtol: float, atol: float, match_ratio: float = 1.0) -> DtypeLimits:
     """Ask for a share of elements with |a-r| <= atol + rtol*|r|."""
-    return Limits({"rtol": rtol, "atol": atol, "match_ratio": match_ratio})
+    return DtypeLimits({"rtol": rtol, "atol": atol, "match_ratio": match_ratio})
 
 
-def below(limit: float) -> float:
+def largest_below(limit: float) -> float:
     """Return the largest float64 below a limit: a bound admits its limit, and some standards ask for less."""
     return nextafter(limit, 0.0)
 
 
-def up_to(limit: float) -> float:
+def smallest_above(limit: float) -> float:
     """Return the smallest float64 above a limit: regions end before their bound, and some standards include it."""
     return nextafter(limit, float("inf"))
 
 
-def each(names: tuple[str, ...], limits: Limits) -> dict[str, Limits]:
+def for_dtypes(names: tuple[str, ...], limits: DtypeLimits) -> dict[str, DtypeLimits]:
     """Return the same limits for several dtypes."""
     return dict.fromkeys(names, limits)

@@ -3,6 +3,8 @@
 A name ends in the version of its source, or in the number of our edition where the source has none; figures under
 a name never change. docs/standards.md is made from this table:
 `python -m precreg.tolerance.standards > docs/standards.md`.
+
+Standards of frameworks and compilers: torch, FlagGems, JAX, ONNX, ONNX Runtime, Polygraphy.
 """
 
 from __future__ import annotations
@@ -11,12 +13,198 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import inf, nextafter
 
-from precreg.measure.metrics import METRICS
-from precreg.tolerance.ascend import ASCEND
-from precreg.tolerance.cambricon import CAMBRICON
-from precreg.tolerance.frameworks import FRAMEWORKS
-from precreg.tolerance.standard import Bounds, Limits, Standard, find
-from precreg.types.types import Location
+from precreg.measure import METRICS
+from precreg.tolerance.standard import (
+    Bounds,
+    DtypeLimits,
+    Parameter,
+    Standard,
+    close_limits,
+    for_dtypes,
+    parse_standard,
+)
+from precreg.tolerance.vendors import ASCEND, CAMBRICON
+from precreg.types import Location
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+_FLOAT8 = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+)
+
+_EQUAL = close_limits(0.0, 0.0)
+
+
+TORCH = Standard(
+    "torch-2.13",
+    "every element is close; what is not listed must be equal",
+    "torch.testing.assert_close, torch 2.13",
+    {
+        "float16": close_limits(1e-3, 1e-5),
+        "bfloat16": close_limits(1.6e-2, 1e-5),
+        **for_dtypes(("float32", "complex64"), close_limits(1.3e-6, 1e-5)),
+        **for_dtypes(("float64", "complex128"), close_limits(1e-7, 1e-7)),
+    },
+    otherwise=_EQUAL,
+    differs=(
+        "torch takes a NaN for unequal unless asked (equal_nan): here it matches a NaN in the same place",
+        "torch passes empty arrays, which fail here",
+    ),
+)
+
+
+def _dynamo(name: str, about: str, excess: str, tol: Parameter) -> Standard:
+    """Return dynamo's comparison: near the reference at once, or hardly farther from it than eager execution is."""
+    rule = DtypeLimits({"rtol": tol.default, "atol": tol.default}, ({"match_ratio": 1.0}, {excess: tol.default / 10}))
+    return Standard(
+        name,
+        f"every element is close, or {about}",
+        "torch._dynamo.utils.same, torch 2.13",
+        for_dtypes(_FLOATS, rule),
+        otherwise=close_limits(tol.default, tol.default),
+        parameters={"tol": tol},
+        differs=("dynamo's first look is at eager execution, the benchmark here, in place of the reference",),
+    )
+
+
+_SCALED = ("rtol", "atol", "rms_excess", "rms_excess_3")
+
+DYNAMO = (
+    _dynamo(
+        "torch-dynamo-2.13",
+        "RMSE <= m RMSE(benchmark) + tol/10, m = 2 (3 for float16 and bfloat16, n < 1000, and 1x1 kernels)",
+        "rms_excess",
+        Parameter(
+            "tol: rtol, atol, and ten times what RMSE may exceed m times the benchmark's", 1e-4, _SCALED, 0.0, 2e-2
+        ),
+    ),
+    _dynamo(
+        "torch-dynamo-wide-2.13",
+        "RMSE <= 3 RMSE(benchmark) + tol/10: what dynamo does where tol is 0.02 or more",
+        "rms_excess_3",
+        Parameter("tol: rtol, atol, and ten times what RMSE may exceed thrice the benchmark's", 2e-2, _SCALED, 2e-2),
+    ),
+)
+
+
+FLAGGEMS = Standard(
+    "flaggems-1",
+    "every element is close, with torch's rtol, and an atol of 1e-4 times the length that is reduced over",
+    "gems_assert_close of FlagGems",
+    {
+        "float16": close_limits(1e-3, 1e-4),
+        "bfloat16": close_limits(1.6e-2, 1e-4),
+        **for_dtypes(("float32", "complex64"), close_limits(1.3e-6, 1e-4)),
+        "float64": close_limits(1e-7, 1e-4),
+        **for_dtypes(_INTEGERS, _EQUAL),
+    },
+    parameters={"reduced": Parameter("the length that is reduced over", 1.0, ("atol",), 1.0)},
+    differs=(
+        "FlagGems rounds the reference to the output's dtype first: at an atol below half an ULP of it we are stricter",
+        "FlagGems gives integers an atol of 1e-4 times the length too, so that they may differ from a length of 1e4 on",
+    ),
+)
+
+
+JAX = Standard(
+    "jax-1",
+    "every element is close, with one figure as rtol and atol; integers must be equal. The tolerance is for one "
+    "element, and must not be multiplied by the size of the array",
+    "jax test utilities, default tolerances",
+    {
+        "float4_e2m1fn": close_limits(1.0, 1.0),
+        **for_dtypes(_FLOAT8, close_limits(1e-1, 1e-1)),
+        "bfloat16": close_limits(1e-2, 1e-2),
+        "float16": close_limits(1e-3, 1e-3),
+        **for_dtypes(("float32", "complex64"), close_limits(1e-6, 1e-6)),
+        **for_dtypes(("float64", "complex128"), close_limits(1e-15, 1e-15)),
+        **for_dtypes(_INTEGERS, _EQUAL),
+    },
+    differs=("jax.test_util.check_close does multiply rtol and atol by the size of the array",),
+)
+
+
+ONNX = Standard(
+    "onnx-backend-1",
+    "every element is close; the dtype must match, which a golden sees to",
+    "ONNX backend test runner",
+    {},
+    close_limits(1e-3, 1e-7),
+    differs=("the runner multiplies rtol by the output under test, and not by the reference",),
+)
+
+
+ONNXRUNTIME = Standard(
+    "onnxruntime-1",
+    "every element is close; integers must be equal",
+    "ONNX Runtime test checkers",
+    {
+        "float64": close_limits(1e-5, 1e-5),
+        "float32": close_limits(1e-4, 1e-5),
+        "float16": close_limits(1e-3, 2.5e-3),
+        "bfloat16": close_limits(1e-2, 2e-2),
+        **for_dtypes(_INTEGERS, _EQUAL),
+    },
+    differs=(
+        "the figures are floats there: 1e-5f is 9.99999974738e-06",
+        "OpenVINO, DML and training builds are allowed more",
+    ),
+)
+
+
+_POLYGRAPHY = "default thresholds of Polygraphy 0.53"
+
+POLYGRAPHY = (
+    Standard(
+        "polygraphy-0.53",
+        "no element exceeds both tolerances: |a-r| <= max(1e-5, 1e-5 |r|)",
+        _POLYGRAPHY,
+        {},
+        DtypeLimits(
+            {"relative_violation_share": 0.0, "absolute_violation_share": 0.0},
+            regions={"threshold_bound": 1.0, "threshold_rtol": 1e-5, "threshold_atol": 1e-5},
+        ),
+        differs=(
+            "Polygraphy takes differences in float32, or in the dtype itself if it is wider",
+            "its |r| is that of the second runner, be it the reference or not",
+        ),
+    ),
+    Standard(
+        "polygraphy-cosine-0.53",
+        "the cosine is at least 0.997",
+        _POLYGRAPHY,
+        {},
+        DtypeLimits({"cosine": 0.997}),
+        differs=("Polygraphy takes the cosine of two arrays of zeros for 1; here it is not defined, which fails",),
+    ),
+    Standard(
+        "polygraphy-psnr-0.53",
+        "the peak signal-to-noise ratio is at least 30 dB",
+        _POLYGRAPHY,
+        {},
+        DtypeLimits({"psnr": 30.0}),
+        differs=("Polygraphy's peak is max r, and 1 where that is not positive; ours is max |r|",),
+    ),
+    Standard(
+        "polygraphy-snr-0.53",
+        "the signal-to-noise ratio is at least 20 dB",
+        _POLYGRAPHY,
+        {},
+        DtypeLimits({"snr": 20.0}),
+    ),
+)
+
+
+FRAMEWORKS = (TORCH, *DYNAMO, FLAGGEMS, JAX, ONNX, ONNXRUNTIME, *POLYGRAPHY)
+
 
 STANDARDS: dict[str, Standard] = {standard.name: standard for standard in (*FRAMEWORKS, *ASCEND, *CAMBRICON)}
 
@@ -30,7 +218,7 @@ def find_standard(text: str, where: Location = _NOWHERE) -> Standard:
 
     Raises UserError: unknown-standard; bad-value for a parameter that it does not have or does not admit.
     """
-    return find(STANDARDS, text, where)
+    return parse_standard(STANDARDS, text, where)
 
 
 _INTRODUCTION = """\
@@ -62,7 +250,7 @@ asks of every element to be close. Zero references have no relative error: the f
 """
 
 
-def markdown() -> str:
+def standards_markdown() -> str:
     """Return docs/standards.md."""
     return "\n".join([_INTRODUCTION, *(line for standard in STANDARDS.values() for line in _section(standard))])
 
@@ -86,7 +274,7 @@ def _section(standard: Standard) -> Iterator[str]:
         yield ""
 
 
-def _cell(limits: Limits) -> str:
+def _cell(limits: DtypeLimits) -> str:
     either = " *or* ".join(map(_written, limits.alternatives))
     regions = ", ".join(f"`{name}` {value:.9g}" for name, value in limits.regions.items())
     parts = [_written(limits.bounds), either, f"regions: {regions}" if regions else ""]
@@ -107,4 +295,4 @@ def _limit(metric: str, limit: float) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(standards_markdown(), end="")

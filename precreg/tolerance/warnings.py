@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
-from precreg.arithmetic.arith_exact_rounding import exact_ulp
-from precreg.arithmetic.formats import format_of
+from precreg.arithmetic import exact_ulp, format_of
 from precreg.errors import nearest
-from precreg.measure.metrics import METRICS, described
-from precreg.tolerance.layers import TOLERANCES
+from precreg.measure import METRICS, metric_named
+from precreg.tolerance.layers import TOLERANCES_FILE
 from precreg.tolerance.standards import find_standard
-from precreg.types.types import Bound, Layer, Role, Tolerance
+from precreg.types import Bound, Layer, Role, Tolerance
 
 
-def warnings(tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference") -> list[str]:
+def tolerance_warnings(
+    tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference"
+) -> list[str]:
     """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass.
 
     `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide, and none
     too narrow. A golden is in the output's own dtype, so its bits can be asked for.
     """
     exact = _exact(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *vacuous(tolerance, magnitude)]
+    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *vacuous_bounds(tolerance, magnitude)]
 
 
 def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
@@ -32,7 +33,7 @@ def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> li
     return [
         f"no output is called {layer.output} ({layer.name}: {layer.source}){nearest(layer.output, outputs)}"
         for layer in layers
-        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES
+        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES_FILE
     ]
 
 
@@ -62,7 +63,7 @@ def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
         yield f"{limits} is below half an ULP of {where}: only a reference that needs no rounding can be met"
 
 
-def vacuous(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
+def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
     """Say where twice the reference passes in place of the reference; `magnitude` is its mean size, if it is known."""
     drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
     matching = drowned or tolerance.rtol.limit >= 1
@@ -104,7 +105,7 @@ def _admits_wrong(bound: Bound, matching: bool, regions: Mapping[str, float]) ->
     Bounds in the output's own unit, on multiples of a benchmark's errors, and on what analyzers measure may well
     stop it.
     """
-    metric = described(bound.metric)
+    metric = metric_named(bound.metric)
     if bound.metric == "match_ratio":
         return matching or bound.limit <= 0
     if bound.metric in _BLIND:

@@ -25,11 +25,11 @@ class Metric(NamedTuple):
 _BROUGHT: dict[str, Metric] = {}
 
 
-def learn(metrics: Iterable[Metric]) -> None:
+def register_metrics(metrics: Iterable[Metric]) -> None:
     """Remember what this process was told of metrics that are not ours; what was told last holds."""
     _BROUGHT.update((metric.name, metric) for metric in metrics)
 
 
-def brought(name: str) -> Metric:
+def registered_metric(name: str) -> Metric:
     """Return what was told of a metric; of one that nobody described, that less of it is better."""
     return _BROUGHT.get(name) or Metric(name, "1", "not described", "lower", "")

@@ -1,24 +1,8 @@
-"""The only room that knows git: where the project stands, what changed since, and what a push brings."""
+"""What changed in git, and which cases depend on it?
 
-from precreg.vcs.checkout import checkout, leave_the_hook
-from precreg.vcs.push import brought, commits, has, hooks_folder, independent, top
-from precreg.vcs.repository import author, changed_files, differing, folder, state
-from precreg.vcs.stored import files_at, named_commit
+The repository, its commits, the pre-push hook, and the files behind each case.
+"""
 
-__all__ = [
-    "author",
-    "brought",
-    "changed_files",
-    "checkout",
-    "commits",
-    "differing",
-    "files_at",
-    "folder",
-    "has",
-    "hooks_folder",
-    "independent",
-    "leave_the_hook",
-    "named_commit",
-    "state",
-    "top",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

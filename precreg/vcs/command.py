@@ -8,7 +8,7 @@ from pathlib import Path
 from precreg.errors import UserError
 
 
-def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in a folder and return what came of it, whatever that is. Raises UserError (no-git) without git."""
     command = ["git", "-C", str(folder), *arguments]
     try:
@@ -17,7 +17,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
 
 
-def git_bytes(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
+def run_git_bytes(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Give git something on standard input, and return what it prints. Raises UserError (no-git), in git's words."""
     command = ["git", "-C", str(folder), *arguments]
     try:
@@ -32,7 +32,7 @@ def git_bytes(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
 
 def require_readable(folder: Path) -> str:
     """Return "true" of a shallow clone. Raises UserError (no-git) in git's words where it can read no repository."""
-    asked = git(folder, "rev-parse", "--is-shallow-repository")
+    asked = run_git(folder, "rev-parse", "--is-shallow-repository")
     if asked.returncode != 0:
         raise UserError("no-git", f"expected a git repository at {folder}, but git says: {asked.stderr.strip()}")
     return asked.stdout.strip()
@@ -40,7 +40,7 @@ def require_readable(folder: Path) -> str:
 
 def commit_of(folder: Path, revision: str) -> str:
     """Return the commit that a revision names. Raises UserError (no-git, unknown-revision)."""
-    found = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    found = run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.strip()
     shallow = require_readable(folder) == "true"

@@ -1,4 +1,7 @@
-"""Where the project stands, and what changed since."""
+"""Where the project stands, and what changed since.
+
+Which commit a run is held against. Apart from what reads it, so that a run without one imports next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precreg.vcs.command import commit_of, git, require_readable
+from precreg.environment import merge_request_base
+from precreg.vcs.command import commit_of, require_readable, run_git
+from precreg.vcs.commit import resolve_revision
 
 if TYPE_CHECKING:
     from git import Repo
 
-    from precreg.types.records import GitState
+    from precreg.types import GitState
 
 
-def state(project: Path) -> GitState | None:
+def git_state(project: Path) -> GitState | None:
     """Return the commit, branch, author and dirtiness of the project's repository; None without one or a commit.
 
     Raises:
@@ -28,14 +33,14 @@ def state(project: Path) -> GitState | None:
     if not repository.head.is_valid():
         require_readable(project)
         return None
-    from precreg.types.records import GitState
+    from precreg.types import GitState
 
     branch = "" if repository.head.is_detached else repository.active_branch.name
     dirty = repository.is_dirty(untracked_files=True)
-    return GitState(repository.head.commit.hexsha, branch, dirty, author(project))
+    return GitState(repository.head.commit.hexsha, branch, dirty, git_author(project))
 
 
-def folder(project: Path, environ: Mapping[str, str] = os.environ) -> str:
+def project_folder(project: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Return the path from the repository's root to a project, with POSIX slashes; empty if it is the root, or without.
 
     GitLab names the root in CI_PROJECT_DIR. Elsewhere it is the nearest folder with `.git`, and git is not asked: it
@@ -48,7 +53,7 @@ def folder(project: Path, environ: Mapping[str, str] = os.environ) -> str:
     return "" if root == here else here.relative_to(root).as_posix()
 
 
-def author(project: Path) -> str:
+def git_author(project: Path) -> str:
     """Return `Name <mail>` of whoever works here, as git would write it into a commit; empty without a repository."""
     repository = _repository(project)
     if repository is None:
@@ -68,13 +73,13 @@ def changed_files(project: Path, since: str) -> set[str]:
     Raises:
         UserError: no-git, or unknown-revision.
     """
-    return differing(project, commit_of(project, since))
+    return changed_files_since_commit(project, commit_of(project, since))
 
 
-def differing(project: Path, commit: str) -> set[str]:
+def changed_files_since_commit(project: Path, commit: str) -> set[str]:
     """Return what `changed_files` does, of the id of a commit that is known to be there."""
-    changed = git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--").stdout
-    untracked = git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
+    changed = run_git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--").stdout
+    untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
     return {*changed.split("\0"), *untracked.split("\0")} - {""}
 
 
@@ -87,3 +92,19 @@ def _repository(project: Path) -> Repo | None:
         return Repo(project, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError):
         return None
+
+
+BASE_AUTO, BASE_OFF = "auto", "off"
+
+
+def base_commit(project: Path, asked: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the commit to hold a run against, or None.
+
+    `asked` is a revision, which is taken as it is; `REVISION...`, for its merge base with HEAD; `auto`, for the base of
+    the merge request whose job this is, none elsewhere; or `off`. Raises UserError: no-git, unknown-revision,
+    no-merge-base.
+    """
+    if asked == BASE_OFF:
+        return None
+    revision = merge_request_base(project, environ) if asked == BASE_AUTO else asked
+    return None if revision is None else resolve_revision(project, revision)

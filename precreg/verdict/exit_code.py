@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from precreg.types.records import RunFinding
-from precreg.types.types import Status, Verdict
+from precreg.types import RunFinding, Status, Verdict
 
 NOTHING_TO_JUDGE = 0
 """Of a run in which no case depends on what changed, or other shards have them all."""
 
 
-def exit_code(verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2) -> int:
+def run_exit_code(verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2) -> int:
     """Return 1 if anything is proven worse, otherwise 2 if anything went unjudged, otherwise 0.
 
     A finding on the run that nothing allows is as bad as a case that failed. Without a verdict and without such a

@@ -11,27 +11,25 @@ from collections.abc import Iterator, Sequence
 from math import log2
 from statistics import fmean
 
-from precreg.measure.metrics import described, mean_over_seeds, ratio
-from precreg.types.numbers import apart
-from precreg.types.records import BaselineOutput
-from precreg.types.types import RULES, Comparison, Finding, Reason, Role, Tolerance
+from precreg.measure import mean_over_seeds, metric_named, metric_ratio
+from precreg.types import RULES, BaselineOutput, Comparison, Finding, Reason, Role, Tolerance, format_distinct
 
 MIN_ELEMENTS = 16
 """Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
 
 
-FLOOR_ULP = 0.05
+ROUNDING_FLOOR_ULP = 0.05
 """Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone."""
 
 
-FLOOR_MAX_ULP = 1.0
+ROUNDING_FLOOR_MAX_ULP = 1.0
 """The same for maxima, which are extreme values."""
 
 
-MAXIMA = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
+MAXIMUM_METRICS = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
 
 
-_NOT_OF_GOLDENS = MAXIMA | {"match_ratio"}
+_NOT_OF_GOLDENS = MAXIMUM_METRICS | {"match_ratio"}
 """A golden that was met exactly makes every maximum grow from 0; its match ratio is judged more strictly."""
 
 
@@ -43,35 +41,35 @@ def growth_findings(
     There are as many comparisons as both sides have seeds. Of a golden that was met exactly every maximum grows from
     0, and its match ratio is judged more strictly elsewhere.
     """
-    if not enough(comparisons):
+    if not has_enough_elements(comparisons):
         return
     for metric, threshold in tolerance.regression.items():
         if metric in RULES or (role == "golden" and metric in _NOT_OF_GOLDENS):
             continue
-        current, baseline = means(comparisons, accepted, metric)
+        current, baseline = seed_means(comparisons, accepted, metric)
         if current is None or baseline is None:
             continue
-        growth = worsening(metric, current, baseline)
-        if growth > _allowed(metric, baseline, threshold) and growth > floor(comparisons, metric):
+        growth = metric_growth(metric, current, baseline)
+        if growth > _allowed(metric, baseline, threshold) and growth > rounding_floor(comparisons, metric):
             yield _regressed(comparisons[0].output, metric, current, baseline, threshold)
 
 
-def worsening(metric: str, current: float, baseline: float) -> float:
+def metric_growth(metric: str, current: float, baseline: float) -> float:
     """Return by how much a metric became worse, in its own unit; negative where it became better.
 
     A bias is as bad as it is large, whatever its sign.
     """
     if metric == "bias":
         return abs(current) - abs(baseline)
-    return baseline - current if described(metric).better == "higher" else current - baseline
+    return baseline - current if metric_named(metric).better == "higher" else current - baseline
 
 
 def _allowed(metric: str, baseline: float, threshold: float) -> float:
     """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
-    return log2(1 + threshold) if described(metric).unit == "log2 ULP" else threshold * abs(baseline)
+    return log2(1 + threshold) if metric_named(metric).unit == "log2 ULP" else threshold * abs(baseline)
 
 
-def means(
+def seed_means(
     comparisons: Sequence[Comparison], accepted: BaselineOutput, metric: str
 ) -> tuple[float | None, float | None]:
     """Return the metric's mean over the seeds now and in the baseline; None where a seed leaves it undefined."""
@@ -80,16 +78,18 @@ def means(
     return mean_over_seeds(now), mean_over_seeds(then)
 
 
-def floor(comparisons: Sequence[Comparison], metric: str) -> float:
+def rounding_floor(comparisons: Sequence[Comparison], metric: str) -> float:
     """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    return in_unit(comparisons, metric, FLOOR_MAX_ULP if metric in MAXIMA else FLOOR_ULP)
+    return ulps_in_metric_unit(
+        comparisons, metric, ROUNDING_FLOOR_MAX_ULP if metric in MAXIMUM_METRICS else ROUNDING_FLOOR_ULP
+    )
 
 
-def in_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> float:
+def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> float:
     """Return so many ULP of the output dtype in the unit of a metric; 0 for what has no size, as a share."""
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-    unit = described(metric).unit
+    unit = metric_named(metric).unit
     sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
     if unit in sizes:
         return ulps * sizes[unit]
@@ -97,18 +97,18 @@ def in_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> floa
     return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
 
 
-def enough(comparisons: Sequence[Comparison]) -> bool:
+def has_enough_elements(comparisons: Sequence[Comparison]) -> bool:
     """Tell whether the seeds together measured enough elements for a mean to mean something."""
     return sum(comparison.counts.get("finite", 0) for comparison in comparisons) >= MIN_ELEMENTS
 
 
 def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
-    factor = ratio(metric, current, baseline)
+    factor = metric_ratio(metric, current, baseline)
     if factor is None:
         message = f"{metric} was {baseline:.4g} and is {current:.4g}"
     else:
-        times, allowed, _ = apart([factor, allowed_ratio(metric, threshold), 1.0], 3)
-        figures = " against ".join(apart([current, baseline]))
+        times, allowed, _ = format_distinct([factor, allowed_ratio(metric, threshold), 1.0], 3)
+        figures = " against ".join(format_distinct([current, baseline]))
         message = f"{metric} is {times} times the baseline's ({figures}, allowed {allowed} times)"
     return Finding(
         Reason.REGRESSED,
@@ -125,4 +125,4 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
 
 def allowed_ratio(metric: str, threshold: float) -> float:
     """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
-    return 1 - threshold if described(metric).better == "higher" else 1 + threshold
+    return 1 - threshold if metric_named(metric).better == "higher" else 1 + threshold

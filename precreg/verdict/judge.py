@@ -1,8 +1,12 @@
-"""One case's verdict: a pure function of what was measured, the tolerance, and the baseline.
+"""Repeats that differ, in words: from which element on, how many, by how much, in which runs; and whether they may.
+
+One case's verdict: a pure function of what was measured, the tolerance, and the baseline.
 
 The first question that finds something decides: was there a result, is it accurate enough, is there a baseline for
 it, did it get worse. A result that is not accurate enough is still held against its baseline, and both are told.
 A verdict depends on its own case alone, so it is the same in any selection, shard or resume.
+
+The verdict on one stored array held against another: accurate enough or not, without a baseline.
 """
 
 from __future__ import annotations
@@ -12,13 +16,80 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.measure.metrics import described
-from precreg.types.records import Baseline, BaselineEntry, Environment
-from precreg.types.types import Case, Comparison, Finding, Outcome, Reason, Status, Tolerance, Verdict
-from precreg.verdict.bounds import broken_bounds
-from precreg.verdict.regression import Held, error_level, held, improvement, judged, worse
-from precreg.verdict.repeats import bits, unforeseen, unneeded
-from precreg.verdict.structure import structural_findings
+from precreg.measure import metric_named
+from precreg.types import (
+    Baseline,
+    BaselineEntry,
+    Case,
+    Comparison,
+    Environment,
+    Execution,
+    Finding,
+    Outcome,
+    Reason,
+    RepeatDifference,
+    Role,
+    Status,
+    Tolerance,
+    Verdict,
+)
+from precreg.verdict.accuracy import broken_bounds, structural_findings, unmeasurable_findings
+from precreg.verdict.regression import (
+    OutputEvidence,
+    case_alpha,
+    describe_evidence,
+    find_improvement,
+    find_regressions,
+    gather_evidence,
+)
+
+
+def undeclared_differences(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:
+    """Yield each output whose repeats differ as was not declared, and where: a declaration is of bits alone."""
+    differences = {difference.output: difference for difference in execution.differences}
+    for name in execution.unsteady:
+        difference = differences.get(name)
+        if case.deterministic or (difference is not None and difference.place is None):
+            yield name, describe_difference(difference)
+
+
+def describe_bits(case: Case, execution: Execution) -> str:
+    """Say what became of the bits of a case whose bits are not the baseline's."""
+    if case.deterministic or (case.repeats > 1 and not execution.unsteady):
+        return "bits changed"
+    if not execution.unsteady:
+        return "bits may change from run to run, as declared"
+    first = next((each for each in execution.differences if each.output == execution.unsteady[0]), None)
+    return f"repeats differ as declared, starting in output {execution.unsteady[0]!r}{describe_difference(first)}"
+
+
+def describe_unneeded(case: Case, execution: Execution) -> str:
+    """Say that runs need not have agreed, where all of them did."""
+    if case.deterministic or case.repeats == 1 or execution.unsteady:
+        return ""
+    return f"; all {case.repeats} runs of each seed agree, so `deterministic: false` may not be needed"
+
+
+def describe_difference(difference: RepeatDifference | None) -> str:
+    """Say where an output of a later run differs from the first run's; nothing of a record that does not know."""
+    if difference is None:
+        return ""
+    runs = f"between run 1 and {difference.repeat} of seed {difference.seed}"
+    if difference.place is None:
+        return f": not there in both, or of another shape or dtype, {runs}"
+    place = f" at {list(difference.place)}" if difference.place else ""
+    verb = "differs" if difference.differing == 1 else "differ"
+    elements = f"{difference.differing} of {difference.size} elements {verb}"
+    return f"{place}: {elements}, {_extent(difference)}, {runs}"
+
+
+def _extent(difference: RepeatDifference) -> str:
+    """Say by how much elements differ, and how many of them cannot say."""
+    strange = f"{difference.non_finite} of them NaN or infinite" if difference.non_finite else ""
+    if difference.largest is None:
+        return strange or "by more than float64 holds"
+    distance = f"by at most {difference.largest:.3g}" if difference.largest else "in their bits alone"
+    return f"{strange}, {distance}" if strange else distance
 
 
 class Policy(Struct, frozen=True):
@@ -54,7 +125,7 @@ STATUS: dict[Reason, Status] = {
 _SEVERITY = list(Reason)
 
 
-KNOWN_BAD = frozenset(
+EXPECTED_FAILURE_REASONS = frozenset(
     {
         Reason.OUT_OF_TOLERANCE,
         Reason.REGRESSED,
@@ -66,7 +137,7 @@ KNOWN_BAD = frozenset(
 """What `expect: fail` may expect: wrong figures. A missing output or another shape is no figure at all."""
 
 
-def judge(
+def judge_case(
     case: Case,
     outcome: Outcome,
     tolerances: Mapping[str, Tolerance],
@@ -77,7 +148,7 @@ def judge(
     """Judge one case; tolerances has one entry per compared output."""
     plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
     plain = replace(plain, message=plain.message + _elsewhere(plain.reason, baseline))
-    return plain if case.expect_failure is None else inverted(plain, case.expect_failure)
+    return plain if case.expect_failure is None else invert_verdict(plain, case.expect_failure)
 
 
 _OF_CHANGE = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
@@ -90,7 +161,7 @@ def _elsewhere(reason: Reason, baseline: Baseline | None) -> str:
     return f"; by the baseline of {baseline.environment}, accepted elsewhere: {baseline.change}"
 
 
-def acceptable(
+def is_acceptable(
     case: Case,
     outcome: Outcome,
     tolerances: Mapping[str, Tolerance],
@@ -109,7 +180,7 @@ def acceptable(
     unmoved |= verdict.reason is Reason.WITHIN_TOLERANCE and not case.deterministic
     if unmoved and baseline is not None and not _more_to_keep(outcome, baseline.entry):
         return False
-    return judge(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
+    return judge_case(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
 
 
 def _findings(
@@ -133,10 +204,10 @@ def _findings(
     if unknown or entry is None:
         return inaccurate or unknown
     alike = entry.fingerprint == environment.fingerprint
-    level = error_level(policy.baselines)
+    level = case_alpha(policy.baselines)
     changed = {} if _same_bits(case, outcome, entry) else _by_output(outcome)
     outputs = [
-        held(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
+        gather_evidence(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
         for name, comparisons in changed.items()
     ]
     lost = [*_worse(case, outcome, outputs, entry, environment)]
@@ -145,7 +216,7 @@ def _findings(
 
 def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
     """Say of each output whose repeats differ as they may not where they do; the first one is where it starts."""
-    for number, (name, where) in enumerate(unforeseen(case, outcome.execution)):
+    for number, (name, where) in enumerate(undeclared_differences(case, outcome.execution)):
         message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
         yield Finding(Reason.NONDETERMINISTIC, message, name, rule="hard")
 
@@ -178,12 +249,12 @@ def _without_baseline(
 
 
 def _worse(
-    case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry, environment: Environment
+    case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry, environment: Environment
 ) -> Iterator[Finding]:
     if case.exact and not _same_bits(case, outcome, entry):
         yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's", rule="hard")
     for output in outputs:
-        yield from worse(output)
+        yield from find_regressions(output)
     yield from _over_budget(case, outcome, entry, environment)
 
 
@@ -198,18 +269,18 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
         yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, *figures, rule="budget")
 
 
-def _not_worse(case: Case, outcome: Outcome, outputs: list[Held], entry: BaselineEntry) -> Iterator[Finding]:
+def _not_worse(case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry) -> Iterator[Finding]:
     if _same_bits(case, outcome, entry):
         seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
         yield Finding(
-            Reason.IDENTICAL, f"every output has the baseline's bits{seeds}{unneeded(case, outcome.execution)}"
+            Reason.IDENTICAL, f"every output has the baseline's bits{seeds}{describe_unneeded(case, outcome.execution)}"
         )
         return
-    better = [found for found in map(improvement, outputs) if found is not None]
+    better = [found for found in map(find_improvement, outputs) if found is not None]
     yield from better or [
         Finding(
             Reason.WITHIN_TOLERANCE,
-            f"{bits(case, outcome.execution)}, and {judged(outputs)}{unneeded(case, outcome.execution)}",
+            f"{describe_bits(case, outcome.execution)}, and {describe_evidence(outputs)}{describe_unneeded(case, outcome.execution)}",
         )
     ]
 
@@ -230,13 +301,13 @@ def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
 def _same_bits(case: Case, outcome: Outcome, entry: BaselineEntry) -> bool:
     """Tell whether digests decide, and are the baseline's: one run of what need not repeat has them by luck."""
     return (case.deterministic or case.repeats > 1) and all(
-        agree(digests, entry.outputs[name].digests)
+        digests_agree(digests, entry.outputs[name].digests)
         for name, digests in outcome.execution.outputs.items()
         if name in entry.outputs
     )
 
 
-def agree(current: tuple[str, ...], accepted: list[str]) -> bool:
+def digests_agree(current: tuple[str, ...], accepted: list[str]) -> bool:
     """Tell whether digests are the same at each seed that both sides have."""
     seeds = min(len(current), len(accepted))
     return list(current[:seeds]) == accepted[:seeds]
@@ -263,7 +334,7 @@ def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
 
 def _order(finding: Finding) -> tuple[int, bool, bool, float]:
     """Worst first: by reason, then lost matches, then those without a ratio (was exact), then by the largest ratio."""
-    matches = described(finding.metric).better == "higher"
+    matches = metric_named(finding.metric).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
@@ -274,9 +345,9 @@ def _sentence(finding: Finding) -> str:
     return f"{message}, though within tolerance" if within else message
 
 
-def inverted(plain: Verdict, why: str) -> Verdict:
+def invert_verdict(plain: Verdict, why: str) -> Verdict:
     """Return the verdict on a case that is declared to be known-bad, and why it is; errors and the like stay."""
-    if plain.reason in KNOWN_BAD:
+    if plain.reason in EXPECTED_FAILURE_REASONS:
         message = f"failed as declared ({why}): {plain.reason}: {plain.message}"
         return replace(
             plain, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=plain.reason
@@ -287,3 +358,23 @@ def inverted(plain: Verdict, why: str) -> Verdict:
             plain, status=Status.FAILED, reason=Reason.UNEXPECTED_PASS, message=message, underlying=plain.reason
         )
     return plain
+
+
+def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verdict:
+    """Judge what was measured of one pair by the questions that are asked of a case, up to its baseline."""
+    found = (
+        [*unmeasurable_findings(comparison, role)] or [*broken_bounds(comparison, tolerance)] or [*_sound(comparison)]
+    )
+    return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy())
+
+
+def unmeasured_verdict(reason: Reason, message: str) -> Verdict:
+    """Return the verdict on what could not be measured: a side is missing, or cannot be read."""
+    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy())
+
+
+def _sound(comparison: Comparison) -> Iterator[Finding]:
+    if comparison.metrics.get("equal_share") == 1:
+        yield Finding(Reason.IDENTICAL, "every element is the reference's, to the bit, in the actual's dtype")
+    else:
+        yield Finding(Reason.WITHIN_TOLERANCE, "every bound holds")

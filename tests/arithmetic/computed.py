@@ -8,10 +8,8 @@ import itertools
 
 import numpy as np
 
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.named import NAMED, format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.formats import FORMATS, NAMED_FORMATS, Format, Rounding, format_named
+from precreg.arithmetic.rounding import round_to
 from precreg.arithmetic.unit import Order, Unit
 from tests.arithmetic.hard_operands import hard
 
@@ -24,7 +22,7 @@ ODD_FORMATS = (
     Format("saturates", 10, -14, 59968.0, overflow=59968.0),
     Format("between float32 and float64", 30, -200, 2.0**150, subnormals=False, negative_zero=False),
 )
-ALL = (*NAMED.values(), *ODD_FORMATS)
+ALL = (*NAMED_FORMATS.values(), *ODD_FORMATS)
 ORDERS = (
     *((Order.SEQUENTIAL, 1), (Order.BLOCKS, 4), (Order.BLOCKS, 16), (Order.BLOCKS, 1000)),
     *((Order.LANES, 3), (Order.LANES, 8), (Order.PAIRWISE, 1)),
@@ -105,7 +103,7 @@ def results(native):
 def main():
     from precreg.arithmetic import native
 
-    print(native.INSTRUCTION_SET)
+    print(native.ARITHMETIC_INSTRUCTION_SET)
     for name, array in results(native):
         canonical = np.where(np.isnan(array), array.dtype.type(np.nan), array)  # which NaN it is, is nobody's promise
         print(name, hashlib.blake2b(canonical.tobytes(), digest_size=8).hexdigest())

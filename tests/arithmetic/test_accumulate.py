@@ -5,16 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic import arith_numpy_form_sums as numpy_sums
-from precreg.arithmetic import forms
-from precreg.arithmetic.accumulate import dot, matmul, total
-from precreg.arithmetic.arith_exact_rounding import exact_random_bits, exact_round
-from precreg.arithmetic.arith_exact_sums import exact_dot, exact_matmul, exact_output, exact_total
-from precreg.arithmetic.arith_operations import carrier
-from precreg.arithmetic.defined import defined_format
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic import sums as numpy_sums
+from precreg.arithmetic.exact import exact_dot, exact_matmul, exact_output, exact_random_bits, exact_round, exact_total
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format
+from precreg.arithmetic.operations import carrier_dtype
+from precreg.arithmetic.sums import dot, matmul, total
 from precreg.arithmetic.unit import Order, Unit
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard
@@ -27,7 +23,9 @@ IN_FLOAT16 = Unit(FORMATS["float16"], FORMATS["float16"], FORMATS["float16"])
 EXACT = Unit(FORMATS["float64"], FORMATS["float64"], FORMATS["float64"])
 
 
-@pytest.fixture(params=["numpy"] if forms.FASTEST == "numpy" else ["numpy", "native"], autouse=True, scope="module")
+@pytest.fixture(
+    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
+)
 def form(request):
     """Every test is run on every form that was built."""
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +71,7 @@ def test_matrix_products_are_those_on_rationals(order, seed):
     rows, inner, columns = (int(length) for length in generator.integers(1, [4, 12, 4]))
     a, b = some_numbers(generator, (rows, inner)), some_numbers(generator, (inner, columns))
     product = matmul(a, b, unit)
-    assert product.dtype == carrier(unit.output)
+    assert product.dtype == carrier_dtype(unit.output)
     assert_same(product.astype(np.float64), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
 
 
@@ -224,7 +222,7 @@ def test_the_largest_number_of_a_format_is_kept_where_float32_lacks_it():
 
 
 def test_formats_whose_largest_square_float64_lacks():
-    wide = defined_format("wide", {"precision": 8, "min_exponent": 0, "max_exponent": 1023})
+    wide = parse_format("wide", {"precision": 8, "min_exponent": 0, "max_exponent": 1023})
     unit = Unit(wide, FORMATS["float32"], FORMATS["float32"])
     assert float(dot(np.array([3.0, 0.25]), np.array([5.0, 4.0]), unit)) == 16.0
     assert float(dot(np.array([2.0**100]), np.array([2.0**100]), unit)) == np.inf

@@ -2,9 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arithmetic.defined import defined_format
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.named import NAMED, SHORT, format_named
+from precreg.arithmetic.formats import FORMATS, NAMED_FORMATS, SHORT, format_named, parse_format
 from precreg.errors import UserError
 
 HALF = {"precision": 11, "min_exponent": -14, "max_exponent": 15}
@@ -19,14 +17,14 @@ def test_the_formats_of_numpy_can_be_defined():
     }
     for name, (precision, low, high) in bounds.items():
         definition = {"precision": precision, "min_exponent": low, "max_exponent": high}
-        assert defined_format(name, definition) == FORMATS[name]
+        assert parse_format(name, definition) == FORMATS[name]
 
 
 def test_what_a_definition_says_is_what_the_format_does():
-    format = defined_format("mine", {**HALF, "overflow": "nan", "subnormals": False, "negative_zero": False})
+    format = parse_format("mine", {**HALF, "overflow": "nan", "subnormals": False, "negative_zero": False})
     assert np.isnan(format.overflow)
     assert (format.subnormals, format.negative_zero, format.name) == (False, False, "mine")
-    assert defined_format("mine", {**HALF, "overflow": "saturate"}).overflow == 65504.0
+    assert parse_format("mine", {**HALF, "overflow": "saturate"}).overflow == 65504.0
 
 
 @pytest.mark.parametrize(
@@ -53,7 +51,7 @@ def test_what_a_definition_says_is_what_the_format_does():
 )
 def test_a_format_that_cannot_be_is_one_clear_error(change, said):
     with pytest.raises(UserError) as caught:
-        defined_format("mine", {**HALF, **change})
+        parse_format("mine", {**HALF, **change})
     assert caught.value.slug == "bad-format"
     assert caught.value.message.startswith("format mine: expected ")
     assert said in caught.value.message
@@ -62,11 +60,11 @@ def test_a_format_that_cannot_be_is_one_clear_error(change, said):
 @pytest.mark.parametrize("missing", HALF)
 def test_what_a_definition_must_say(missing):
     with pytest.raises(UserError, match=f"expected an integer {missing} but there is none") as caught:
-        defined_format("mine", {key: value for key, value in HALF.items() if key != missing})
+        parse_format("mine", {key: value for key, value in HALF.items() if key != missing})
     assert caught.value.slug == "bad-format"
 
 
-@pytest.mark.parametrize("name", [*NAMED, *SHORT])
+@pytest.mark.parametrize("name", [*NAMED_FORMATS, *SHORT])
 def test_every_name_has_its_saturating_and_its_flushing_form(name):
     format = format_named(name)
     saturating, flushing, both = (format_named(name + form) for form in ("_sat", "_flush", "_flush_sat"))
@@ -77,7 +75,7 @@ def test_every_name_has_its_saturating_and_its_flushing_form(name):
 
 
 def test_short_names_are_those_of_formats():
-    assert all(name in NAMED for name in SHORT.values())
+    assert all(name in NAMED_FORMATS for name in SHORT.values())
     assert format_named("fp16") is FORMATS["float16"]
 
 

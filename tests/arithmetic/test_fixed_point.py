@@ -15,9 +15,8 @@ from precreg.arithmetic.fixed_point import (
     quantize,
     symmetric,
 )
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.random_bits import random_bits
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.formats import FORMATS, Rounding
+from precreg.arithmetic.rounding_numpy import random_bits
 from precreg.errors import UserError
 
 INTEGERS = {

@@ -6,33 +6,33 @@ import sys
 import numpy as np
 import pytest
 
-from precreg.arithmetic import forms
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.named import format_named
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic.formats import format_named
+from precreg.arithmetic.rounding import round_to
 from precreg.errors import UserError
 from tests.e2e.command import ROOT, environ
 
-BUILT = pytest.mark.skipif(forms.FASTEST != "native", reason="no C++ compiler was there to build the core")
+BUILT = pytest.mark.skipif(forms.FASTEST_BACKEND != "native", reason="no C++ compiler was there to build the core")
 
 
 @pytest.mark.parametrize("name", ["numpy", "plain"])
 def test_numpy_serves_where_it_is_asked_for(name, monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", name)
-    assert forms.native() is None
+    assert forms.native_backend() is None
 
 
 @BUILT
 @pytest.mark.parametrize("name", ["", "native"])
 def test_the_core_serves_where_it_is_there(name, monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", name)
-    assert forms.native().__name__ == "precreg.arithmetic.native"
+    assert forms.native_backend().__name__ == "precreg.arithmetic.native"
 
 
 @BUILT
 def test_rounding_goes_to_the_core(monkeypatch):
     asked = []
     monkeypatch.delenv("PRECREG_FORM", raising=False)
-    monkeypatch.setattr(forms.native(), "rounds", lambda *given: asked.append(given))
+    monkeypatch.setattr(forms.native_backend(), "rounds", lambda *given: asked.append(given))
     round_to(np.ones(3, np.float32), format_named("fp16"))
     assert asked == [(np.dtype(np.float32), format_named("fp16"))]
 
@@ -46,7 +46,7 @@ def test_a_name_that_is_none_is_refused(monkeypatch):
 WITHOUT_CORE = """
 import sys
 sys.modules["precreg.arithmetic._core"] = None
-from precreg.arithmetic import forms
+from precreg.arithmetic import rounding
 print(forms.FASTEST, forms.native())
 import os
 os.environ["PRECREG_FORM"] = "native"
@@ -58,7 +58,7 @@ except Exception as problem:
 OF_OTHER_SOURCES = """
 import sys, types
 sys.modules["precreg.arithmetic._core"] = types.SimpleNamespace(interface=0, instruction_set="generic")
-from precreg.arithmetic import forms
+from precreg.arithmetic import rounding
 print(forms.FASTEST)
 from precreg.arithmetic import native
 """
@@ -84,8 +84,6 @@ def test_a_core_of_other_sources_does_not_serve():
 
 @BUILT
 def test_an_instruction_set_that_is_none_is_refused():
-    code = (
-        "from precreg.arithmetic import forms\ntry: forms.native()\nexcept Exception as problem: print(problem.message)"
-    )
+    code = "from precreg.arithmetic import rounding\ntry: forms.native()\nexcept Exception as problem: print(problem.message)"
     expected = "expected an instruction set of this processor (generic; avx2, avx512 on some) but got PRECREG_ISA=mmx\n"
     assert shown(code, PRECREG_ISA="mmx").stdout == expected

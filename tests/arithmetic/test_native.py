@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from precreg.arithmetic import _core
-from precreg.arithmetic import arith_numpy_form_sums as numpy_sums
-from precreg.arithmetic.arith_exact_sums import exact_matmul
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.bit_rounding import round_bits
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import sums as numpy_sums
+from precreg.arithmetic.exact import exact_matmul
+from precreg.arithmetic.formats import Rounding, format_named
+from precreg.arithmetic.rounding import round_to
+from precreg.arithmetic.rounding_numpy import round_bits
 from precreg.arithmetic.unit import Order, Unit
 from tests.arithmetic.computed import ALL, ODD_FORMATS, matrices, units, values
 from tests.arithmetic.hard_operands import assert_same
@@ -98,8 +97,8 @@ def test_arrays_that_do_not_lie_in_order():
             assert native.round_to(view, FP16, rounding, 0, 0).tobytes() == expected.tobytes()
     halves = round_to(given, FP16)[:, ::2]
     for a, b in ((halves.swapaxes(1, 2), halves[..., ::-1]), (halves[0].T, halves), (halves.swapaxes(1, 2), halves[3])):
-        assert_same(native.matmul(a, b, UNIT), numpy_sums.matmul(*with_as_many_axes(a, b), UNIT))
-    assert_same(native.total(halves.T, UNIT), numpy_sums.total(halves.T, UNIT))
+        assert_same(native.matmul(a, b, UNIT), numpy_sums.matmul_numpy(*with_as_many_axes(a, b), UNIT))
+    assert_same(native.total(halves.T, UNIT), numpy_sums.total_numpy(halves.T, UNIT))
 
 
 def with_as_many_axes(a, b):
@@ -115,8 +114,8 @@ def test_sums_have_the_bits_of_numpys_form():
             a, b = matrices(unit, generator)
             if native.sums(unit):
                 served += 1
-                assert_same(native.matmul(a, b, unit), numpy_sums.matmul(a, b, unit))
-                assert_same(native.total(a, unit), numpy_sums.total(a, unit))
+                assert_same(native.matmul(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
+                assert_same(native.total(a, unit), numpy_sums.total_numpy(a, unit))
     assert served > 300
 
 
@@ -154,7 +153,7 @@ def test_many_rows_columns_and_terms():
     for order, width in ((Order.BLOCKS, 48), (Order.LANES, 7), (Order.PAIRWISE, 1)):
         unit = Unit(FP16, FP32, FP32, order=order, width=width)
         a, b = (round_to(generator.normal(size=shape).astype(np.float32), FP16) for shape in ((259, 131), (131, 70)))
-        assert_same(native.matmul(a, b, unit), numpy_sums.matmul(a, b, unit))
+        assert_same(native.matmul(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
 
 
 @pytest.mark.parametrize("order", Order)

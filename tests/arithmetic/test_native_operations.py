@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from precreg.arithmetic import _core, forms
-from precreg.arithmetic import arith_operations as operations
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.rounded_once import Operation
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import _core, operations
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic.formats import Rounding, format_named
+from precreg.arithmetic.operations_numpy import RoundedOperation
 from tests.arithmetic.computed import ALL
 from tests.arithmetic.hard_operands import assert_same, hard
 
@@ -19,7 +18,7 @@ M20, FP16, FP32 = map(format_named, ("float32_m20", "fp16", "fp32"))
 
 
 def by_numpy(name, operands, format, rounding, seed=0, start=0):
-    return operations.by_numpy(Operation(name, format, rounding, seed), operands, start)
+    return operations.compute_numpy(RoundedOperation(name, format, rounding, seed), operands, start)
 
 
 @pytest.mark.parametrize("name", OPERANDS)
@@ -50,7 +49,7 @@ def test_what_the_core_computes():
 
 
 def test_the_core_is_asked_where_it_serves(monkeypatch):
-    if forms.native() is None:
+    if forms.native_backend() is None:
         pytest.skip("PRECREG_FORM names another form")
     monkeypatch.setattr(operations, "by_numpy", None)
     x = np.full(3, 1 / 3, np.float32)

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic import arith_exact_operations as exact_operations
-from precreg.arithmetic import arith_operations as operations
-from precreg.arithmetic import forms
-from precreg.arithmetic.arith_exact_rounding import exact_random_bits
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import exact as exact_operations
+from precreg.arithmetic import operations
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic.exact import exact_random_bits
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard, near_ties
 from tests.arithmetic.patterns import numbers
@@ -32,7 +30,9 @@ BY_FORMAT = pytest.mark.parametrize("format", FORMATS_UNDER_TEST, ids=lambda for
 BY_ROUNDING = pytest.mark.parametrize("rounding", Rounding)
 
 
-@pytest.fixture(params=["numpy"] if forms.FASTEST == "numpy" else ["numpy", "native"], autouse=True, scope="module")
+@pytest.fixture(
+    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
+)
 def form(request):
     """Every test is run on every form that was built."""
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +90,7 @@ def test_hard_operands(format, rounding):
         for dtype in (np.float32, np.float64):
             operands = [hard(dtype, 15, generator) for _ in range(count)]
             actual = getattr(operations, name)(*operands, format, rounding, seed=7, start=11)
-            assert actual.dtype == operations.carrier(format)
+            assert actual.dtype == operations.carrier_dtype(format)
             assert_same(actual.astype(np.float64), one_by_one(name, operands, format, rounding, 7, 11))
 
 
@@ -238,7 +238,7 @@ def test_stochastic_rounding_goes_up_as_often_as_the_rest_says():
 )
 def test_the_carrier_has_every_number(name, dtype):
     format = format_named(name)
-    assert operations.carrier(format) is dtype
+    assert operations.carrier_dtype(format) is dtype
     assert float(dtype(format.smallest_subnormal)) == format.smallest_subnormal
     assert float(dtype(format.largest)) == format.largest
 

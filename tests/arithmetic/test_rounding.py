@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic import forms
-from precreg.arithmetic.arith_exact_rounding import exact_round
-from precreg.arithmetic.arith_rounding import cast, round_to
-from precreg.arithmetic.formats import FORMATS, format_of, numpy_dtype
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import rounding as forms
+from precreg.arithmetic.exact import exact_round
+from precreg.arithmetic.formats import FORMATS, Rounding, format_of, numpy_dtype
+from precreg.arithmetic.rounding import cast, round_to
 from precreg.errors import UserError
 from tests.arithmetic.patterns import SMALL_FORMATS, hard_values, numbers
 
@@ -144,7 +143,7 @@ def test_arrays_that_hold_no_floats_are_refused(dtype):
     assert caught.value.slug == "bad-value"
 
 
-@pytest.mark.parametrize("form", ["numpy", forms.FASTEST])
+@pytest.mark.parametrize("form", ["numpy", forms.FASTEST_BACKEND])
 def test_a_rounding_may_be_named(form, monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", form)
     assert float(round_to(np.array(1 + 2.0**-20), FORMATS["bfloat16"], "up")) == 1 + 2.0**-7

@@ -3,19 +3,17 @@
 import numpy as np
 import pytest
 
-from precreg.arithmetic import accumulate
-from precreg.arithmetic.arith_exact_rounding import exact_round
-from precreg.arithmetic.arith_exact_sums import exact_dot
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import sums as accumulate
+from precreg.arithmetic.exact import exact_dot, exact_round
+from precreg.arithmetic.formats import Rounding, format_named
 from precreg.arithmetic.unit import Unit
-from precreg.quality import arith_self_test as self_test
+from precreg.quality import self_test
 
 
 @pytest.mark.parametrize("form", ["", "numpy"])
 def test_every_form_gives_what_is_known(form, monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", form)
-    assert self_test.self_test() == (36, [])
+    assert self_test.self_test_arithmetic() == (36, [])
 
 
 def test_what_is_known_holds_in_rational_arithmetic():
@@ -29,7 +27,7 @@ def test_what_is_known_holds_in_rational_arithmetic():
 
 def test_a_wrong_sum_is_named(monkeypatch):
     monkeypatch.setattr(accumulate, "matmul", lambda a, b, unit: np.full((3, 5), 4096.0))
-    checked, wrong = self_test.self_test()
+    checked, wrong = self_test.self_test_arithmetic()
     assert checked == 36
     assert "4096 times 1.0 in fp16, nearest_even, sequential" in wrong
     assert "4096 times 1.0 in fp16, nearest_even, blocks" not in wrong

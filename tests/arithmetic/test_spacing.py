@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.arith_exact_rounding import exact_ulp
+from precreg.arithmetic.exact import exact_ulp
 from precreg.arithmetic.formats import FORMATS, format_of
-from precreg.arithmetic.spacing import ulp
+from precreg.arithmetic.rounding import ulp
 from tests.arithmetic.patterns import SMALL_FORMATS, numbers
 
 INFINITE = [name for name in SMALL_FORMATS if FORMATS[name].overflow == np.inf]

@@ -7,8 +7,10 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from precreg.baseline.proposal import Proposal, replace_proposals
-from precreg.baseline.write import locked
-from precreg.types.records import (
+from precreg.baseline.store import lock_baselines
+from precreg.types.case import Location
+from precreg.types.outcome import Comparison, Execution, Histogram, Outcome
+from precreg.types.record import (
     AcceptedValue,
     Baseline,
     BaselineEntry,
@@ -17,7 +19,7 @@ from precreg.types.records import (
     Environment,
     GitState,
 )
-from precreg.types.types import Comparison, Execution, Histogram, Location, Outcome, Reason, Status, Verdict
+from precreg.types.verdict import Reason, Status, Verdict
 
 ROAD = Path(__file__).parents[1] / "golden" / "road"
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "6f2a90c1", {})
@@ -84,7 +86,7 @@ def result(id: str, reason: Reason, *, error: float = 0.25, found: str | None = 
 
 def store_proposals(project: Path, *ids: str, entry: BaselineEntry | None = None, environment: str = "generic") -> None:
     proposal = Proposal(Reason.NEW, environment, None, entry or ENTRY)
-    with locked(project):
+    with lock_baselines(project):
         replace_proposals(project, dict.fromkeys(ids, proposal))
 
 

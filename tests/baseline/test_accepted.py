@@ -9,15 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.baseline.accepted import LAST, continues, history, succeed, together, value_of
-from precreg.measure.metrics import MEANS
-from precreg.types.records import BaselineEntry, BaselineOutput
-from precreg.verdict.creep import creeps
+from precreg.baseline.entry import (
+    MAX_ACCEPTED_VALUES,
+    accepted_value,
+    accepted_values,
+    combine_half_widths,
+    is_continuation,
+    succeed_entry,
+)
+from precreg.measure.metrics import MEAN_METRICS
+from precreg.types.record import BaselineEntry, BaselineOutput
+from precreg.verdict.small_losses import cumulative_losses
 
 
 def entry(number: int, error: float, definition: str = "1:aa", outputs: tuple[str, ...] = ("out",)) -> BaselineEntry:
     """Return what is accepted as number so and so, its means the error and, so that they differ, shares of it."""
-    metrics = {metric: [error / share] for share, metric in enumerate(MEANS[:3], 1)}
+    metrics = {metric: [error / share] for share, metric in enumerate(MEAN_METRICS[:3], 1)}
     kept = BaselineOutput("float32", (8,), [f"d{number}"], metrics)
     told = f"reason {number}", "Ada", f"2026-11-{number % 30 + 1:02}", f"c{number}"
     return BaselineEntry(definition, ["i0"], *told, "f00d", 1.0, dict.fromkeys(outputs, kept))
@@ -28,18 +35,18 @@ def accepted(*errors: float, definitions: str = "") -> BaselineEntry:
     last = None
     for number, error in enumerate(errors):
         made = entry(number, error, definitions[number] if definitions else "1:aa")
-        last = succeed(made, last)
+        last = succeed_entry(made, last)
     return last
 
 
 def reasons(of: BaselineEntry) -> list[str]:
-    return [value.reason for value in history(of)]
+    return [value.reason for value in accepted_values(of)]
 
 
 def test_the_first_has_no_past_and_every_later_one_has_those_before_it():
     assert accepted(1.0).accepted == []
     third = accepted(1.0, 2.0, 3.0)
-    assert third.accepted == [value_of(entry(0, 1.0)), value_of(entry(1, 2.0))]
+    assert third.accepted == [accepted_value(entry(0, 1.0)), accepted_value(entry(1, 2.0))]
     assert reasons(third) == ["reason 0", "reason 1", "reason 2"]
     (first, _) = third.accepted
     assert (first.date, first.author, first.commit) == ("2026-11-01", "Ada", "c0")
@@ -49,22 +56,28 @@ def test_the_first_has_no_past_and_every_later_one_has_those_before_it():
 def test_what_takes_its_own_place_is_no_other_value():
     second = accepted(1.0, 2.0)
     again = replace(entry(1, 2.0), date="2026-12-31", confirmation="2 reruns: the same bits")
-    assert succeed(again, second).accepted == second.accepted
-    assert len(succeed(replace(again, reason="another"), second).accepted) == 2
+    assert succeed_entry(again, second).accepted == second.accepted
+    assert len(succeed_entry(replace(again, reason="another"), second).accepted) == 2
 
 
 def test_a_case_that_is_defined_otherwise_keeps_its_past_and_creeps_from_its_own_beginning():
     redefined = accepted(1.0, 5.0, definitions="ab")
-    assert [value.definition for value in history(redefined)] == ["a", "b"]
-    assert list(creeps(redefined, {})) == []
+    assert [value.definition for value in accepted_values(redefined)] == ["a", "b"]
+    assert list(cumulative_losses(redefined, {})) == []
     back = accepted(1.0, 5.0, 2.0, definitions="aba")
-    assert {found.factor for found in creeps(back, {})} == {2.0}, "a definition that comes back has its old values"
+    assert {found.factor for found in cumulative_losses(back, {})} == {2.0}, (
+        "a definition that comes back has its old values"
+    )
 
 
 def test_of_many_values_the_first_the_smallest_and_the_last_are_kept():
     errors = [2.0, 3.0, 1.0, *(4.0 + step for step in range(60))]
     last = accepted(*errors)
-    assert reasons(last) == ["reason 0", "reason 2", *(f"reason {number}" for number in range(63 - LAST - 1, 63))]
+    assert reasons(last) == [
+        "reason 0",
+        "reason 2",
+        *(f"reason {number}" for number in range(63 - MAX_ACCEPTED_VALUES - 1, 63)),
+    ]
 
 
 errors = st.lists(st.floats(1.0, 1e3), min_size=1, max_size=70)
@@ -73,8 +86,8 @@ errors = st.lists(st.floats(1.0, 1e3), min_size=1, max_size=70)
 @given(errors)
 def test_the_past_is_bounded_and_its_creep_is_that_of_everything_ever_accepted(errors):
     last = accepted(*errors)
-    assert len(last.accepted) <= 1 + LAST + len(MEANS)
-    found = {one.metric: one.factor for one in creeps(last, {})}
+    assert len(last.accepted) <= 1 + MAX_ACCEPTED_VALUES + len(MEAN_METRICS)
+    found = {one.metric: one.factor for one in cumulative_losses(last, {})}
     grown = errors[-1] / min(errors)
     assert set(found) == ({"mean_abs_error", "rms_error", "mean_ulp"} if grown > 1 else set())
     for factor in found.values():
@@ -87,9 +100,9 @@ def test_thinning_forgets_no_doubt(steps):
     last, error = None, 1.0
     for number, step in enumerate([0.0, *steps]):
         error *= 1.01
-        made = succeed(entry(number, error), last)
+        made = succeed_entry(entry(number, error), last)
         last = replace(made, reach={"out": {"mean_abs_error": step}}) if number else made
-    (found,) = (one for one in creeps(last, {}) if one.metric == "mean_abs_error")
+    (found,) = (one for one in cumulative_losses(last, {}) if one.metric == "mean_abs_error")
     if found.since.reason == "reason 0":
         assert isclose(found.lower, found.factor * exp(-hypot(*steps)))
     else:
@@ -98,27 +111,27 @@ def test_thinning_forgets_no_doubt(steps):
 
 def test_steps_together_are_known_where_each_is():
     one, other = {"out": {"rms_error": 0.3, "mean_ulp": 0.1}}, {"out": {"rms_error": 0.4}, "loss": {"mean_ulp": 0.1}}
-    assert together([one]) == one
-    assert together([one, other]) == {"out": {"rms_error": 0.5}}
-    assert together([{}, other]) == {}
+    assert combine_half_widths([one]) == one
+    assert combine_half_widths([one, other]) == {"out": {"rms_error": 0.5}}
+    assert combine_half_widths([{}, other]) == {}
 
 
-@given(errors, st.integers(0, LAST))
+@given(errors, st.integers(0, MAX_ACCEPTED_VALUES))
 def test_every_entry_continues_those_before_it(errors, since):
     former = accepted(*errors)
     last = former
     for number in range(since):
-        last = succeed(entry(len(errors) + number, 1.0 + number % 7), last)
-    assert continues(last, former)
+        last = succeed_entry(entry(len(errors) + number, 1.0 + number % 7), last)
+    assert is_continuation(last, former)
 
 
 def test_a_past_that_was_left_out_or_altered_continues_nothing():
     former, last = accepted(1.0, 2.0), accepted(1.0, 2.0, 3.0)
     first, second = last.accepted
-    assert continues(last, former)
+    assert is_continuation(last, former)
     dearer = replace(first, means={"out": {"mean_abs_error": [2.9]}})
     for past in ([], [first], [second], [dearer, second], [first, replace(second, steps=9)], [second, first]):
-        assert not continues(replace(last, accepted=past), former)
-    assert not continues(replace(former, accepted=[]), former)
-    assert not continues(replace(former, reach={"out": {"mean_abs_error": 9.0}}), former)
-    assert continues(replace(former, reason="said better"), former)
+        assert not is_continuation(replace(last, accepted=past), former)
+    assert not is_continuation(replace(former, accepted=[]), former)
+    assert not is_continuation(replace(former, reach={"out": {"mean_abs_error": 9.0}}), former)
+    assert is_continuation(replace(former, reason="said better"), former)

@@ -3,11 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.change import Change, MetricChange, change_of
-from precreg.baseline.proposal import Proposal, pending, propose
-from precreg.baseline.store import Baselines, Place
-from precreg.baseline.write import put
-from precreg.types.types import Finding, Reason
+from precreg.baseline.proposal import Proposal, pending_proposals, update_proposals
+from precreg.baseline.review import MetricChange, ProposalChange, change_of_proposal
+from precreg.baseline.store import BaselineKey, Baselines, store_entries
+from precreg.types.verdict import Finding, Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, entry, result
 
 X = "unit/a/x"
@@ -17,7 +16,7 @@ def change(error, verdict=Reason.WITHIN_TOLERANCE, old=1.0, definition="1:aa"):
     new = entry(definition, error)
     before = None if old is None else entry(error=old)
     metrics = (MetricChange("out", "mean_abs_error", old, error), MetricChange("out", "max_abs_error", 1.0, 9.0))
-    return Change(Place("generic", X), Proposal(verdict, "generic", "generic", new), before, new, metrics)
+    return ProposalChange(BaselineKey("generic", X), Proposal(verdict, "generic", "generic", new), before, new, metrics)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +57,13 @@ def test_only_means_tell_of_a_loss(metric, old, new, material):
 
 
 def test_a_proposal_keeps_its_evidence_and_what_json_has_no_number_for_is_left_out(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=1.0)})
     found = Finding(
         Reason.REGRESSED, "worse", "out", "rms_error", 1, 2.0, 1.0, float("inf"), rule="statistic", lower=1.5
     )
     judged = result(X, Reason.REGRESSED, error=2.0, found="generic")
     judged = replace(judged, verdict=replace(judged.verdict, message="out: worse", findings=(found,)))
-    propose(tmp_path, [judged], ENVIRONMENT, GIT)
-    proposal = pending(tmp_path)[X]
+    update_proposals(tmp_path, [judged], ENVIRONMENT, GIT)
+    proposal = pending_proposals(tmp_path)[X]
     assert (proposal.message, proposal.findings) == ("out: worse", [replace(found, ratio=None)])
-    assert change_of(Baselines(tmp_path), X, proposal).old == entry(error=1.0)
+    assert change_of_proposal(Baselines(tmp_path), X, proposal).old == entry(error=1.0)

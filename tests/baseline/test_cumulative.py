@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from precreg.baseline.creeping import crept
+from precreg.baseline.cumulative import find_cumulative_losses
 from precreg.suite.expand import load_cases
 from tests.e2e.command import change
 from tests.scaled import A, B, Project
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 
 def found(folder, chain=CHAIN):
-    return {finding.about: finding for finding in crept(folder, load_cases(folder), chain)}
+    return {finding.about: finding for finding in find_cumulative_losses(folder, load_cases(folder), chain)}
 
 
 @pytest.fixture
@@ -83,4 +83,4 @@ def test_files_in_which_nothing_has_a_past_are_not_read(copy):
 
 
 def test_a_case_that_is_gone_may_creep_as_much_as_where_nothing_is_said(copy):
-    assert [finding.about for finding in crept(copy, (), CHAIN)] == [A, B]
+    assert [finding.about for finding in find_cumulative_losses(copy, (), CHAIN)] == [A, B]

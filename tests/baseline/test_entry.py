@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.baseline.entry import SKETCH_BYTES, entry_from, sketch
-from precreg.baseline.store import header
-from precreg.baseline.text import render
-from precreg.measure.metrics import KEPT, METRICS
-from precreg.types.types import AxisGroups, Comparison, Execution, Histogram, Outcome
+from precreg.baseline.entry import SKETCH_BYTES, entry_from, error_sketches
+from precreg.baseline.store import baseline_header
+from precreg.baseline.text import render_baseline
+from precreg.measure.metrics import BASELINE_METRICS, METRICS
+from precreg.types.outcome import AxisGroups, Comparison, Execution, Histogram, Outcome
 
 
 def comparison(output="out", seed=0, metrics=None, histogram=None):
@@ -20,7 +20,7 @@ def comparison(output="out", seed=0, metrics=None, histogram=None):
 
 
 def test_every_metric_that_is_kept_is_measured():
-    assert set(KEPT) <= set(METRICS)
+    assert set(BASELINE_METRICS) <= set(METRICS)
 
 
 def test_lists_run_over_the_seeds_in_their_order():
@@ -36,7 +36,7 @@ def test_lists_run_over_the_seeds_in_their_order():
     assert (entry.reason, entry.author, entry.date, entry.commit) == ("", "", "", "0c1d")
     output = entry.outputs["out"]
     assert (output.dtype, output.shape, output.digests) == ("float16", (8, 2), ["d0", "d1"])
-    assert list(output.metrics) == list(KEPT)
+    assert list(output.metrics) == list(BASELINE_METRICS)
     assert output.metrics["bias"] == [1.0, 2.0]
 
 
@@ -48,11 +48,11 @@ def test_a_metric_that_is_undefined_or_not_finite_is_none():
 
 def test_a_sketch_adds_the_counts_of_all_seeds():
     seeds = [comparison(histogram=Histogram(1, [3, 5], [10, 20])), comparison(histogram=Histogram(2, [5, 9], [1, 2]))]
-    assert sketch({"out": seeds}) == {"out": Histogram(3, [3, 5, 9], [10, 21, 2])}
+    assert error_sketches({"out": seeds}) == {"out": Histogram(3, [3, 5, 9], [10, 21, 2])}
 
 
 def test_a_seed_without_a_histogram_adds_nothing():
-    assert sketch({"out": [comparison(), comparison(histogram=Histogram(1, [3], [4]))]}) == {
+    assert error_sketches({"out": [comparison(), comparison(histogram=Histogram(1, [3], [4]))]}) == {
         "out": Histogram(1, [3], [4])
     }
 
@@ -61,7 +61,7 @@ def test_a_seed_without_a_histogram_adds_nothing():
 @given(st.integers(1, 40), st.integers(1, 3000), st.integers(0, 2**45))
 def test_a_long_sketch_is_coarsened_and_loses_no_count(outputs, bins, count):
     full = Histogram(5, list(range(8187 - bins, 8187)), [count] * bins)
-    coarse = sketch({f"out{number}": [comparison(histogram=full)] for number in range(outputs)})
+    coarse = error_sketches({f"out{number}": [comparison(histogram=full)] for number in range(outputs)})
     assert len(msgspec.json.encode(coarse)) <= SKETCH_BYTES
     assert len(coarse) == outputs
     for histogram in coarse.values():
@@ -71,7 +71,7 @@ def test_a_long_sketch_is_coarsened_and_loses_no_count(outputs, bins, count):
 
 def test_coarse_bins_hold_the_neighbours_of_their_number():
     full = Histogram(0, list(range(4000, 6000)), list(range(2000)))
-    coarse = sketch({"out": [comparison(histogram=full)]})["out"]
+    coarse = error_sketches({"out": [comparison(histogram=full)]})["out"]
     width = coarse.bins[1] - coarse.bins[0]
     expected = Counter[int]()
     for bin, count in zip(full.bins, full.counts, strict=True):
@@ -81,7 +81,7 @@ def test_coarse_bins_hold_the_neighbours_of_their_number():
 
 
 def test_a_case_with_too_many_outputs_for_any_sketch_has_none():
-    assert sketch({f"out{n}": [comparison(histogram=Histogram(0, [1], [1]))] for n in range(400)}) == {}
+    assert error_sketches({f"out{n}": [comparison(histogram=Histogram(0, [1], [1]))] for n in range(400)}) == {}
 
 
 def test_what_nobody_reads_has_at_most_8_kib_a_case():
@@ -98,7 +98,7 @@ def test_what_nobody_reads_has_at_most_8_kib_a_case():
     )
     digests = {c.output: ("d",) * 5 for c in comparisons}
     entry = entry_from(Outcome("unit/a/x", "1:aa", Execution(("i",) * 5, digests), comparisons), "", "")
-    lines = render(header("generic", "unit/a"), {"x": entry}).encode().split(b"\n")
+    lines = render_baseline(baseline_header("generic", "unit/a"), {"x": entry}).encode().split(b"\n")
     sketch, groups = (
         next(line for line in lines if line.startswith(b'      "%b"' % key)) for key in (b"sketch", b"groups")
     )

@@ -4,18 +4,18 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.proposal import Proposal, replace_proposals
-from precreg.baseline.review import diff
-from precreg.baseline.store import Place, entry_of, header
-from precreg.baseline.text import parse, render
-from precreg.baseline.write import put
-from precreg.measure.metrics import KEPT
-from precreg.types.metric import Metric, learn
-from precreg.types.types import Comparison, Execution, Outcome, Reason
+from precreg.baseline.review import diff_proposals
+from precreg.baseline.store import BaselineKey, baseline_header, decode_entry, store_entries
+from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.measure.metrics import BASELINE_METRICS
+from precreg.types.metric import Metric, register_metrics
+from precreg.types.outcome import Comparison, Execution, Outcome
+from precreg.types.verdict import Reason
 from tests.baseline.samples import entry
 
 GAIN = Metric("kept.gain", "dB", 'gain, "in dB"', "higher", "ours")
 LOSS = Metric("kept.loss", "1", "loss", "lower", "ours")
-HEADER = header("generic", "unit/a")
+HEADER = baseline_header("generic", "unit/a")
 
 
 def made(gain, loss):
@@ -37,17 +37,17 @@ def made(gain, loss):
 
 def test_what_an_analyzer_measures_is_kept_seed_by_seed():
     found = made(10.0, 0.5)
-    assert list(found.outputs["out"].metrics) == [*KEPT, "kept.gain", "kept.loss"]
+    assert list(found.outputs["out"].metrics) == [*BASELINE_METRICS, "kept.gain", "kept.loss"]
     assert found.outputs["out"].metrics["kept.gain"] == [10.0, 10.0]
     assert found.described == [GAIN, LOSS]
 
 
 def test_a_file_reads_back_and_has_no_word_of_analyzers_where_there_are_none():
     kept = made(10.0, 0.5)
-    text = render(HEADER, {"x": kept})
-    assert parse(text.encode(), "x.json", HEADER, entry_of) == {"x": kept}
-    assert render(HEADER, {"x": entry()}) == render(HEADER, {"x": replace(kept, **as_dict(entry()))})
-    assert "described" not in render(HEADER, {"x": entry()})
+    text = render_baseline(HEADER, {"x": kept})
+    assert parse_baseline(text.encode(), "x.json", HEADER, decode_entry) == {"x": kept}
+    assert render_baseline(HEADER, {"x": entry()}) == render_baseline(HEADER, {"x": replace(kept, **as_dict(entry()))})
+    assert "described" not in render_baseline(HEADER, {"x": entry()})
 
 
 def as_dict(value):
@@ -57,15 +57,15 @@ def as_dict(value):
 def reviewed(project, old, new):
     """Return how each metric changes, as `precreg baseline diff` tells it."""
     if old is not None:
-        put(project, {Place("generic", "unit/a/x"): old})
+        store_entries(project, {BaselineKey("generic", "unit/a/x"): old})
     replace_proposals(project, {"unit/a/x": Proposal(Reason.REGRESSED, "generic", "generic", new)})
-    (change,) = diff(project)
+    (change,) = diff_proposals(project)
     return {metric.metric: metric.kind for metric in change.metrics if metric.metric.startswith("kept.")}
 
 
 def test_a_review_tells_better_from_worse_by_the_files_alone(tmp_path):
     old, new = made(10.0, 0.5), made(12.0, 0.75)
-    learn([metric._replace(better="lower") for metric in (GAIN, LOSS)])
+    register_metrics([metric._replace(better="lower") for metric in (GAIN, LOSS)])
     assert reviewed(tmp_path, old, new) == {"kept.gain": "better", "kept.loss": "worse"}
 
 

@@ -6,21 +6,21 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.proposal import SCHEMA, pending, propose
+from precreg.baseline.proposal import PROPOSALS_SCHEMA, pending_proposals, update_proposals
 from precreg.errors import UserError
-from precreg.types.types import Reason
+from precreg.types.verdict import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"
 
 
 def run(project: Path, *results, git=GIT, level: str | None = None) -> list[str]:
-    return propose(project, iter(results), ENVIRONMENT, git, level)
+    return update_proposals(project, iter(results), ENVIRONMENT, git, level)
 
 
 def test_a_proposal_is_the_entry_that_would_be_stored_without_a_reason_yet(tmp_path):
     assert run(tmp_path, result(Z, Reason.NEW), result(X, Reason.REGRESSED, error=0.5)) == [Z, X]
-    proposals = pending(tmp_path)
+    proposals = pending_proposals(tmp_path)
     assert list(proposals) == [Z, X]
     assert proposals[X].entry == entry_from(outcome(X, 0.5), "6f2a90c1", "1a2b3c4d")
     assert [proposal.verdict for proposal in proposals.values()] == [Reason.NEW, Reason.REGRESSED]
@@ -30,28 +30,28 @@ def test_a_proposal_is_the_entry_that_would_be_stored_without_a_reason_yet(tmp_p
 @pytest.mark.parametrize("acceptable", [True, False])
 def test_only_what_could_be_accepted_is_proposed(tmp_path, acceptable):
     proposed = run(tmp_path, replace(result(X, Reason.DTYPE_MISMATCH), acceptable=acceptable))
-    assert proposed == list(pending(tmp_path)) == ([X] if acceptable else [])
+    assert proposed == list(pending_proposals(tmp_path)) == ([X] if acceptable else [])
 
 
 @pytest.mark.parametrize("reason", [Reason.IDENTICAL, Reason.OUT_OF_TOLERANCE, Reason.NON_FINITE_MISMATCH])
 def test_what_has_nothing_to_accept_any_more_loses_its_proposal(tmp_path, reason):
     run(tmp_path, result(X, Reason.NEW), result(Y, Reason.NEW))
     run(tmp_path, result(X, reason))
-    assert list(pending(tmp_path)) == [Y]
+    assert list(pending_proposals(tmp_path)) == [Y]
 
 
 @pytest.mark.parametrize("reason", [Reason.CRASHED, Reason.UNAVAILABLE])
 def test_what_could_not_be_judged_keeps_its_proposal(tmp_path, reason):
     run(tmp_path, result(X, Reason.NEW))
     assert run(tmp_path, result(X, reason)) == []
-    assert list(pending(tmp_path)) == [X]
+    assert list(pending_proposals(tmp_path)) == [X]
 
 
 def test_a_later_run_of_one_case_replaces_that_proposal_alone(tmp_path):
     run(tmp_path, result(X, Reason.NEW, error=1.0), result(Y, Reason.NEW, error=2.0), result(Z, Reason.NEW, error=3.0))
-    before = pending(tmp_path)
+    before = pending_proposals(tmp_path)
     run(tmp_path, result(Y, Reason.NEW, error=4.0))
-    after = pending(tmp_path)
+    after = pending_proposals(tmp_path)
     assert after[Y].entry == entry_from(outcome(Y, 4.0), "6f2a90c1", "1a2b3c4d")
     assert {X: after[X], Z: after[Z]} == {X: before[X], Z: before[Z]}
 
@@ -64,13 +64,13 @@ def test_the_last_proposal_takes_its_file_along(tmp_path):
 
 def test_a_case_that_is_gone_takes_its_proposal_along(tmp_path):
     run(tmp_path, result(X, Reason.NEW), result(Y, Reason.NEW))
-    propose(tmp_path, [result(X, Reason.CRASHED)], ENVIRONMENT, GIT, gone=[Y])
-    assert list(pending(tmp_path)) == [X]
+    update_proposals(tmp_path, [result(X, Reason.CRASHED)], ENVIRONMENT, GIT, gone=[Y])
+    assert list(pending_proposals(tmp_path)) == [X]
 
 
 def test_an_entry_goes_back_to_where_its_baseline_was_found(tmp_path):
     run(tmp_path, result(X, Reason.REGRESSED, found="cpu"), result(Y, Reason.NEW))
-    assert [(p.environment, p.judged_against) for p in pending(tmp_path).values()] == [
+    assert [(p.environment, p.judged_against) for p in pending_proposals(tmp_path).values()] == [
         ("cpu", "cpu"),
         ("generic", None),
     ]
@@ -78,7 +78,7 @@ def test_an_entry_goes_back_to_where_its_baseline_was_found(tmp_path):
 
 def test_an_environment_that_is_asked_for_wins(tmp_path):
     run(tmp_path, result(X, Reason.REGRESSED, found="cpu"), level="cpu-x86_64")
-    proposal = pending(tmp_path)[X]
+    proposal = pending_proposals(tmp_path)[X]
     assert (proposal.environment, proposal.judged_against) == ("cpu-x86_64", "cpu")
 
 
@@ -95,7 +95,7 @@ def test_a_case_judged_by_the_baseline_of_another_never_replaces_it(tmp_path):
 @pytest.mark.parametrize(("git", "commit"), [(None, ""), (replace(GIT, dirty=True), "1a2b3c4d-dirty")])
 def test_the_commit_says_when_it_is_not_what_ran(tmp_path, git, commit):
     run(tmp_path, result(X, Reason.NEW), git=git)
-    assert pending(tmp_path)[X].entry.commit == commit
+    assert pending_proposals(tmp_path)[X].entry.commit == commit
 
 
 def test_a_run_with_nothing_to_say_writes_nothing(tmp_path):
@@ -114,8 +114,8 @@ def test_a_run_that_changes_no_proposal_leaves_the_file_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "slug"),
     [
-        (SCHEMA, "precreg-proposals/9", "future-schema"),
-        (SCHEMA, "precreg-proposals/1", "unreadable-proposals"),
+        (PROPOSALS_SCHEMA, "precreg-proposals/9", "future-schema"),
+        (PROPOSALS_SCHEMA, "precreg-proposals/1", "unreadable-proposals"),
         ('"verdict": "new"', '"verdict": "fine"', "unreadable-proposals"),
         ('"inputs": ["i0", "i1"]', '"inputs": ["i0"]', "unreadable-proposals"),
         ('"cases"', '"case', "unreadable-proposals"),
@@ -126,4 +126,4 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path, before, after, slu
     file = tmp_path / ".precreg/proposals/unit/a.json"
     file.write_text(file.read_text().replace(before, after))
     with pytest.raises(UserError, match=rf"^\.precreg/proposals/unit/a\.json:.* error\[{slug}\]"):
-        pending(tmp_path)
+        pending_proposals(tmp_path)

@@ -12,16 +12,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from precreg.baseline.accepted import succeed, value_of
-from precreg.baseline.change import MetricChange
-from precreg.baseline.proposal import Proposal, pending, propose, replace_proposals
-from precreg.baseline.review import Pruned, accept, diff, prune, reject
-from precreg.baseline.store import Place, entries, header
-from precreg.baseline.text import render
-from precreg.baseline.write import locked, put
+from precreg.baseline.entry import accepted_value, succeed_entry
+from precreg.baseline.proposal import Proposal, pending_proposals, replace_proposals, update_proposals
+from precreg.baseline.review import (
+    MetricChange,
+    PruneResult,
+    accept_proposals,
+    diff_proposals,
+    prune_baselines,
+    reject_proposals,
+)
+from precreg.baseline.store import BaselineKey, baseline_header, lock_baselines, read_all_entries, store_entries
+from precreg.baseline.text import render_baseline
 from precreg.errors import UserError
-from precreg.types.records import BaselineEntry, BaselineOutput
-from precreg.types.types import Reason
+from precreg.types.record import BaselineEntry, BaselineOutput
+from precreg.types.verdict import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, REVIEW, entry, result, store_proposals
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"
@@ -37,14 +42,14 @@ def files(project: Path) -> dict[str, bytes]:
 
 def test_accepting_stores_the_proposal_with_who_when_and_why(tmp_path):
     store_proposals(tmp_path, X, Y, Z)
-    accepted = accept(tmp_path, ["unit/a/*"], **REVIEW)
-    assert accepted == {Place("generic", X): signed(entry()), Place("generic", Y): signed(entry())}
-    assert entries(tmp_path) == accepted
-    assert list(pending(tmp_path)) == [Z]
+    accepted = accept_proposals(tmp_path, ["unit/a/*"], **REVIEW)
+    assert accepted == {BaselineKey("generic", X): signed(entry()), BaselineKey("generic", Y): signed(entry())}
+    assert read_all_entries(tmp_path) == accepted
+    assert list(pending_proposals(tmp_path)) == [Z]
 
 
 def test_what_confirms_is_asked_before_anything_is_stored_and_its_answer_is_kept(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=1.0)})
     store_proposals(tmp_path, X, Y)
     before = files(tmp_path)
 
@@ -53,10 +58,10 @@ def test_what_confirms_is_asked_before_anything_is_stored_and_its_answer_is_kept
         assert files(tmp_path) == before
         return {X: "2 reruns: the same bits"}
 
-    accepted = accept(tmp_path, ["*"], confirm=confirm, **REVIEW)
+    accepted = accept_proposals(tmp_path, ["*"], confirm=confirm, **REVIEW)
     assert [found.confirmation for found in accepted.values()] == ["2 reruns: the same bits", ""]
-    assert accepted[Place("generic", X)].accepted == [value_of(entry(error=1.0))]
-    assert entries(tmp_path) == accepted
+    assert accepted[BaselineKey("generic", X)].accepted == [accepted_value(entry(error=1.0))]
+    assert read_all_entries(tmp_path) == accepted
 
 
 def test_what_is_not_confirmed_changes_nothing(tmp_path):
@@ -67,7 +72,7 @@ def test_what_is_not_confirmed_changes_nothing(tmp_path):
         raise UserError("unconfirmed-loss", "it does not repeat")
 
     with pytest.raises(UserError, match="unconfirmed-loss"):
-        accept(tmp_path, ["*"], confirm=confirm, **REVIEW)
+        accept_proposals(tmp_path, ["*"], confirm=confirm, **REVIEW)
     assert files(tmp_path) == before
 
 
@@ -76,32 +81,32 @@ def test_a_proposal_that_was_replaced_while_it_was_confirmed_is_not_stored(tmp_p
     store_proposals(tmp_path, X)
 
     def confirm(changes):
-        with locked(tmp_path):
+        with lock_baselines(tmp_path):
             replace_proposals(tmp_path, {X: other})
         return {}
 
     with pytest.raises(UserError, match=r"no-proposal.*replaced meanwhile"):
-        accept(tmp_path, [X], confirm=confirm, **REVIEW)
-    assert entries(tmp_path) == {}
+        accept_proposals(tmp_path, [X], confirm=confirm, **REVIEW)
+    assert read_all_entries(tmp_path) == {}
 
 
 def test_what_is_stored_elsewhere_keeps_the_past_of_what_judged_it(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=1.0)})
-    propose(tmp_path, [result(X, Reason.REGRESSED, error=2.0, found="generic")], ENVIRONMENT, GIT)
-    (found,) = accept(tmp_path, [X], environment="cpu", **REVIEW).values()
-    assert found.accepted == [value_of(entry(error=1.0))]
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=1.0)})
+    update_proposals(tmp_path, [result(X, Reason.REGRESSED, error=2.0, found="generic")], ENVIRONMENT, GIT)
+    (found,) = accept_proposals(tmp_path, [X], environment="cpu", **REVIEW).values()
+    assert found.accepted == [accepted_value(entry(error=1.0))]
 
 
 def test_a_renamed_case_keeps_its_past(tmp_path):
-    put(tmp_path, {Place("generic", X): succeed(entry(error=2.0), entry(error=1.0))})
-    prune(tmp_path, {Z: "1:aa"}, environ={})
-    assert entries(tmp_path)[Place("generic", Z)].accepted == [value_of(entry(error=1.0))]
+    store_entries(tmp_path, {BaselineKey("generic", X): succeed_entry(entry(error=2.0), entry(error=1.0))})
+    prune_baselines(tmp_path, {Z: "1:aa"}, environ={})
+    assert read_all_entries(tmp_path)[BaselineKey("generic", Z)].accepted == [accepted_value(entry(error=1.0))]
 
 
 def test_an_environment_given_to_accept_wins(tmp_path):
     store_proposals(tmp_path, X, environment="cpu")
-    accept(tmp_path, [X], environment="cpu-x86_64", **REVIEW)
-    assert list(entries(tmp_path)) == [Place("cpu-x86_64", X)]
+    accept_proposals(tmp_path, [X], environment="cpu-x86_64", **REVIEW)
+    assert list(read_all_entries(tmp_path)) == [BaselineKey("cpu-x86_64", X)]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_what_accept_refuses_changes_nothing(tmp_path, change, slug):
     store_proposals(tmp_path, X)
     before = files(tmp_path)
     with pytest.raises(UserError, match=slug):
-        accept(tmp_path, [X], **{**REVIEW, **change})
+        accept_proposals(tmp_path, [X], **{**REVIEW, **change})
     assert files(tmp_path) == before
 
 
@@ -125,15 +130,19 @@ def test_the_environment_of_the_process_says_whether_this_is_ci(tmp_path, monkey
     monkeypatch.setenv("CI", "1")
     store_proposals(tmp_path, X)
     with pytest.raises(UserError, match="accept-in-ci"):
-        accept(tmp_path, [X], known=[X], reason="why", author="", date="")
+        accept_proposals(tmp_path, [X], known=[X], reason="why", author="", date="")
     with pytest.raises(UserError, match="accept-in-ci"):
-        prune(tmp_path, {})
+        prune_baselines(tmp_path, {})
 
 
 def test_a_pattern_that_matches_nothing_stops_all_and_names_the_nearest(tmp_path):
     store_proposals(tmp_path, "unit/softmax/float16-4x64", X)
     before = files(tmp_path)
-    for act in (diff, reject, lambda project, patterns: accept(project, patterns, **REVIEW)):
+    for act in (
+        diff_proposals,
+        reject_proposals,
+        lambda project, patterns: accept_proposals(project, patterns, **REVIEW),
+    ):
         with pytest.raises(UserError, match='did you mean "unit/softmax/float16-4x64"'):
             act(tmp_path, [X, "unit/sofmax/float16-4x64"])
     assert files(tmp_path) == before
@@ -142,24 +151,24 @@ def test_a_pattern_that_matches_nothing_stops_all_and_names_the_nearest(tmp_path
 def test_accept_and_reject_take_no_silence_for_everything(tmp_path):
     store_proposals(tmp_path, X)
     with pytest.raises(UserError, match="no-proposal"):
-        accept(tmp_path, [], **REVIEW)
+        accept_proposals(tmp_path, [], **REVIEW)
     with pytest.raises(UserError, match="no-proposal"):
-        reject(tmp_path, [])
-    assert [change.place.id for change in diff(tmp_path)] == [X]
+        reject_proposals(tmp_path, [])
+    assert [change.place.id for change in diff_proposals(tmp_path)] == [X]
 
 
 def test_an_id_with_characters_of_a_pattern_names_itself_alone(tmp_path):
     store_proposals(tmp_path, "unit/a/axis=[0]", "unit/a/axis=0", "unit/a/axis=1")
-    assert reject(tmp_path, ["unit/a/axis=[0]"]) == ["unit/a/axis=[0]"]
-    assert reject(tmp_path, ["unit/a/axis=[01]"]) == ["unit/a/axis=0", "unit/a/axis=1"]
+    assert reject_proposals(tmp_path, ["unit/a/axis=[0]"]) == ["unit/a/axis=[0]"]
+    assert reject_proposals(tmp_path, ["unit/a/axis=[01]"]) == ["unit/a/axis=0", "unit/a/axis=1"]
 
 
 def test_rejecting_drops_the_proposal_and_touches_no_baseline(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=1.0)})
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=1.0)})
     store_proposals(tmp_path, X, Y)
-    assert reject(tmp_path, [X]) == [X]
-    assert list(pending(tmp_path)) == [Y]
-    assert entries(tmp_path) == {Place("generic", X): entry(error=1.0)}
+    assert reject_proposals(tmp_path, [X]) == [X]
+    assert list(pending_proposals(tmp_path)) == [Y]
+    assert read_all_entries(tmp_path) == {BaselineKey("generic", X): entry(error=1.0)}
 
 
 def test_a_conflicted_baseline_stops_accept_before_it_writes(tmp_path):
@@ -169,34 +178,38 @@ def test_a_conflicted_baseline_stops_accept_before_it_writes(tmp_path):
     conflicted.write_text("{\n<<<<<<< HEAD\n")
     before = files(tmp_path)
     with pytest.raises(UserError, match=r"^baselines/generic/unit/a.json:2: error\[conflicted-baseline\]"):
-        accept(tmp_path, ["*"], **REVIEW)
+        accept_proposals(tmp_path, ["*"], **REVIEW)
     assert files(tmp_path) == before
 
 
 def test_diff_shows_the_means_that_accepting_would_change(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=0.25)})
-    propose(tmp_path, [result(X, Reason.REGRESSED, error=1.0, found="generic")], ENVIRONMENT, GIT)
-    (change,) = diff(tmp_path, ["unit/*"])
-    assert (change.place, change.verdict, change.old) == (Place("generic", X), Reason.REGRESSED, entry(error=0.25))
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=0.25)})
+    update_proposals(tmp_path, [result(X, Reason.REGRESSED, error=1.0, found="generic")], ENVIRONMENT, GIT)
+    (change,) = diff_proposals(tmp_path, ["unit/*"])
+    assert (change.place, change.verdict, change.old) == (
+        BaselineKey("generic", X),
+        Reason.REGRESSED,
+        entry(error=0.25),
+    )
     (row,) = change.metrics
     assert row == MetricChange("out", "mean_abs_error", 0.25, 1.0)
     assert (row.ratio, row.kind) == (4.0, "worse")
 
 
 def test_diff_shows_the_baseline_that_judged_where_the_new_one_goes_elsewhere(tmp_path):
-    put(tmp_path, {Place("generic", X): entry(error=0.25)})
+    store_entries(tmp_path, {BaselineKey("generic", X): entry(error=0.25)})
     run = [result(X, Reason.REGRESSED, error=1.0, found="generic")]
-    propose(tmp_path, run, ENVIRONMENT, GIT, level="cpu-x86_64")
-    (change,) = diff(tmp_path)
+    update_proposals(tmp_path, run, ENVIRONMENT, GIT, level="cpu-x86_64")
+    (change,) = diff_proposals(tmp_path)
     assert (change.place.environment, change.old) == ("cpu-x86_64", entry(error=0.25))
 
 
 def test_diff_compares_the_seeds_that_both_have(tmp_path):
     output = BaselineOutput("float16", (8,), ["d0"], {"mean_abs_error": [0.125]})
-    put(tmp_path, {Place("generic", X): replace(entry(), inputs=["i0"], outputs={"out": output})})
+    store_entries(tmp_path, {BaselineKey("generic", X): replace(entry(), inputs=["i0"], outputs={"out": output})})
     both = replace(output, digests=["d0", "d1"], metrics={"mean_abs_error": [0.25, 100.0]})
     store_proposals(tmp_path, X, entry=replace(entry(), outputs={"out": both, "extra": both}))
-    assert diff(tmp_path)[0].metrics == (
+    assert diff_proposals(tmp_path)[0].metrics == (
         MetricChange("out", "mean_abs_error", 0.125, 0.25),
         MetricChange("extra", "mean_abs_error", None, 50.125),
     )
@@ -204,7 +217,7 @@ def test_diff_compares_the_seeds_that_both_have(tmp_path):
 
 def test_the_mean_of_the_largest_numbers_is_no_overflow(tmp_path):
     store_proposals(tmp_path, X, entry=entry(error=sys.float_info.max))
-    assert diff(tmp_path)[0].metrics[0].new == sys.float_info.max
+    assert diff_proposals(tmp_path)[0].metrics[0].new == sys.float_info.max
 
 
 @pytest.mark.parametrize(
@@ -235,31 +248,33 @@ def test_a_ratio_is_above_one_where_an_error_grew(metric, old, new, ratio):
 
 
 def test_pruning_removes_what_no_case_is_called_in_every_environment(tmp_path):
-    kept, gone = Place("generic", X), (Place("cpu", Y), Place("generic", Y))
-    put(tmp_path, dict.fromkeys([kept, *gone], entry("1:aa")))
-    assert prune(tmp_path, {X: "1:bb"}, environ={}) == Pruned(gone, {})
-    assert entries(tmp_path) == {kept: entry("1:aa")}
+    kept, gone = BaselineKey("generic", X), (BaselineKey("cpu", Y), BaselineKey("generic", Y))
+    store_entries(tmp_path, dict.fromkeys([kept, *gone], entry("1:aa")))
+    assert prune_baselines(tmp_path, {X: "1:bb"}, environ={}) == PruneResult(gone, {})
+    assert read_all_entries(tmp_path) == {kept: entry("1:aa")}
 
 
 def test_pruning_moves_the_entry_of_a_renamed_case(tmp_path):
-    former, kept = Place("generic", X), Place("generic", Y)
-    put(tmp_path, {former: entry("1:aa", 1.0), kept: entry("1:bb", 2.0)})
-    pruned = prune(tmp_path, {Z: "1:aa", Y: "1:bb"}, environ={})
-    assert pruned == Pruned((), {former: Place("generic", Z)})
-    assert entries(tmp_path) == {Place("generic", Z): entry("1:aa", 1.0), kept: entry("1:bb", 2.0)}
+    former, kept = BaselineKey("generic", X), BaselineKey("generic", Y)
+    store_entries(tmp_path, {former: entry("1:aa", 1.0), kept: entry("1:bb", 2.0)})
+    pruned = prune_baselines(tmp_path, {Z: "1:aa", Y: "1:bb"}, environ={})
+    assert pruned == PruneResult((), {former: BaselineKey("generic", Z)})
+    assert read_all_entries(tmp_path) == {BaselineKey("generic", Z): entry("1:aa", 1.0), kept: entry("1:bb", 2.0)}
 
 
 def test_two_orphans_of_one_definition_do_not_move_to_one_place(tmp_path):
-    put(tmp_path, {Place("generic", X): entry("1:aa", 1.0), Place("generic", Y): entry("1:aa", 2.0)})
-    pruned = prune(tmp_path, {Z: "1:aa"}, environ={})
-    assert pruned == Pruned((Place("generic", Y),), {Place("generic", X): Place("generic", Z)})
+    store_entries(
+        tmp_path, {BaselineKey("generic", X): entry("1:aa", 1.0), BaselineKey("generic", Y): entry("1:aa", 2.0)}
+    )
+    pruned = prune_baselines(tmp_path, {Z: "1:aa"}, environ={})
+    assert pruned == PruneResult((BaselineKey("generic", Y),), {BaselineKey("generic", X): BaselineKey("generic", Z)})
 
 
 def test_an_orphan_does_not_replace_the_entry_of_its_namesake(tmp_path):
-    orphan, kept = Place("generic", X), Place("generic", Y)
-    put(tmp_path, {orphan: entry("1:aa", 1.0), kept: entry("1:aa", 2.0)})
-    assert prune(tmp_path, {Y: "1:aa"}, environ={}) == Pruned((orphan,), {})
-    assert entries(tmp_path) == {kept: entry("1:aa", 2.0)}
+    orphan, kept = BaselineKey("generic", X), BaselineKey("generic", Y)
+    store_entries(tmp_path, {orphan: entry("1:aa", 1.0), kept: entry("1:aa", 2.0)})
+    assert prune_baselines(tmp_path, {Y: "1:aa"}, environ={}) == PruneResult((orphan,), {})
+    assert read_all_entries(tmp_path) == {kept: entry("1:aa", 2.0)}
 
 
 def die_at(event_number: int, project: Path) -> None:
@@ -275,7 +290,7 @@ def die_at(event_number: int, project: Path) -> None:
                 os.kill(os.getpid(), 9)
 
     sys.addaudithook(hook)
-    accept(project, ["*"], **REVIEW)
+    accept_proposals(project, ["*"], **REVIEW)
     os._exit(0)
 
 
@@ -291,14 +306,14 @@ def test_a_kill_at_any_moment_of_accept_loses_nothing_and_accept_finishes_it(tmp
         child.start()
         child.join()
         exit_code = child.exitcode
-        stored = {place.id for place in entries(project)}
-        assert stored | set(pending(project)) == {X, Y, Z}
-        if exit_code == -9 and pending(project):
-            accept(project, list(pending(project)), **REVIEW)
-        assert entries(project) == dict.fromkeys(
-            (Place("generic", Z), Place("generic", X), Place("generic", Y)), signed(entry())
+        stored = {place.id for place in read_all_entries(project)}
+        assert stored | set(pending_proposals(project)) == {X, Y, Z}
+        if exit_code == -9 and pending_proposals(project):
+            accept_proposals(project, list(pending_proposals(project)), **REVIEW)
+        assert read_all_entries(project) == dict.fromkeys(
+            (BaselineKey("generic", Z), BaselineKey("generic", X), BaselineKey("generic", Y)), signed(entry())
         )
-        assert pending(project) == {}
+        assert pending_proposals(project) == {}
     assert exit_code == 0
     assert moments > 10
 
@@ -314,7 +329,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.project = Path(self.folder.name)
-        self.accepted: dict[Place, BaselineEntry] = {}
+        self.accepted: dict[BaselineKey, BaselineEntry] = {}
         self.pending: dict[str, tuple[str, BaselineEntry]] = {}
 
     def teardown(self) -> None:
@@ -332,23 +347,23 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(pattern=st.sampled_from([*IDS, "*", "unit/*", "*/x"]))
     def accept(self, pattern):
         chosen = self.matching(pattern)
-        if self.refused(chosen, lambda: accept(self.project, [pattern], **REVIEW)):
+        if self.refused(chosen, lambda: accept_proposals(self.project, [pattern], **REVIEW)):
             return
         for id in chosen:
             environment, proposed = self.pending.pop(id)
-            place = Place(environment, id)
-            self.accepted[place] = succeed(signed(proposed), self.accepted.get(place))
+            place = BaselineKey(environment, id)
+            self.accepted[place] = succeed_entry(signed(proposed), self.accepted.get(place))
 
     @rule(pattern=st.sampled_from([*IDS, "*", "model/*"]))
     def reject(self, pattern):
         chosen = self.matching(pattern)
-        if not self.refused(chosen, lambda: reject(self.project, [pattern])):
+        if not self.refused(chosen, lambda: reject_proposals(self.project, [pattern])):
             for id in chosen:
                 del self.pending[id]
 
     @rule(known=st.dictionaries(st.sampled_from(IDS), st.sampled_from(DEFINITIONS)))
     def prune(self, known):
-        pruned = prune(self.project, known, environ={})
+        pruned = prune_baselines(self.project, known, environ={})
         gone = {place: self.accepted.pop(place) for place in list(self.accepted) if place.id not in known}
         assert {*pruned.removed, *pruned.renamed} == set(gone)
         for former, place in pruned.renamed.items():
@@ -356,7 +371,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             assert (place.environment, known[place.id]) == (former.environment, gone[former].definition)
             self.accepted[place] = gone[former]
         for place in pruned.removed:
-            free = {id for id in known if Place(place.environment, id) not in self.accepted}
+            free = {id for id in known if BaselineKey(place.environment, id) not in self.accepted}
             assert all(known[id] != gone[place].definition for id in free)
 
     def matching(self, pattern: str) -> list[str]:
@@ -375,8 +390,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def files_hold_the_model(self):
-        assert entries(self.project) == self.accepted
-        assert {id: (p.environment, p.entry) for id, p in pending(self.project).items()} == self.pending
+        assert read_all_entries(self.project) == self.accepted
+        assert {id: (p.environment, p.entry) for id, p in pending_proposals(self.project).items()} == self.pending
 
     @invariant()
     def files_are_sorted_and_nothing_else_is_left(self):
@@ -384,7 +399,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
         for place, accepted in self.accepted.items():
             expected.setdefault((place.environment, place.suite), {})[place.name] = accepted
         texts = {
-            f"{environment}/{suite}.json": render(header(environment, suite), dict(sorted(cases.items()))).encode()
+            f"{environment}/{suite}.json": render_baseline(
+                baseline_header(environment, suite), dict(sorted(cases.items()))
+            ).encode()
             for (environment, suite), cases in expected.items()
         }
         assert files(self.project / "baselines") == texts

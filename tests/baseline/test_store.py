@@ -7,18 +7,29 @@ import pytest
 from msgspec import ValidationError, to_builtins
 from msgspec.structs import replace
 
-from precreg.baseline.store import Baselines, Place, baseline_file, entries, entry_of
-from precreg.baseline.write import delete_file, put, write_file
+from precreg.baseline.store import (
+    BaselineKey,
+    Baselines,
+    baseline_file,
+    decode_entry,
+    delete_file,
+    read_all_entries,
+    store_entries,
+    write_file,
+)
 from precreg.errors import UserError
-from precreg.types.records import AxisSums, KeptSums
+from precreg.types.record import AxisSums, KeptSums
 from tests.baseline.samples import ROAD, entry
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 
 
 def test_the_first_environment_that_has_the_case_gives_the_baseline(tmp_path):
-    put(tmp_path, {Place("generic", "unit/a/x"): entry(error=1.0), Place("generic", "unit/a/y"): entry(error=2.0)})
-    put(tmp_path, {Place("cpu", "unit/a/x"): entry(error=3.0)})
+    store_entries(
+        tmp_path,
+        {BaselineKey("generic", "unit/a/x"): entry(error=1.0), BaselineKey("generic", "unit/a/y"): entry(error=2.0)},
+    )
+    store_entries(tmp_path, {BaselineKey("cpu", "unit/a/x"): entry(error=3.0)})
     baselines = Baselines(tmp_path)
     x, y = baselines.lookup("unit/a/x", CHAIN), baselines.lookup("unit/a/y", CHAIN)
     assert (x.entry, x.environment, x.file) == (entry(error=3.0), "cpu", "baselines/cpu/unit/a.json")
@@ -29,36 +40,40 @@ def test_the_first_environment_that_has_the_case_gives_the_baseline(tmp_path):
 
 
 def test_a_run_sees_one_state_of_a_file_whatever_is_accepted_meanwhile(tmp_path):
-    place = Place("generic", "unit/a/x")
-    put(tmp_path, {place: entry(error=1.0)})
+    place = BaselineKey("generic", "unit/a/x")
+    store_entries(tmp_path, {place: entry(error=1.0)})
     baselines = Baselines(tmp_path)
     before = baselines.lookup("unit/a/x", CHAIN)
-    put(tmp_path, {place: entry(error=2.0)})
+    store_entries(tmp_path, {place: entry(error=2.0)})
     assert baselines.lookup("unit/a/x", CHAIN) == before
     assert Baselines(tmp_path).lookup("unit/a/x", CHAIN).entry == entry(error=2.0)
 
 
 def test_a_name_with_slashes_belongs_to_the_case(tmp_path):
-    put(tmp_path, {Place("generic", "unit/a/x/y"): entry()})
+    store_entries(tmp_path, {BaselineKey("generic", "unit/a/x/y"): entry()})
     assert Baselines(tmp_path).lookup("unit/a/x/y", CHAIN).file == "baselines/generic/unit/a.json"
 
 
 def test_orphans_are_entries_of_the_chain_that_no_case_looks_up(tmp_path):
-    places = [Place("generic", "unit/a/x"), Place("generic", "model/b/y"), Place("cpu", "unit/a/x")]
-    put(tmp_path, dict.fromkeys([*places, Place("ascend", "unit/c/z")], entry()))
+    places = [BaselineKey("generic", "unit/a/x"), BaselineKey("generic", "model/b/y"), BaselineKey("cpu", "unit/a/x")]
+    store_entries(tmp_path, dict.fromkeys([*places, BaselineKey("ascend", "unit/c/z")], entry()))
     (orphan,) = Baselines(tmp_path).orphans({"unit/a/x"}, CHAIN)
     assert str(orphan) == "model/b/y in baselines/generic/model/b.json"
     assert Baselines(tmp_path).orphans({"unit/a/x", "model/b/y"}, CHAIN) == {}
 
 
 def test_entries_are_everything_accepted_and_nothing_else(tmp_path):
-    places = [Place("ascend", "unit/c/z"), Place("generic", "model/b/y"), Place("generic", "unit/a/x")]
-    put(tmp_path, dict.fromkeys(reversed(places), entry()))
+    places = [
+        BaselineKey("ascend", "unit/c/z"),
+        BaselineKey("generic", "model/b/y"),
+        BaselineKey("generic", "unit/a/x"),
+    ]
+    store_entries(tmp_path, dict.fromkeys(reversed(places), entry()))
     (tmp_path / "baselines/allow.yaml").write_text("")
     (tmp_path / "baselines/generic/unit/.a.json.tmp").write_text("half")
     (tmp_path / "baselines/generic/unit/.hidden.json").write_text("half")
-    assert list(entries(tmp_path)) == places
-    assert entries(tmp_path / "nowhere") == {}
+    assert list(read_all_entries(tmp_path)) == places
+    assert read_all_entries(tmp_path / "nowhere") == {}
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
@@ -70,9 +85,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_a_link_to_nothing_has_no_entries(tmp_path):
-    put(tmp_path, {Place("generic", "unit/b/y"): entry()})
+    store_entries(tmp_path, {BaselineKey("generic", "unit/b/y"): entry()})
     (tmp_path / "baselines/generic/unit/a.json").symlink_to("gone.json")
-    assert Baselines(tmp_path).number(CHAIN) == len(entries(tmp_path)) == 1
+    assert Baselines(tmp_path).number(CHAIN) == len(read_all_entries(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,18 +97,18 @@ def test_groups_that_an_output_cannot_have_are_refused(damage):
     sums = [KeptSums(1.0, "//ABgAwA")] * 2
     good = AxisSums(0, 1, sums, sums, sums, sums, sums)
     plain = to_builtins(replace(entry(), groups={"out": [good]}))
-    assert entry_of(plain).groups["out"] == [good]
+    assert decode_entry(plain).groups["out"] == [good]
     with pytest.raises(ValidationError):
-        entry_of(plain | {"groups": {"out": to_builtins([replace(good, **damage)])}})
+        decode_entry(plain | {"groups": {"out": to_builtins([replace(good, **damage)])}})
     with pytest.raises(ValidationError):
-        entry_of(plain | {"groups": {"other": to_builtins([good])}})
+        decode_entry(plain | {"groups": {"other": to_builtins([good])}})
 
 
 def test_a_reach_below_0_is_refused():
     plain = to_builtins(entry())
-    assert entry_of(plain | {"reach": {"out": {"rms_error": 0.0}}}).reach["out"]["rms_error"] == 0
+    assert decode_entry(plain | {"reach": {"out": {"rms_error": 0.0}}}).reach["out"]["rms_error"] == 0
     with pytest.raises(ValidationError):
-        entry_of(plain | {"reach": {"out": {"rms_error": -1e4}}})
+        decode_entry(plain | {"reach": {"out": {"rms_error": -1e4}}})
 
 
 @pytest.mark.parametrize("environment", ["..", "../elsewhere", "", ".hidden", "a/b", "a\\b", "/etc", "a\0"])
@@ -104,8 +119,8 @@ def test_no_environment_leads_out_of_the_project(environment):
 
 @pytest.mark.parametrize("link", ["baselines", "baselines/generic", "baselines/generic/unit/a.json"])
 def test_a_link_out_of_the_project_is_neither_read_nor_written(tmp_path, link):
-    project, elsewhere, place = tmp_path / "project", tmp_path / "elsewhere", Place("generic", "unit/a/x")
-    put(elsewhere, {place: entry()})
+    project, elsewhere, place = tmp_path / "project", tmp_path / "elsewhere", BaselineKey("generic", "unit/a/x")
+    store_entries(elsewhere, {place: entry()})
     before = (elsewhere / place.file).read_bytes()
     (project / link).parent.mkdir(parents=True)
     (project / link).symlink_to(elsewhere / link)
@@ -123,7 +138,7 @@ def test_a_link_out_of_the_project_is_neither_read_nor_written(tmp_path, link):
 def test_a_link_within_the_project_is_followed(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "baselines").symlink_to("data")
-    put(tmp_path, {Place("generic", "unit/a/x"): entry()})
+    store_entries(tmp_path, {BaselineKey("generic", "unit/a/x"): entry()})
     assert Baselines(tmp_path).lookup("unit/a/x", CHAIN).entry == entry()
 
 
@@ -131,7 +146,7 @@ def test_looking_up_needs_no_numpy():
     code = f"""
 import sys
 from pathlib import Path
-from precreg.baseline.review import diff
+from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines
 assert Baselines(Path({str(ROAD)!r})).lookup("unit/row_sum/float16-8x256", ("cpu", "generic")) is not None
 diff(Path({str(ROAD)!r}))

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precreg.baseline.store import entry_of, header
-from precreg.baseline.text import parse, render
+from precreg.baseline.store import baseline_header, decode_entry
+from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.types.records import BaselineEntry, BaselineOutput
-from precreg.types.types import Histogram
+from precreg.types.outcome import Histogram
+from precreg.types.record import BaselineEntry, BaselineOutput
 from tests.baseline.samples import ROAD, entries, entry
 
-HEADER = header("generic", "unit/row_sum")
-SAMPLE = render(HEADER, {"float16": entry(error=0.5, reason="first"), "float32": entry(error=0.0625)}).encode()
+HEADER = baseline_header("generic", "unit/row_sum")
+SAMPLE = render_baseline(HEADER, {"float16": entry(error=0.5, reason="first"), "float32": entry(error=0.0625)}).encode()
 
 
 def read(data: bytes) -> dict[str, BaselineEntry]:
-    return parse(data, "baselines/f.json", HEADER, entry_of)
+    return parse_baseline(data, "baselines/f.json", HEADER, decode_entry)
 
 
 def refused(data: bytes) -> UserError:
@@ -36,23 +36,23 @@ def line_of(data: bytes, start: bytes, occurrence: int = 1) -> int:
 
 def test_the_golden_file_is_rendered_again_byte_for_byte():
     golden = (ROAD / "baselines/generic/unit/row_sum.json").read_bytes()
-    assert render(HEADER, read(golden)).encode() == golden
+    assert render_baseline(HEADER, read(golden)).encode() == golden
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=12), entries(), max_size=4))
 def test_rendering_what_was_parsed_gives_the_same_bytes_and_values(cases):
-    text = render(HEADER, cases)
+    text = render_baseline(HEADER, cases)
     again = read(text.encode())
     assert again == cases
-    assert render(HEADER, again) == text
+    assert render_baseline(HEADER, again) == text
     assert list(again) == sorted(cases)
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=12), entries(), max_size=2))
 def test_any_json_reader_gets_what_was_stored(cases):
-    document = json.loads(render(HEADER, cases))
+    document = json.loads(render_baseline(HEADER, cases))
     assert {name: case["duration_s"] for name, case in document["cases"].items()} == {
         name: case.duration_s for name, case in cases.items()
     }
@@ -60,27 +60,31 @@ def test_any_json_reader_gets_what_was_stored(cases):
 
 @pytest.mark.parametrize("value", [5e-324, 1.7976931348623157e308, -0.0, 0.1 + 0.2, 1e22])
 def test_floats_come_back_with_their_bits(value):
-    stored = read(render(HEADER, {"a": entry(error=value)}).encode())["a"].outputs["out"].metrics["mean_abs_error"][0]
+    stored = (
+        read(render_baseline(HEADER, {"a": entry(error=value)}).encode())["a"]
+        .outputs["out"]
+        .metrics["mean_abs_error"][0]
+    )
     assert (stored, math.copysign(1, stored)) == (value, math.copysign(1, value))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_never_rendered(value):
     with pytest.raises(ValueError, match="not JSON compliant"):
-        render(HEADER, {"a": entry(error=value)})
+        render_baseline(HEADER, {"a": entry(error=value)})
 
 
 def test_a_sketch_is_one_line_and_an_output_of_that_name_is_not():
     output = BaselineOutput("float16", (), ["d"], {"bias": [0.5]})
     case = BaselineEntry("1:a", ["i"], "", "", "", "", "", 0.0, {"sketch": output}, {"sketch": Histogram(0, [1], [2])})
-    lines = [line.strip() for line in render(HEADER, {"sketch": case}).splitlines()]
+    lines = [line.strip() for line in render_baseline(HEADER, {"sketch": case}).splitlines()]
     assert '"sketch": {"sketch":{"zeros":0,"bins":[1],"counts":[2]}}' in lines
     assert '"dtype": "float16",' in lines
 
 
 def test_two_sides_that_add_different_cases_merge_without_a_conflict_in_any_other():
-    before = render(HEADER, {"b": entry(), "d": entry()}).splitlines()
-    after = render(HEADER, {"b": entry(), "c": entry(error=0.5), "d": entry()}).splitlines()
+    before = render_baseline(HEADER, {"b": entry(), "d": entry()}).splitlines()
+    after = render_baseline(HEADER, {"b": entry(), "c": entry(error=0.5), "d": entry()}).splitlines()
     added = len(after) - len(before)
     start = after.index('    "c": {')
     assert after[:start] + after[start + added :] == before
@@ -96,7 +100,7 @@ def test_a_conflict_marker_is_named_with_its_line(marker):
 
 def test_a_reason_that_looks_like_a_conflict_marker_is_none():
     case = entry(reason="=======\n<<<<<<< HEAD")
-    assert read(render(HEADER, {"a": case}).encode()) == {"a": case}
+    assert read(render_baseline(HEADER, {"a": case}).encode()) == {"a": case}
 
 
 @settings(deadline=None)

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from precreg.baseline.store import Place, entries, read_suite
-from precreg.baseline.write import LOCK_FILE, locked, put, remove, write_file
+from precreg.baseline.store import (
+    LOCK_FILE,
+    BaselineKey,
+    lock_baselines,
+    read_all_entries,
+    read_baseline_file,
+    remove_entries,
+    store_entries,
+    write_file,
+)
 from precreg.errors import UserError
 from tests.baseline.samples import entry
 
-PLACE = Place("generic", "unit/a/x")
+PLACE = BaselineKey("generic", "unit/a/x")
 FORK = multiprocessing.get_context("fork")
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -27,8 +35,8 @@ def in_child(work, *arguments) -> int:
 
 def put_many(project: Path, first: int, number: int) -> None:
     for case in range(first, first + number):
-        with locked(project):
-            put(project, {Place("generic", f"unit/a/{case}"): entry(error=float(case))})
+        with lock_baselines(project):
+            store_entries(project, {BaselineKey("generic", f"unit/a/{case}"): entry(error=float(case))})
 
 
 def test_two_processes_that_accept_cases_of_one_suite_lose_none(tmp_path):
@@ -39,23 +47,23 @@ def test_two_processes_that_accept_cases_of_one_suite_lose_none(tmp_path):
         child.join()
     assert [child.exitcode for child in children] == [0, 0]
     expected = {str(case): entry(error=float(case)) for first in (0, 1000) for case in range(first, first + 25)}
-    assert read_suite(tmp_path, "generic", "unit/a") == expected
+    assert read_baseline_file(tmp_path, "generic", "unit/a") == expected
 
 
 def test_putting_and_removing_leave_the_other_entries(tmp_path):
-    other = Place("generic", "unit/a/y")
-    put(tmp_path, {PLACE: entry(error=1.0), other: entry(error=2.0)})
-    put(tmp_path, {PLACE: entry(error=3.0)})
-    assert entries(tmp_path) == {PLACE: entry(error=3.0), other: entry(error=2.0)}
-    remove(tmp_path, [PLACE, Place("generic", "unit/a/never")])
-    assert entries(tmp_path) == {other: entry(error=2.0)}
+    other = BaselineKey("generic", "unit/a/y")
+    store_entries(tmp_path, {PLACE: entry(error=1.0), other: entry(error=2.0)})
+    store_entries(tmp_path, {PLACE: entry(error=3.0)})
+    assert read_all_entries(tmp_path) == {PLACE: entry(error=3.0), other: entry(error=2.0)}
+    remove_entries(tmp_path, [PLACE, BaselineKey("generic", "unit/a/never")])
+    assert read_all_entries(tmp_path) == {other: entry(error=2.0)}
 
 
 def test_a_file_that_holds_no_entry_goes(tmp_path):
-    put(tmp_path, {PLACE: entry()})
-    remove(tmp_path, [PLACE])
+    store_entries(tmp_path, {PLACE: entry()})
+    remove_entries(tmp_path, [PLACE])
     assert not (tmp_path / PLACE.file).exists()
-    remove(tmp_path, [PLACE])
+    remove_entries(tmp_path, [PLACE])
 
 
 def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(tmp_path):
@@ -63,45 +71,45 @@ def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(tmp_
     broken.parent.mkdir(parents=True)
     broken.write_text("<<<<<<< HEAD\n")
     with pytest.raises(UserError, match="conflicted-baseline"):
-        put(tmp_path, {PLACE: entry(), Place("generic", "unit/b/x"): entry()})
+        store_entries(tmp_path, {PLACE: entry(), BaselineKey("generic", "unit/b/x"): entry()})
     assert [path.name for path in broken.parent.iterdir()] == ["b.json"]
     assert broken.read_text() == "<<<<<<< HEAD\n"
 
 
 def test_a_locked_store_is_waited_for_and_then_named(tmp_path):
     refused = pytest.raises(UserError, match=r"^\.precreg/baselines\.lock: error\[locked\]")
-    with locked(tmp_path), refused, locked(tmp_path, timeout_s=0.05):
+    with lock_baselines(tmp_path), refused, lock_baselines(tmp_path, timeout_s=0.05):
         pytest.fail("two hold one lock")
-    with locked(tmp_path, timeout_s=0.05):
+    with lock_baselines(tmp_path, timeout_s=0.05):
         assert (tmp_path / LOCK_FILE).exists()
 
 
 def die_with_the_lock(project: Path) -> None:
-    with locked(project):
+    with lock_baselines(project):
         os.kill(os.getpid(), 9)
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     assert in_child(die_with_the_lock, tmp_path) == -9
-    with locked(tmp_path, timeout_s=0.05):
+    with lock_baselines(tmp_path, timeout_s=0.05):
         pass
 
 
 def test_what_happens_under_the_lock_is_not_taken_for_its_failure(tmp_path):
-    with pytest.raises(TimeoutError), locked(tmp_path):
+    with pytest.raises(TimeoutError), lock_baselines(tmp_path):
         raise TimeoutError
-    with pytest.raises(FileExistsError), locked(tmp_path):
+    with pytest.raises(FileExistsError), lock_baselines(tmp_path):
         raise FileExistsError
 
 
 def test_the_working_folder_hides_itself_from_git(tmp_path):
-    with locked(tmp_path):
+    with lock_baselines(tmp_path):
         assert (tmp_path / ".precreg/.gitignore").read_text() == "*\n"
 
 
 def overfill(project: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-    put(project, {Place("generic", f"unit/a/{case}"): entry() for case in range(50)})
+    store_entries(project, {BaselineKey("generic", f"unit/a/{case}"): entry() for case in range(50)})
 
 
 def overfill_and_tell(project: Path) -> None:
@@ -112,7 +120,7 @@ def overfill_and_tell(project: Path) -> None:
 
 
 def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
-    put(tmp_path, {PLACE: entry()})
+    store_entries(tmp_path, {PLACE: entry()})
     before = (tmp_path / PLACE.file).read_bytes()
     assert in_child(overfill_and_tell, tmp_path) == 7
     assert {path.name: path.read_bytes() for path in (tmp_path / PLACE.file).parent.iterdir()} == {"a.json": before}
@@ -120,20 +128,20 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("closed", ["baselines/generic/unit", "."])
 def test_a_folder_without_permission_is_named_and_keeps_what_it_has(unprivileged, closed):
-    put(unprivileged, {PLACE: entry()})
+    store_entries(unprivileged, {PLACE: entry()})
     (unprivileged / closed).chmod(0o555)
-    with pytest.raises(UserError, match="not-writable"), locked(unprivileged):
-        put(unprivileged, {Place("generic", "unit/a/y"): entry()})
+    with pytest.raises(UserError, match="not-writable"), lock_baselines(unprivileged):
+        store_entries(unprivileged, {BaselineKey("generic", "unit/a/y"): entry()})
     (unprivileged / closed).chmod(0o755)
-    assert entries(unprivileged) == {PLACE: entry()}
+    assert read_all_entries(unprivileged) == {PLACE: entry()}
 
 
 def test_what_a_killed_writer_left_is_no_obstacle(tmp_path):
-    put(tmp_path, {PLACE: entry(error=1.0)})
+    store_entries(tmp_path, {PLACE: entry(error=1.0)})
     left = (tmp_path / PLACE.file).with_name(".a.json.1234.tmp")
     left.write_text("half")
-    put(tmp_path, {PLACE: entry(error=2.0)})
-    assert entries(tmp_path) == {PLACE: entry(error=2.0)}
+    store_entries(tmp_path, {PLACE: entry(error=2.0)})
+    assert read_all_entries(tmp_path) == {PLACE: entry(error=2.0)}
     assert not left.exists()
 
 
@@ -143,20 +151,20 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
     project = tmp_path / "project"
     (project / "baselines/generic/unit").mkdir(parents=True)
     (project / "baselines/generic/unit/.a.json.tmp").symlink_to(outside)
-    put(project, {PLACE: entry()})
+    store_entries(project, {PLACE: entry()})
     assert outside.read_text() == "precious"
 
 
 def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path):
     (tmp_path / "other").touch()
-    put(tmp_path, {PLACE: entry()})
+    store_entries(tmp_path, {PLACE: entry()})
     assert stat.S_IMODE((tmp_path / PLACE.file).stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)
 
 
 def test_a_reason_that_is_no_unicode_is_stored_all_the_same(tmp_path):
-    put(tmp_path, {PLACE: entry(reason="gr\udcfc\udcdfe, Größe")})
+    store_entries(tmp_path, {PLACE: entry(reason="gr\udcfc\udcdfe, Größe")})
     assert "Größe" in (tmp_path / PLACE.file).read_text()
-    assert entries(tmp_path) == {PLACE: entry(reason="gr\udcfc\udcdfe, Größe")}
+    assert read_all_entries(tmp_path) == {PLACE: entry(reason="gr\udcfc\udcdfe, Größe")}
 
 
 def test_a_folder_where_a_file_should_be_is_named(tmp_path):

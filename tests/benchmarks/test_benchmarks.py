@@ -10,7 +10,7 @@ from time import sleep
 import numpy as np
 import pytest
 
-from precreg.measure.metrics import COUNTS
+from precreg.measure.metrics import COUNT_DESCRIPTIONS
 from tests.e2e.command import ROOT, environ
 
 MEBIBYTE = 1 << 20
@@ -112,7 +112,7 @@ def test_all_metrics_are_checked_against_a_script_that_one_would_write_first(par
 
     pair = draw("failing", 5000, "float64")
     found, theirs = ours(pair)(), naive(pair)
-    assert set(found) - set(COUNTS) - set(theirs) == set()
+    assert set(found) - set(COUNT_DESCRIPTIONS) - set(theirs) == set()
     assert disagreements("naive", theirs, found) == []
     wrong = disagreements("naive", {**theirs, "mean_abs_error": theirs["mean_abs_error"] * 1.01}, found)
     assert len(wrong) == 1

@@ -5,8 +5,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.html import MOST_DRAWN, comparison_html
-from precreg.report.charts.picture import Picture, render
+from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
+from precreg.report.charts.figures import Picture, render_picture_html
 from tests.comparison.report.made import everything, failed, measured, passed, record_of, rounded
 from tests.report.test_html import HOSTILE
 
@@ -34,7 +34,7 @@ def thousands():
     """Return the page of 2,000 pairs, of which 40 fail."""
     good, bad = passed(), failed()
     pairs = [replace(bad if number % 50 == 0 else good, name=f"layer{number:04}/out") for number in range(2_000)]
-    return comparison_html(record_of(*pairs))
+    return render_comparison_html(record_of(*pairs))
 
 
 def all_of(browser, selector):
@@ -46,7 +46,7 @@ def names(browser):
 
 
 def test_charts_stand_in_the_page_with_size_and_colour(opened):
-    browser = opened(comparison_html(everything()))
+    browser = opened(render_comparison_html(everything()))
     drawn = all_of(browser, "#p2 figure svg")
     assert len(drawn) == 4
     assert all(one.rect["height"] > 50 and one.rect["width"] > 300 for one in drawn)
@@ -58,7 +58,7 @@ def test_charts_stand_in_the_page_with_size_and_colour(opened):
 
 
 def test_words_of_a_chart_do_not_leave_it(opened):
-    browser = opened(comparison_html(everything()))
+    browser = opened(render_comparison_html(everything()))
     outside = browser.execute_script("""
         return [...document.querySelectorAll("figure svg")].flatMap((svg) => {
           const box = svg.getBoundingClientRect();
@@ -91,7 +91,7 @@ def test_the_table_finds_sorts_and_turns_pages(opened, thousands):
 def test_a_link_of_the_table_leads_to_the_pair_and_back(opened, thousands):
     browser = opened(thousands)
     links = all_of(browser, "#rows a")
-    assert len(links) == MOST_DRAWN
+    assert len(links) == MAX_DRAWN_PAIRS
     links[30].click()
     assert browser.current_url.endswith("#p30")
     heading = browser.find_element(BY_CSS, "#p30 h2")
@@ -115,13 +115,13 @@ def test_two_thousand_pairs_are_there_within_seconds_and_answer_at_once(opened, 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_names_stay_text(opened, text):
-    browser = opened(comparison_html(record_of(failed(text), passed(f"{text}2"))))
+    browser = opened(render_comparison_html(record_of(failed(text), passed(f"{text}2"))))
     assert names(browser) == [text, f"{text}2"]
     assert browser.find_element(BY_CSS, "#p0 h2").text == f"out_of_tolerance {text}"
 
 
 def test_tables_open_and_say_formulas(opened):
-    browser = opened(comparison_html(record_of(failed())))
+    browser = opened(render_comparison_html(record_of(failed())))
     for summary in all_of(browser, "#p0 summary"):
         summary.click()
     assert browser.find_element(BY_CSS, "#p0 abbr").get_attribute("title").startswith("max |d|")
@@ -129,7 +129,7 @@ def test_tables_open_and_say_formulas(opened):
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(opened):
-    browser = opened(comparison_html(everything()))
+    browser = opened(render_comparison_html(everything()))
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     )
@@ -144,7 +144,7 @@ def test_the_dark_page_draws_other_colours(opened):
         kinds = ("#p2 .bar-now", "#p2 .heat", "#p2 svg text")
         return [browser.find_element(BY_CSS, kind).value_of_css_property("fill") for kind in kinds]
 
-    browser = opened(comparison_html(everything()))
+    browser = opened(render_comparison_html(everything()))
     light = colours()
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
@@ -160,7 +160,7 @@ def test_the_picture_of_one_comparison_has_a_map(opened):
     actual, reference = rounded((3, 80, 100))
     actual[:, 10:20, 30:60] *= 2
     picture = Picture("layer0", "a.npy", "r.npy", measured(actual, reference), heat_map(actual, reference))
-    browser = opened(render(picture))
+    browser = opened(render_picture_html(picture))
     cells = browser.execute_script("""
         const cells = [...document.querySelectorAll(".map .heat")].filter((cell) => cell.querySelector("title"));
         const opacity = (cell) => Number(cell.getAttribute("fill-opacity"));

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.report import report_drift_html as html
+from precreg.report import drift_files as html
 from tests.report.drift.made import everything, recorded, steady, stepped
 
 BY_CSS = "css selector"
@@ -14,7 +14,7 @@ def opened(browser, tmp_path):
 
     def open_report(record):
         path = tmp_path / "report.html"
-        path.write_text(html.render(record), encoding="utf-8")
+        path.write_text(html.render_drift_html(record), encoding="utf-8")
         browser.set_window_size(1400, 1000)
         browser.get("about:blank")
         browser.get(path.as_uri())

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import report_html as html
+from precreg.report import html
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -30,7 +30,7 @@ def opened(browser, tmp_path):
 
     def open_report(record, case=""):
         path = tmp_path / "report.html"
-        path.write_text(html.render(record), encoding="utf-8")
+        path.write_text(html.render_run_html(record), encoding="utf-8")
         browser.set_window_size(1600, 1000)
         browser.get("about:blank")
         browser.get(path.as_uri() + (f"#{case}" if case else ""))

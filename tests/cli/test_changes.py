@@ -1,17 +1,19 @@
 """What a person is shown of a proposal."""
 
-from precreg.baseline.change import Change, MetricChange
 from precreg.baseline.proposal import Proposal
-from precreg.baseline.store import Place
-from precreg.cli.changes import summary
-from precreg.types.types import Reason
+from precreg.baseline.review import MetricChange, ProposalChange
+from precreg.baseline.store import BaselineKey
+from precreg.cli.review import describe_change
+from precreg.types.verdict import Reason
 from tests.baseline.samples import entry
 
 
 def lines(*metrics, surroundings=""):
     proposal = Proposal(Reason.WITHIN_TOLERANCE, "generic", "generic", entry(), paired=entry())
-    place = Place("generic", "unit/a/x")
-    return list(summary(Change(place, proposal, entry(), entry(), metrics, surroundings), verbose=False))[1:]
+    place = BaselineKey("generic", "unit/a/x")
+    return list(
+        describe_change(ProposalChange(place, proposal, entry(), entry(), metrics, surroundings), verbose=False)
+    )[1:]
 
 
 def test_figures_that_differ_never_look_alike():

@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 import pytest
 
-from precreg.cli.compare import command, lengths, sides_of
+from precreg.cli.compare import compare_command, parse_shape, parse_sides
 from precreg.errors import UserError
 
 
 def sides(*paths, actual=None, reference=None, golden=None):
     named = (None if path is None else Path(path) for path in (actual, reference, golden))
-    found = sides_of([Path(path) for path in paths], *named)
+    found = parse_sides([Path(path) for path in paths], *named)
     return found.actual.name, found.reference.name, found.golden
 
 
@@ -54,19 +54,19 @@ def test_each_side_is_there_once(paths, options, says):
     ("text", "shape"), [("4x64", (4, 64)), ("4,64", (4, 64)), ("7", (7,)), ("0x3", (0, 3)), (None, None)]
 )
 def test_lengths(text, shape):
-    assert lengths(None, None, text) == shape
+    assert parse_shape(None, None, text) == shape
 
 
 @pytest.mark.parametrize("text", ["", "4x", "x4", "-4", "4 64", "4.0", "(4, 64)", "9" * 19, "٤", "x".join(["1"] * 33)])
 def test_what_is_no_shape(text):
     with pytest.raises(UserError) as caught:
-        lengths(None, None, text)
+        parse_shape(None, None, text)
     assert caught.value.slug == "bad-value"
 
 
 def bounds(*texts):
-    option = next(option for option in command.params if option.name == "bounds")
-    return option.callback(click.Context(command), option, texts)
+    option = next(option for option in compare_command.params if option.name == "bounds")
+    return option.callback(click.Context(compare_command), option, texts)
 
 
 def test_bounds():

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from precreg.arithmetic import accumulate
-from precreg.arithmetic import arith_rounding as rounding
-from precreg.arithmetic import forms as arithmetic
-from precreg.arithmetic.roundings import Rounding
-from precreg.cli import examining
-from precreg.cli.examining import findings
+from precreg.arithmetic import rounding
+from precreg.arithmetic import rounding as arithmetic
+from precreg.arithmetic import sums as accumulate
+from precreg.arithmetic.formats import Rounding
+from precreg.cli import doctor as examining
+from precreg.cli.doctor import examine_installation
 from precreg.measure import forms, numpy_form
 from tests.e2e.command import ROOT, git, precreg, repository, with_suite
 
@@ -45,7 +45,7 @@ def test_a_project_that_is_well(project):
         "ok",
         f"the form {forms.FASTEST} serves; 2100 adversarial pairs as in the plain one",
     )
-    assert found["arithmetic"] == ("ok", f"the form {arithmetic.FASTEST} serves; 36 results as known")
+    assert found["arithmetic"] == ("ok", f"the form {arithmetic.FASTEST_BACKEND} serves; 36 results as known")
     assert found["python"][1].startswith(sys.version.split()[0])
     assert found["project"] == ("ok", str(project))
     assert found["history"] == ("absent", "none yet; precreg history add --create begins one")
@@ -63,15 +63,15 @@ def test_a_history_is_counted_and_a_named_one_must_be_there(project):
 
 def test_a_form_that_does_not_measure_right_is_broken(monkeypatch):
     """numpy's form with one count that is wrong: what a bug of the core would look like."""
-    right = numpy_form.tally
+    right = numpy_form.tally_numpy
 
     def wrong(actual, reference, *others):
         tally = right(actual, reference, *others)
         return type(tally)(**{name: getattr(tally, name) for name in tally.__struct_fields__ if name != "counts"})
 
-    monkeypatch.setitem(forms.FORMS, "numpy", wrong)
+    monkeypatch.setitem(forms.BACKENDS, "numpy", wrong)
     monkeypatch.setenv("PRECREG_FORM", "numpy")
-    (found,) = (finding for finding in findings(None, None) if finding.name == "measuring")
+    (found,) = (finding for finding in examine_installation(None, None) if finding.name == "measuring")
     assert found.state == "broken"
     assert "float32 against float64: counts" in found.says
 
@@ -82,15 +82,15 @@ def test_a_form_that_raises_is_broken(monkeypatch):
     def outdated(*_arguments):
         raise ValueError("expected a plan of 120 bytes")
 
-    monkeypatch.setitem(forms.FORMS, "numpy", outdated)
+    monkeypatch.setitem(forms.BACKENDS, "numpy", outdated)
     monkeypatch.setenv("PRECREG_FORM", "numpy")
-    (found,) = (finding for finding in findings(None, None) if finding.name == "measuring")
+    (found,) = (finding for finding in examine_installation(None, None) if finding.name == "measuring")
     says = "the form numpy raises ValueError('expected a plan of 120 bytes'); install precreg anew"
     assert found == ("measuring", "broken", says)
 
 
 def of_arithmetic():
-    return next(finding for finding in findings(None, None) if finding.name == "arithmetic")
+    return next(finding for finding in examine_installation(None, None) if finding.name == "arithmetic")
 
 
 def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
@@ -122,7 +122,7 @@ def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
 
 @pytest.mark.parametrize("variable", ["PRECREG_FORM", "PRECREG_ISA"])
 def test_a_form_that_is_not_there_is_broken(tmp_path, variable):
-    if variable == "PRECREG_ISA" and "native" not in forms.FORMS:
+    if variable == "PRECREG_ISA" and "native" not in forms.BACKENDS:
         pytest.skip("no C++ compiler was there to build the core")
     code, found = doctor(tmp_path, **{variable: "x"})
     assert code == 2
@@ -141,7 +141,7 @@ def test_no_project_is_no_mistake_unless_one_is_named(tmp_path):
 
 def test_what_may_be_installed_is_told_with_its_use(monkeypatch):
     monkeypatch.setattr(examining, "OPTIONAL", {"no-such-package": "it is of use"})
-    (found,) = (finding for finding in findings(None, None) if finding.name == "no-such-package")
+    (found,) = (finding for finding in examine_installation(None, None) if finding.name == "no-such-package")
     assert found == ("no-such-package", "absent", "not installed; it is of use")
 
 

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from precreg.cli.export import command
+from precreg.cli.export import export_command
 from precreg.errors import UserError
-from precreg.storage.npy import read_array
-from precreg.storage.npz import read_arrays
+from precreg.storage.npy import read_npy, read_npz
 
 MODEL = """\
 import ml_dtypes
@@ -51,7 +50,7 @@ def export(tmp_path, monkeypatch):
     np.arange(6, dtype=np.float16).tofile("x.bin")
 
     def export(function, *arguments):
-        result = CliRunner().invoke(command, [f"nets:{function}", *arguments], catch_exceptions=True)
+        result = CliRunner().invoke(export_command, [f"nets:{function}", *arguments], catch_exceptions=True)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == 0, result.output
@@ -69,12 +68,12 @@ def refused(export, slug, *arguments):
 
 def test_one_node_is_an_array(export, tmp_path):
     assert export("pair", "--node", "sum", "--input", "x.npy", "-o", "s.npy") == "s.npy  sum: float32, shape 4\n"
-    assert read_array(tmp_path / "s.npy", "").tolist() == [0, 1, 2, 3]
+    assert read_npy(tmp_path / "s.npy", "").tolist() == [0, 1, 2, 3]
 
 
 def test_an_archive_gives_each_of_its_arrays(export, tmp_path):
     export("pair", "--input", "both.npz", "-o", "all.npz")
-    assert {name: array.tolist() for name, array in read_arrays(tmp_path / "all.npz", "").items()} == {
+    assert {name: array.tolist() for name, array in read_npz(tmp_path / "all.npz", "").items()} == {
         "sum": [1, 2, 3],
         "x": [0, 1, 2],
     }
@@ -82,20 +81,20 @@ def test_an_archive_gives_each_of_its_arrays(export, tmp_path):
 
 def test_nodes_are_written_in_the_order_they_were_named_in(export, tmp_path):
     export("two", "--node", "1", "--node", "0", "--input", "x=both.npz:y", "-o", "t.npz")
-    assert list(read_arrays(tmp_path / "t.npz", "")) == ["1", "0"]
+    assert list(read_npz(tmp_path / "t.npz", "")) == ["1", "0"]
 
 
 def test_raw_inputs(export, tmp_path):
     said = ("--dtype", "float16", "--shape", "2x3")
     assert export("pair", "--node", "x", "--input", "x.bin", *said, "-o", "r.npy").endswith("float16, shape 2×3\n")
-    assert read_array(tmp_path / "r.npy", "").tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert read_npy(tmp_path / "r.npy", "").tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_bfloat16_survives(export, tmp_path):
     export("short", "--input", "x.npy", "-o", "y.bfloat16.npy")
     export("short", "--input", "x.npy", "-o", "y.npz")
     expected = np.arange(4).astype(ml_dtypes.bfloat16)
-    for read in (read_array(tmp_path / "y.bfloat16.npy", "y.bfloat16.npy"), read_arrays(tmp_path / "y.npz", "")["out"]):
+    for read in (read_npy(tmp_path / "y.bfloat16.npy", "y.bfloat16.npy"), read_npz(tmp_path / "y.npz", "")["out"]):
         assert (read.dtype, read.tobytes()) == (expected.dtype, expected.tobytes())
     assert "y.bfloat16.npy" in refused(export, "bad-value", "short", "--input", "x.npy", "-o", "y.npy")
     assert not (tmp_path / "y.npy").exists()
@@ -105,7 +104,7 @@ def test_bfloat16_survives(export, tmp_path):
 def test_a_model_may_write_into_its_inputs(export, tmp_path):
     before = (tmp_path / "x.npy").read_bytes()
     export("overwrites", "--input", "x.npy", "-o", "y.npy")
-    assert read_array(tmp_path / "y.npy", "").tolist() == [7, 7, 7, 7]
+    assert read_npy(tmp_path / "y.npy", "").tolist() == [7, 7, 7, 7]
     assert (tmp_path / "x.npy").read_bytes() == before
 
 

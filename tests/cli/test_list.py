@@ -1,7 +1,7 @@
 import json
 
-from precreg.cli import selecting
-from precreg.types.types import TIERS
+from precreg.cli import options as selecting
+from precreg.types.case import TIERS
 from tests.e2e.command import ROOT, precreg
 
 
@@ -32,4 +32,4 @@ def test_json_has_everything():
 
 
 def test_the_tiers_that_can_be_asked_for_are_those_there_are():
-    assert selecting.TIERS == TIERS
+    assert selecting.TIER_CHOICES == TIERS

@@ -7,11 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precreg.baseline.proposal import pending
-from precreg.baseline.review import diff
-from precreg.baseline.store import entries
-from precreg.cli.accepting import terms
-from precreg.cli.reviewing import ANSWERS, walk
+from precreg.baseline.proposal import pending_proposals
+from precreg.baseline.review import diff_proposals
+from precreg.baseline.store import read_all_entries
+from precreg.cli.review import ANSWERS, read_accept_terms, review_interactively
 from tests.e2e.command import OUTSIDE
 from tests.scaled import A, B, Project
 
@@ -44,7 +43,7 @@ def walked(project, *answers, reruns=0, patterns=()):
 
     @click.command()
     def command():
-        walk(terms(project.folder, None, reruns), diff(project.folder, patterns))
+        review_interactively(read_accept_terms(project.folder, None, reruns), diff_proposals(project.folder, patterns))
 
     done = CliRunner(env=dict.fromkeys(OUTSIDE)).invoke(command, input="".join(f"{answer}\n" for answer in answers))
     assert isinstance(done.exception, SystemExit | None), done.exception
@@ -52,7 +51,9 @@ def walked(project, *answers, reruns=0, patterns=()):
 
 
 def accepted(project):
-    return {place.id: entry for place, entry in entries(project.folder).items() if entry.reason != "second version"}
+    return {
+        place.id: entry for place, entry in read_all_entries(project.folder).items() if entry.reason != "second version"
+    }
 
 
 def test_each_proposal_is_shown_with_before_after_evidence_and_past(project):
@@ -66,14 +67,14 @@ def test_each_proposal_is_shown_with_before_after_evidence_and_past(project):
     assert "  creep       once accepted it creeps: " in shown
     assert "3 of 4\nunit/t/n=64: new, " in shown
     assert shown.endswith("0 accepted, 0 rejected, 4 left to wait\n")
-    assert list(pending(project.folder)) == [A, B, C, D]
+    assert list(pending_proposals(project.folder)) == [A, B, C, D]
 
 
 def test_what_is_accepted_is_stored_at_once_with_the_reason_and_the_last_reason_is_offered(project):
     shown = walked(project, "accept", "a cheaper sine", "a", "", "reject", "q")
     assert "reason [a cheaper sine]: " in shown
     assert {id: entry.reason for id, entry in accepted(project).items()} == dict.fromkeys([A, B], "a cheaper sine")
-    assert list(pending(project.folder)) == [D]
+    assert list(pending_proposals(project.folder)) == [D]
     assert shown.endswith("2 accepted, 1 rejected, 1 left to wait\n")
 
 
@@ -100,7 +101,7 @@ def test_all_of_one_suite_are_accepted_together_if_that_is_meant(project):
     shown = walked(project, "s", "r", "l", "n", "l", "y", "new cases")
     assert "accept 2 of unit/t, 1 of them not shown yet? [y/N]: " in shown
     assert list(accepted(project)) == [C, D]
-    assert list(pending(project.folder)) == [A], "what was skipped is left alone"
+    assert list(pending_proposals(project.folder)) == [A], "what was skipped is left alone"
     assert shown.endswith("2 accepted, 1 rejected, 1 left to wait\n")
 
 
@@ -138,9 +139,9 @@ def test_what_a_run_replaced_meanwhile_is_not_accepted_unseen(project):
 
     @click.command()
     def command():
-        changes = diff(project.folder, [A])
+        changes = diff_proposals(project.folder, [A])
         project.proposed(1.7)
-        walk(terms(project.folder, None, 0), changes)
+        review_interactively(read_accept_terms(project.folder, None, 0), changes)
 
     shown = CliRunner(env=dict.fromkeys(OUTSIDE)).invoke(command, input="a\nwhy\nq\n").output
     assert f"expected the proposal of {A} that was looked at, but it was replaced meanwhile" in shown
@@ -156,7 +157,7 @@ def test_without_a_terminal_flags_decide(project):
     assert f"accepted {A} in baselines/generic/unit/s.json (not run again)\n" in done.output
     assert f"rejected {B}\nrejected {D}\n" in done.output, "what both name is rejected"
     assert list(accepted(project)) == [A]
-    assert list(pending(project.folder)) == [C]
+    assert list(pending_proposals(project.folder)) == [C]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_what_flags_ask_wrongly_changes_nothing(project, flags, slug):
     done = project.run("baseline", "review", *flags)
     assert (done.exit_code, f"error[{slug}]" in done.output) == (2, True)
     assert accepted(project) == {}
-    assert len(pending(project.folder)) == 4
+    assert len(pending_proposals(project.folder)) == 4
 
 
 def test_json_has_every_proposal_with_its_evidence(project):

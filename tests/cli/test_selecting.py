@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.cli.selecting import parse_shard, shard_of_job
+from precreg.cli.options import parse_shard, shard_of_job
 from precreg.errors import UserError
 
 

@@ -1,12 +1,12 @@
 import pytest
 
-from precreg.comparison.layers import layers
+from precreg.comparison.measuring import comparison_layers
 from precreg.errors import UserError
-from precreg.tolerance.pyramid import resolve
+from precreg.tolerance.pyramid import resolve_tolerance
 
 
 def tolerance(project=None, dtype="float32", chain=(), **limits):
-    return resolve(layers(project, limits), "y", dtype, chain)
+    return resolve_tolerance(comparison_layers(project, limits), "y", dtype, chain)
 
 
 def bounds(tolerance):

@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 
 from precreg.arithmetic.formats import numpy_dtype
-from precreg.comparison.layers import layers
-from precreg.comparison.measuring import KEPT_POSITIONS, Terms, compared
-from precreg.comparison.pairing import Pair, paired
-from precreg.comparison.places import Place, RawFormat, read_side
-from precreg.types.types import Reason, Status
+from precreg.comparison.measuring import KEPT_PAIR_POSITIONS, ComparisonTerms, compare_pair, comparison_layers
+from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair, pair_arrays, read_side
+from precreg.types.verdict import Reason, Status
 
 R = np.random.default_rng(0).standard_normal((8, 16))
 A = R.astype(np.float32)
@@ -17,13 +15,13 @@ RAW = RawFormat("float32")
 
 
 def terms(role="reference", worst=100, **limits):
-    return Terms(layers(None, limits), (), role, worst)
+    return ComparisonTerms(comparison_layers(None, limits), (), role, worst)
 
 
 def one(actual, reference, benchmark=None, terms=terms(), raw=RAW):  # noqa: B008  (never changed)
     third = None if benchmark is None else read_side(Path(benchmark), raw)
-    (pair,) = paired(read_side(Path(actual), raw), read_side(Path(reference), raw), {}, third)
-    return compared(pair, terms)
+    (pair,) = pair_arrays(read_side(Path(actual), raw), read_side(Path(reference), raw), {}, third)
+    return compare_pair(pair, terms)
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def test_a_pair_that_passes_keeps_a_few_positions(sides):
     sides("b.npy", A * np.float32(1 + 1e-7))
     found = one("b.npy", "r.npy")
     assert (found.verdict.status, found.verdict.reason) == (Status.PASSED, Reason.WITHIN_TOLERANCE)
-    assert len(found.comparison.worst.index) == KEPT_POSITIONS
+    assert len(found.comparison.worst.index) == KEPT_PAIR_POSITIONS
     assert len(one("b.npy", "r.npy", terms=terms()._replace(keep_all=True)).comparison.worst.index) == 100
 
 
@@ -105,8 +103,8 @@ def test_differences_are_not_taken_in_the_dtype_of_the_files(write):
 
 def test_a_side_that_is_missing(sides):
     place = read_side(Path("a.npy"), RAW).arrays["a"]
-    for pair, says in ((Pair("y", place, None), "reference"), (Pair("y", None, place), "actual")):
-        found = compared(pair, terms())
+    for pair, says in ((StoredPair("y", place, None), "reference"), (StoredPair("y", None, place), "actual")):
+        found = compare_pair(pair, terms())
         assert (found.verdict.status, found.verdict.reason) == (Status.FAILED, Reason.MISSING_OUTPUT)
         assert found.verdict.message == f"the {says} side has no array 'y'"
         assert found.comparison is None
@@ -115,10 +113,10 @@ def test_a_side_that_is_missing(sides):
 
 @pytest.mark.parametrize(("side", "reason"), [("actual", Reason.SUBJECT_ERROR), ("reference", Reason.REFERENCE_ERROR)])
 def test_a_side_that_cannot_be_read_is_an_error_whatever_the_other_is(write, side, reason):
-    broken = Place(write("broken.npy", b"no array"), "shown.npy", RAW)
-    for other in (None, Place(write("a.npy", A), "a.npy", RAW)):
-        pair = Pair("y", broken, other) if side == "actual" else Pair("y", other, broken)
-        found = compared(pair, terms())
+    broken = ArrayPlace(write("broken.npy", b"no array"), "shown.npy", RAW)
+    for other in (None, ArrayPlace(write("a.npy", A), "a.npy", RAW)):
+        pair = StoredPair("y", broken, other) if side == "actual" else StoredPair("y", other, broken)
+        found = compare_pair(pair, terms())
         assert (found.verdict.status, found.verdict.reason) == (Status.ERROR, reason)
         assert found.verdict.message.startswith("shown.npy: expected a .npy file")
 

@@ -3,9 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precreg.comparison.mapping import read_mapping
-from precreg.comparison.pairing import paired
-from precreg.comparison.places import RawFormat, read_side
+from precreg.comparison.pairing import RawFormat, pair_arrays, read_mapping, read_side
 from precreg.errors import UserError
 
 X = np.arange(6, dtype=np.float32)
@@ -18,7 +16,7 @@ def side(path):
 def pairs(actual, reference, mapping=None, benchmark=None):
     """Return the names on both sides of each pair."""
     renamed = read_mapping(mapping) if mapping else {}
-    found = paired(side(actual), side(reference), renamed, None if benchmark is None else side(benchmark))
+    found = pair_arrays(side(actual), side(reference), renamed, None if benchmark is None else side(benchmark))
     shown = {pair.name: tuple(place and place.shown for place in pair[1:]) for pair in found}
     assert list(shown) == sorted(shown)
     return {name: places if benchmark else places[:2] for name, places in shown.items()}

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.comparison.places import RawFormat, read_side
+from precreg.comparison.pairing import RawFormat, read_side
 from precreg.errors import UserError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

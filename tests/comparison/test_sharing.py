@@ -3,15 +3,13 @@ import signal
 import numpy as np
 import pytest
 
-from precreg.comparison import sharing
-from precreg.comparison.layers import layers
-from precreg.comparison.measuring import Terms
-from precreg.comparison.pairing import Pair
-from precreg.comparison.places import Place, RawFormat
-from precreg.comparison.sharing import FEWEST_TO_SHARE, all_compared
-from precreg.types.types import Reason
+from precreg.comparison import session as sharing
+from precreg.comparison.measuring import ComparisonTerms, comparison_layers
+from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
+from precreg.comparison.session import MIN_PAIRS_TO_SHARE, compare_pairs
+from precreg.types.verdict import Reason
 
-TERMS = Terms(layers(None, {}), (), "reference", 3)
+TERMS = ComparisonTerms(comparison_layers(None, {}), (), "reference", 3)
 
 
 @pytest.fixture
@@ -19,13 +17,15 @@ def pairs(write):
     """Pairs of which every tenth differs."""
     right = np.arange(12, dtype=np.float32)
     wrong = right + np.float32(1)
-    places = [Place(write(name, array), name, RawFormat()) for name, array in (("a.npy", right), ("b.npy", wrong))]
-    return [Pair(f"{number:03}", places[number % 10 == 0], places[0]) for number in range(FEWEST_TO_SHARE + 37)]
+    places = [ArrayPlace(write(name, array), name, RawFormat()) for name, array in (("a.npy", right), ("b.npy", wrong))]
+    return [
+        StoredPair(f"{number:03}", places[number % 10 == 0], places[0]) for number in range(MIN_PAIRS_TO_SHARE + 37)
+    ]
 
 
 def test_processes_give_what_this_one_gives(pairs):
-    alone = list(all_compared(pairs, TERMS, 0))
-    shared = sorted(all_compared(pairs, TERMS, 2), key=lambda pair: pair.name)
+    alone = list(compare_pairs(pairs, TERMS, 0))
+    shared = sorted(compare_pairs(pairs, TERMS, 2), key=lambda pair: pair.name)
     assert shared == alone
     assert [pair.name for pair in alone] == [pair.name for pair in pairs]
     assert sum(pair.verdict.reason is Reason.OUT_OF_TOLERANCE for pair in alone) == 11
@@ -33,22 +33,22 @@ def test_processes_give_what_this_one_gives(pairs):
 
 def test_few_pairs_stay_in_this_process(pairs, monkeypatch):
     monkeypatch.setattr(sharing, "_shared", None)
-    assert len(list(all_compared(pairs[: FEWEST_TO_SHARE - 1], TERMS, 2))) == FEWEST_TO_SHARE - 1
+    assert len(list(compare_pairs(pairs[: MIN_PAIRS_TO_SHARE - 1], TERMS, 2))) == MIN_PAIRS_TO_SHARE - 1
 
 
 @pytest.mark.parametrize("number", [1, 63, 64, 1000, 10_000])
 def test_batches_are_disjoint_and_complete(number):
-    pairs = [Pair(str(index), None, None) for index in range(number)]
+    pairs = [StoredPair(str(index), None, None) for index in range(number)]
     batches = list(sharing._batches(pairs, 2))
     assert [pair for batch in batches for pair in batch] == pairs
-    assert max(map(len, batches)) <= sharing.LARGEST_BATCH
+    assert max(map(len, batches)) <= sharing.MAX_PAIR_BATCH
     assert len(batches) >= min(number, 16)
 
 
 def test_giving_up_early_leaves_no_process(pairs):
     import multiprocessing
 
-    results = all_compared(pairs, TERMS, 2)
+    results = compare_pairs(pairs, TERMS, 2)
     next(results)
     results.close()
     assert multiprocessing.active_children() == []
@@ -58,7 +58,7 @@ def test_an_interrupt_waits_until_the_pool_is_whole():
     done = []
 
     def interrupted():
-        with sharing.interrupts_held_back():
+        with sharing.defer_interrupts():
             signal.raise_signal(signal.SIGINT)
             done.append("all of it")
 
@@ -69,5 +69,5 @@ def test_an_interrupt_waits_until_the_pool_is_whole():
 
 
 def test_without_an_interrupt_none_is_raised():
-    with sharing.interrupts_held_back():
+    with sharing.defer_interrupts():
         pass

@@ -12,19 +12,20 @@ from msgspec.structs import fields
 
 from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.cli.main import precreg
-from precreg.environment.environment import detect
+from precreg.environment.machine import detect_environment
 from precreg.errors import ADVICE
-from precreg.report.record import read
-from precreg.storage.yaml_source import read as read_yaml
+from precreg.report.record import read_run_record
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
-from precreg.suite.inputs.bits import word_stream
+from precreg.suite.inputs.distributions import word_stream
 from precreg.suite.inputs.options import special_values
 from precreg.suite.inputs.spec import DISTRIBUTIONS
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.types.types import Execution, Failure, Outcome, Reason, Status, Verdict
-from precreg.verdict.exit_code import exit_code
-from precreg.verdict.judge import KNOWN_BAD, Policy, judge
+from precreg.types.outcome import Execution, Failure, Outcome
+from precreg.types.verdict import Reason, Status, Verdict
+from precreg.verdict.exit_code import run_exit_code
+from precreg.verdict.judge import EXPECTED_FAILURE_REASONS, Policy, judge_case
 from tests.error_scenarios import SCENARIOS, Project
 from tests.verdict.made import ENVIRONMENT, case
 
@@ -150,7 +151,7 @@ def test_every_reason_is_in_the_table_with_its_statuses():
 def status_of(reason, policy):
     """Ask the judge, by way of a case that got no further than this reason."""
     outcome = Outcome("unit/s/a", "1:d", Execution(failure=Failure(reason, "why")))
-    return judge(case(), outcome, {}, None, ENVIRONMENT, policy).status
+    return judge_case(case(), outcome, {}, None, ENVIRONMENT, policy).status
 
 
 def test_every_reason_answers_one_question():
@@ -163,12 +164,12 @@ def test_every_reason_answers_one_question():
 
 def test_what_expect_fail_expects():
     expected = VERDICTS["Reasons"].partition("expects wrong figures:")[2].partition(";")[0]
-    assert set(names(expected)) == KNOWN_BAD
+    assert set(names(expected)) == EXPECTED_FAILURE_REASONS
 
 
 def test_the_chains_of_environments():
     for row in table(VERDICTS["Environments"], "label", "chain"):
-        assert detect(row["label"]).chain == tuple(names(row["chain"]))
+        assert detect_environment(row["label"]).chain == tuple(names(row["chain"]))
 
 
 def test_the_exit_codes():
@@ -177,8 +178,8 @@ def test_the_exit_codes():
     assert sorted(status for listed in by_code.values() for status in listed) == sorted(Status)
     for code, listed in by_code.items():
         for status in listed:
-            assert exit_code([Verdict(Status(status), Reason.NEW, "")]) == int(code)
-    assert exit_code([]) == 2
+            assert run_exit_code([Verdict(Status(status), Reason.NEW, "")]) == int(code)
+    assert run_exit_code([]) == 2
 
 
 SUITES = sections(page("suites.md"))
@@ -201,7 +202,7 @@ def test_every_file_of_the_page_gives_cases(project):
 
 def test_the_project_of_the_page_runs_and_every_case_is_accurate_enough(project, run):
     run("run", "--jobs", "0")
-    results = read(project / "reports" / "record.json").results
+    results = read_run_record(project / "reports" / "record.json").results
     found = {result.id: result.verdict.reason for result in results}
     bad = found.pop("integration/running_sum/float16-rows=4000")
     assert bad is Reason.EXPECTED_FAILURE

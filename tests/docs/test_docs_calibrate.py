@@ -5,11 +5,18 @@ import re
 import click
 import pytest
 
-from precreg.cli.calibrate import command
-from precreg.quality.quality import ESTIMATED, KINDS, MOST_LIKELY, SLACK, VACUOUS, Quality
-from precreg.quality.replicates import ORDERS, REPLICATES
-from precreg.report.calibration_terminal import COLUMNS
-from precreg.verdict.statistics.calibration_spread import FEWEST, not_excluded
+from precreg.cli.quality import calibrate_command
+from precreg.quality.bounds import (
+    DEFAULT_SLACK,
+    DEFAULT_VACUOUS,
+    ESTIMATE_PROBABILITY,
+    MIN_FLAKY_PROBABILITY,
+    REPLICATE_KINDS,
+    BoundQuality,
+)
+from precreg.quality.calibration import DEFAULT_REPLICATES, ORDERS
+from precreg.report.calibration import CALIBRATION_COLUMNS
+from precreg.verdict.statistics.distributions import MIN_REPLICATES, max_unseen_probability
 from tests.docs.test_docs import page, table
 from tests.e2e.command import ROOT, precreg
 
@@ -33,25 +40,31 @@ def test_the_commands_print_what_the_page_shows(line, expected):
 
 
 def test_the_tables_are_those_of_the_code():
-    assert tuple(row["kind"] for row in table(PAGE, "kind", "how it differs from the case's own run")) == KINDS
-    assert [row["quality"] for row in table(PAGE, "quality", "when")] == list(Quality)
+    assert (
+        tuple(row["kind"] for row in table(PAGE, "kind", "how it differs from the case's own run")) == REPLICATE_KINDS
+    )
+    assert [row["quality"] for row in table(PAGE, "quality", "when")] == list(BoundQuality)
     assert all(f"`{order}`" in PAGE for order in ORDERS)
     header = next(line for line in PAGE.splitlines() if line.startswith("  output  bound"))
-    assert tuple(re.split(" {2,}", header.strip())) == COLUMNS
+    assert tuple(re.split(" {2,}", header.strip())) == CALIBRATION_COLUMNS
 
 
 def test_every_option_is_in_the_table_with_its_default():
     rows = table(PAGE, "option", "what it does")
     named = " ".join(row["option"] for row in rows)
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [each for each in calibrate_command.params if isinstance(each, click.Option)]
     assert all(each.opts[0] in named for each in options)
     defaults = {each.opts[0]: each.default for each in options}
-    assert (defaults["--replicates"], defaults["--slack"], defaults["--vacuous"]) == (REPLICATES, SLACK, VACUOUS)
-    assert all(f"(default {number:g})" in PAGE for number in (REPLICATES, SLACK, VACUOUS))
+    assert (defaults["--replicates"], defaults["--slack"], defaults["--vacuous"]) == (
+        DEFAULT_REPLICATES,
+        DEFAULT_SLACK,
+        DEFAULT_VACUOUS,
+    )
+    assert all(f"(default {number:g})" in PAGE for number in (DEFAULT_REPLICATES, DEFAULT_SLACK, DEFAULT_VACUOUS))
 
 
 def test_the_figures_of_the_page():
-    assert f"an estimated chance above {MOST_LIKELY:g}" in PAGE
-    assert f"exceeds with an estimated chance of {ESTIMATED:.0%}".replace("%", " %") in PAGE
-    assert f"Below {FEWEST} runs there is no estimate" in PAGE
-    assert f"{not_excluded(20):.0%} for 20 runs".replace("%", " %") in PAGE
+    assert f"an estimated chance above {MIN_FLAKY_PROBABILITY:g}" in PAGE
+    assert f"exceeds with an estimated chance of {ESTIMATE_PROBABILITY:.0%}".replace("%", " %") in PAGE
+    assert f"Below {MIN_REPLICATES} runs there is no estimate" in PAGE
+    assert f"{max_unseen_probability(20):.0%} for 20 runs".replace("%", " %") in PAGE

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from precreg.cli.compare import command
-from precreg.comparison.advice import THRESHOLDS
-from precreg.comparison.places import SUFFIXES
+from precreg.cli.compare import compare_command
+from precreg.comparison.advice import ADVICE_THRESHOLDS
+from precreg.comparison.pairing import ARRAY_SUFFIXES
 from precreg.storage.safetensors import _ML_DTYPES, _NUMPY
-from precreg.types.types import Reason
+from precreg.types.verdict import Reason
 from tests.docs.test_docs import commands, files, sections, table
 from tests.e2e.command import precreg
 
@@ -48,14 +48,14 @@ def test_there_are_commands():
 
 
 def test_every_option_is_told_of():
-    options = {name for option in command.params for name in option.opts if name.startswith("--")}
+    options = {name for option in compare_command.params for name in option.opts if name.startswith("--")}
     said = set(re.findall(r"--[a-z][a-z-]*", PAGE)) - {"--project"}
     assert said == options
 
 
 def test_every_format_is_in_the_table():
     rows = table(PAGE, "suffix", "what")
-    assert sorted(row["suffix"] for row in rows) == sorted(SUFFIXES)
+    assert sorted(row["suffix"] for row in rows) == sorted(ARRAY_SUFFIXES)
     tensors = next(row["what"] for row in rows if row["suffix"] == ".safetensors")
     known = {*_NUMPY, *_ML_DTYPES}
     spelled = {name for name in known if re.search(rf"\b{name}\b", tensors)}
@@ -71,4 +71,4 @@ def test_every_reason_is_one():
 def test_every_threshold_of_advice_is_in_the_table_with_its_reason():
     rows = table(sections(PAGE)["Advice"] + "\n", "threshold", "value", "why")
     shown = {row["threshold"]: (float(row["value"]), row["why"]) for row in rows}
-    assert shown == {name: tuple(threshold) for name, threshold in THRESHOLDS.items()}
+    assert shown == {name: tuple(threshold) for name, threshold in ADVICE_THRESHOLDS.items()}

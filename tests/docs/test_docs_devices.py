@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from precreg.arithmetic.devices.device import METHODS, Elementwise
-from precreg.arithmetic.devices.read import device_named, device_names
-from precreg.arithmetic.devices.table import SECTIONS
+from precreg.arithmetic.devices.device import FUNCTION_METHODS, SECTIONS, Elementwise
+from precreg.arithmetic.devices.shipped import device_named, device_names
 from precreg.arithmetic.unit import Order, Unit
 from tests.docs.test_docs import names, page, table, write_files
 from tests.e2e.command import precreg, repository
@@ -85,5 +84,5 @@ def test_the_keys_of_entries():
 def test_the_methods_of_functions():
     rows = table(PAGE, "function", "methods")
     assert {row["function"]: names(row["methods"]) or [row["methods"]] for row in rows} == {
-        name: list(methods) for name, methods in METHODS.items()
+        name: list(methods) for name, methods in FUNCTION_METHODS.items()
     }

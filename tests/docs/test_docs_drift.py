@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from precreg.cli.drift import command
-from precreg.cli.history_place import DEFAULT
-from precreg.history.drift import changes, judge, recent, sizes
+from precreg.cli.drift import drift_command
+from precreg.cli.history import DEFAULT
+from precreg.history.drift import judge, sizes
+from precreg.history.drift import judge as changes
+from precreg.history.drift import sizes as recent
 from precreg.history.drift.monitor import BIAS_SHARE
-from precreg.history.drift.record import Against, Settings, State, exit_code
-from precreg.verdict.statistics import detect
+from precreg.history.drift.record import DriftReference, DriftSettings, DriftState, drift_exit_code
+from precreg.verdict.statistics import change_points as detect
 from tests.docs.test_docs import commands, matches, names, sections, table
 from tests.e2e.command import change, git, precreg, repository, with_suite
 from tests.history.drift.test_study import study
@@ -61,7 +63,7 @@ def test_commands_print_what_the_page_shows(project):
 
 def test_every_option_is_in_the_table_with_its_default():
     rows = {row["option"]: row["default"] for row in table(PAGE, "option", "default", "meaning")}
-    options = {option.opts[0]: option for option in command.params}
+    options = {option.opts[0]: option for option in drift_command.params}
     assert list(rows) == ["PATTERN", *(name for name in options if name.startswith("--"))]
     for name, option in options.items():
         if isinstance(option.default, int | float):
@@ -70,44 +72,46 @@ def test_every_option_is_in_the_table_with_its_default():
     assert rows["--history"] == f".precreg/{DEFAULT}"
     limits = options["--window"].type
     assert f"{limits.min} to {limits.max}" in PAGE
-    assert Settings() == Settings(*(options[f"--{name}"].default for name in ("window", "confirm", "materiality")))
+    assert DriftSettings() == DriftSettings(
+        *(options[f"--{name}"].default for name in ("window", "confirm", "materiality"))
+    )
 
 
 def test_the_states_and_their_exit_codes():
     rows = table(PAGE, "state", "when", "exit code")
-    assert [row["state"] for row in rows] == list(State)
+    assert [row["state"] for row in rows] == list(DriftState)
     for row in rows:
-        assert exit_code([State.STEADY, State(row["state"])]) == int(row["exit code"])
+        assert drift_exit_code([DriftState.STEADY, DriftState(row["state"])]) == int(row["exit code"])
 
 
 def test_the_comparisons_are_those_there_are():
     rows = table(PAGE, "against", "what it finds", "what silences it")
-    assert [row["against"] for row in rows] == list(Against.__args__)
+    assert [row["against"] for row in rows] == list(DriftReference.__args__)
 
 
 def test_the_metrics_are_those_that_are_judged():
     means, _, guards = PAGE.partition("Judged are means,")[2].partition(" Each is judged by")[0].partition("guards")
-    assert tuple(names(means)) == sizes.MEANS
-    assert tuple(names(guards)) == sizes.GUARDS
-    assert f"grow to more than {sizes.GUARD_FACTOR:g} times" in PAGE
+    assert tuple(names(means)) == sizes.DRIFT_MEANS
+    assert tuple(names(guards)) == sizes.DRIFT_MAXIMA
+    assert f"grow to more than {sizes.MIN_RELEVANT_MAXIMUM_RATIO:g} times" in PAGE
     assert BIAS_SHARE == 0.1
 
 
 def test_the_figures_of_the_statistics():
     text = " ".join(sections(PAGE)["Exactly, or by statistics"].split())
     for said in (
-        f"a chance of {detect.SIGNIFICANCE:g}".replace("e-05", "e-5"),
-        f"at most {detect.EXACT_SIDE} runs",
-        f"by {detect.JUMP:g} (1 + {detect.UNSETTLED} / n)",
-        f"{detect.OFFSET:g} (1 + {detect.UNSETTLED} / n)",
+        f"a chance of {detect.DRIFT_ALPHA:g}".replace("e-05", "e-5"),
+        f"at most {detect.MAX_EXACT_SIDE} runs",
+        f"by {detect.JUMP_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",
+        f"{detect.OFFSET_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",
         f"{detect.SIGMA_OF_MAD:g} times",
-        f"the last {recent.LATEST} runs",
-        f"Fewer than {judge.SETTLED} runs",
-        f"each of the last {judge.FEWEST} must be more than {judge.FEW_FACTOR:g} times",
-        f"Fewer than {judge.FEWEST} are not judged",
-        f"No order of {detect.LEAST_RUNS} runs",
-        f"at least {changes.FLICKERS} times",
-        f"more than {recent.MANY_LEVELS - 1} times",
+        f"the last {recent.MEDIAN_RUNS} runs",
+        f"Fewer than {judge.MIN_RUNS_FOR_NOISE} runs",
+        f"each of the last {judge.MIN_NOISY_RUNS} must be more than {judge.FEW_RUNS_FACTOR:g} times",
+        f"Fewer than {judge.MIN_NOISY_RUNS} are not judged",
+        f"No order of {detect.MIN_RUNS} runs",
+        f"at least {changes.MIN_FLICKERS} times",
+        f"more than {recent.MIN_LEVEL_CHANGES - 1} times",
     ):
         assert said in text, said
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from precreg.cli.export import FORMATS, command
-from precreg.subject.outputs import normalise
+from precreg.cli.export import EXPORT_SUFFIXES, export_command
+from precreg.subject.call import name_outputs
 from tests.docs.test_docs import commands, sections, table, write_files
 from tests.e2e.command import precreg
 
@@ -34,15 +34,15 @@ def test_the_chain_prints_what_the_page_shows(folder):
 
 
 def test_every_option_is_told_of():
-    options = {name for option in command.params for name in option.opts if name.startswith("--")}
+    options = {name for option in export_command.params for name in option.opts if name.startswith("--")}
     told = table(sections(PAGE)["Options"], "option", "says")
     assert {name for row in told for name in re.findall(r"--[a-z-]+", row["option"])} == options
     assert set(re.findall(r"`(\.\w+)`", next(row["says"] for row in told if row["option"] == "--output FILE"))) == {
-        *FORMATS
+        *EXPORT_SUFFIXES
     }
 
 
 def test_nodes_are_called_as_the_table_says():
     rows = {row["the function returns"]: row["nodes"] for row in table(PAGE, "the function returns", "nodes")}
-    assert list(normalise((1.0, 2.0))) == re.findall(r"\d", rows["a tuple or list of arrays"])
-    assert list(normalise(1.0)) == [rows["one array, or a number"]]
+    assert list(name_outputs((1.0, 2.0))) == re.findall(r"\d", rows["a tuple or list of arrays"])
+    assert list(name_outputs(1.0)) == [rows["one array, or a number"]]

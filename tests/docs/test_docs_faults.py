@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from precreg.arithmetic.faults.inputs import MOST_STEPS
-from precreg.arithmetic.faults.orders import LARGEST_EPSILON
-from precreg.arithmetic.faults.table import CHANGES, FAULTS
-from precreg.quality.score import WORSE, Effect
-from precreg.quality.tally import SLIGHT
-from precreg.report.scoring_terminal import TALLIED
+from precreg.arithmetic.faults.orders import MAX_EPSILON
+from precreg.arithmetic.faults.planting import MAX_STEPS
+from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
+from precreg.quality.scoring import MAX_SLIGHT_FACTOR, MIN_WORSE_FACTOR, Effect
+from precreg.report.scoring import TALLY_COLUMNS
 from tests.docs.test_docs import page, table
 from tests.e2e.command import ROOT, precreg
 from tests.e2e.test_readme import pattern
@@ -21,7 +20,7 @@ PAGE = page("faults.md")
     ("faults", "columns"),
     [
         (FAULTS, ("fault", "kind of error", "what it does", "where it can act")),
-        (CHANGES, ("harmless change", "kind", "what it does", "where it can act")),
+        (HARMLESS_CHANGES, ("harmless change", "kind", "what it does", "where it can act")),
     ],
     ids=["faults", "changes"],
 )
@@ -31,15 +30,15 @@ def test_the_table_of_faults_is_that_of_the_code(faults, columns):
 
 
 def test_the_columns_are_explained():
-    assert tuple(row["column"] for row in table(PAGE, "column", "what it counts")) == TALLIED
+    assert tuple(row["column"] for row in table(PAGE, "column", "what it counts")) == TALLY_COLUMNS
 
 
 def test_the_figures_of_the_page():
-    assert f"the factor is above {WORSE}" in PAGE
-    assert f"grew by less than {SLIGHT} times" in PAGE
-    assert f"from 2 to {MOST_STEPS}" in FAULTS["one_step_less"].about
+    assert f"the factor is above {MIN_WORSE_FACTOR}" in PAGE
+    assert f"grew by less than {MAX_SLIGHT_FACTOR} times" in PAGE
+    assert f"from 2 to {MAX_STEPS}" in FAULTS["one_step_less"].about
     assert all(
-        f"up to {LARGEST_EPSILON}" in fault.about + fault.where for fault in FAULTS.values() if "epsilon" in fault.name
+        f"up to {MAX_EPSILON}" in fault.about + fault.where for fault in FAULTS.values() if "epsilon" in fault.name
     )
     assert all(f"**{effect}" in PAGE or f"or **{effect}**" in PAGE for effect in Effect)
 

@@ -6,12 +6,21 @@ from math import inf, isnan
 
 import pytest
 
-from precreg.arithmetic.defined import OVERFLOWS, SWITCHES, WIDEST, defined_format
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.layout import widths
-from precreg.arithmetic.named import FORMS, NAMED, SHORT, SIMULATED, format_named
-from precreg.arithmetic.roundings import Rounding
-from precreg.cli.bits import FIXED, command
+from precreg.arithmetic.bits import field_widths
+from precreg.arithmetic.formats import (
+    FORMAT_SUFFIXES,
+    FORMATS,
+    NAMED_FORMATS,
+    OVERFLOWS,
+    SHORT,
+    SIMULATED_FORMATS,
+    SWITCHES,
+    WIDEST,
+    Rounding,
+    format_named,
+    parse_format,
+)
+from precreg.cli.bits import FIXED_POINT_NAMES, bits_command
 from tests.docs.test_docs import names, page, sections, table
 from tests.e2e.command import precreg
 
@@ -35,14 +44,14 @@ BEYOND = {"inf": lambda format: format.overflow == inf, "nan": lambda format: is
 
 def test_every_format_is_in_the_table_with_its_numbers():
     rows = table(PARTS["Formats"], *COLUMNS)
-    assert [row["format"] for row in rows] == list(NAMED)
+    assert [row["format"] for row in rows] == list(NAMED_FORMATS)
     assert len(FORMATS) == 14
     assert "The first fourteen are dtypes" in PARTS["Formats"]
     for row in rows:
-        format = NAMED[row["format"]]
+        format = NAMED_FORMATS[row["format"]]
         short = re.findall(r"\w+", row["short"])
         assert short == [short for short, name in SHORT.items() if name == format.name]
-        assert int(row["bits"]) == 1 + sum(widths(format))
+        assert int(row["bits"]) == 1 + sum(field_widths(format))
         assert int(row["precision"]) == format.precision
         assert row["exponents"] == f"{format.min_exponent} to {format.max_exponent}"
         assert float(row["largest"]) == format.largest
@@ -58,9 +67,9 @@ def test_every_format_is_in_the_table_with_its_numbers():
 
 def test_what_may_stand_behind_a_name_is_told():
     told = names(PARTS["Formats"].partition("Behind any name")[2].partition("A format of your own")[0])
-    assert [name for name in told if name.startswith("_")] == list(FORMS)
+    assert [name for name in told if name.startswith("_")] == list(FORMAT_SUFFIXES)
     assert all(format_named(name) for name in told if not name.startswith("_"))
-    assert all(f"`{name}`" in PARTS["Formats"] for name in SIMULATED)
+    assert all(f"`{name}`" in PARTS["Formats"] for name in SIMULATED_FORMATS)
 
 
 def test_the_keys_of_a_definition_and_their_bounds():
@@ -70,7 +79,7 @@ def test_the_keys_of_a_definition_and_their_bounds():
     for key, bound in WIDEST.items():
         assert str(bound) in rows[key]
     least = {"precision": 1, "min_exponent": 0, "max_exponent": 0}
-    assert defined_format("least", least).largest == 1.0
+    assert parse_format("least", least).largest == 1.0
 
 
 def test_every_rounding_is_in_the_table():
@@ -98,7 +107,7 @@ def test_the_published_conversion_and_sums_are_shown():
 
 def test_every_option_and_kind_of_value_is_in_the_tables(tmp_path):
     rows = table(PAGE, "option", "meaning")
-    assert [row["option"].split()[0] for row in rows] == [option.opts[0] for option in command.params[1:]]
-    assert all(f"`{name}`" in rows[0]["meaning"] for name in FIXED)
+    assert [row["option"].split()[0] for row in rows] == [option.opts[0] for option in bits_command.params[1:]]
+    assert all(f"`{name}`" in rows[0]["meaning"] for name in FIXED_POINT_NAMES)
     written = [name for row in table(PAGE, "value", "meaning") for name in names(f"`{row['value']}`")]
     assert precreg(tmp_path, "bits", *written).returncode == 0

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from precreg.cli.history_place import DEFAULT
-from precreg.history.exchange import CaseLine, Header, RunLine
-from precreg.history.state import Kept
+from precreg.cli.history import DEFAULT
+from precreg.history.exchange import CaseLine, ExportHeader, RunLine
+from precreg.history.rows import HISTORY_SCHEMA
+from precreg.history.series import KeptCase
 from precreg.history.store import WAIT_S
-from precreg.history.tables import SCHEMA
 from tests.docs.test_docs import commands, matches, names, sections, table
 from tests.e2e.command import git, precreg, repository, with_suite
 
@@ -43,11 +43,11 @@ def test_commands_print_what_the_page_shows(project):
 
 def test_the_keys_of_an_export_are_in_the_table():
     rows = table(PAGE, "line", "key", "meaning")
-    for kind, line in (("header", Header), ("run", RunLine), ("case", CaseLine)):
+    for kind, line in (("header", ExportHeader), ("run", RunLine), ("case", CaseLine)):
         assert [row["key"] for row in rows if row["line"] == kind] == [field.name for field in fields(line)]
-    assert rows[0]["meaning"] == SCHEMA
+    assert rows[0]["meaning"] == HISTORY_SCHEMA
     kept = PAGE.partition("What is kept is ")[2].partition(":")[0]
-    assert names(kept) == [field.name for field in fields(Kept)]
+    assert names(kept) == [field.name for field in fields(KeptCase)]
 
 
 def test_the_place_and_the_patience_are_those_of_the_program():

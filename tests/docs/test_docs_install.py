@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from precreg.measure.forms import FORMS
+from precreg.measure.forms import BACKENDS
 from tests.docs.test_docs import matches, page, table
 from tests.e2e.command import ROOT, precreg, repository, with_suite
 
@@ -33,7 +33,7 @@ def test_every_extra_is_in_the_table():
 
 def test_every_form_is_in_the_table():
     told = [row["`PRECREG_FORM`"].strip("`") for row in table(PAGE, "`PRECREG_FORM`", "what it is")]
-    assert set(told) == {*FORMS, "native"}
+    assert set(told) == {*BACKENDS, "native"}
 
 
 def test_every_instruction_set_is_in_the_table():
@@ -45,7 +45,7 @@ def test_every_instruction_set_is_in_the_table():
 
 @pytest.mark.parametrize("variable", ["PRECREG_FORM", "PRECREG_ISA"])
 def test_a_name_that_is_none_is_an_error(tmp_path, variable):
-    if variable == "PRECREG_ISA" and "native" not in FORMS:
+    if variable == "PRECREG_ISA" and "native" not in BACKENDS:
         pytest.skip("no C++ compiler was there to build the core")
     project = with_suite(tmp_path, SUITE)
     done = precreg(project, "run", "--jobs", "0", **{variable: "avx1024"})

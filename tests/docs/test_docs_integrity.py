@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from precreg.baseline.integrity.allowances import COMPUTED
+from precreg.baseline.integrity.sides import COMPUTED_KINDS
 from precreg.cli.main import precreg
-from precreg.types.records import Kind
+from precreg.types.record import FindingKind
 from tests.baseline.integrity import demo
 from tests.baseline.integrity.test_tricks import TRICKS
 from tests.docs.test_docs import commands, matches, page, sections, write_files
@@ -47,9 +47,11 @@ def test_the_commands_print_what_the_page_shows(project, capsys):
 def test_every_kind_has_a_row_and_every_trick_is_of_one():
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", sections(PAGE)["Findings"], re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(named) == sorted(set(Kind) - COMPUTED)
-    untried = {Kind.CASE_INTRODUCED, Kind.ALLOWANCE_UNUSED, Kind.BASE_UNREADABLE}
-    assert {trick.kind for trick in TRICKS.values()} == set(Kind) - COMPUTED - untried, "those are no tricks"
+    assert sorted(named) == sorted(set(FindingKind) - COMPUTED_KINDS)
+    untried = {FindingKind.CASE_INTRODUCED, FindingKind.ALLOWANCE_UNUSED, FindingKind.BASE_UNREADABLE}
+    assert {trick.kind for trick in TRICKS.values()} == set(FindingKind) - COMPUTED_KINDS - untried, (
+        "those are no tricks"
+    )
 
 
 def test_the_options_are_those_of_the_command(project, capsys):

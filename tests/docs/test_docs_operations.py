@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from precreg.arithmetic import accumulate
-from precreg.arithmetic import arith_operations as operations
-from precreg.arithmetic.arith_exact_rounding import exact_random_bits
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import operations
+from precreg.arithmetic import sums as accumulate
+from precreg.arithmetic.exact import exact_random_bits
+from precreg.arithmetic.formats import FORMATS, Rounding
 from precreg.arithmetic.unit import Order, Unit
 from tests.docs.test_docs import page, sections, table
 

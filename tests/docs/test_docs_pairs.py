@@ -9,12 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.environments import FIRST
-from precreg.cli.paired import MOST_SECONDS, MOST_SEEDS
-from precreg.cli.run import command
-from precreg.environment.environment import detect
+from precreg.cli.run import DEFAULT_MAX_SECONDS, DEFAULT_MAX_SEEDS, run_command
+from precreg.environment.machine import detect_environment
 from precreg.verdict.judge import Policy
-from precreg.verdict.regression import error_level, held, worse
-from precreg.verdict.statistics.looks import is_clear, planned, shared
+from precreg.verdict.regression import case_alpha, find_regressions, gather_evidence
+from precreg.verdict.statistics.sequential import interim_analyses, is_conclusive, split_alpha
 from tests.docs.test_docs import commands, matches, table
 from tests.e2e.command import change, precreg, repository, with_suite
 from tests.e2e.test_pair import KERNEL, MUCH_WORSE, SLIGHTLY_WORSE, SUBJECT, SUITE
@@ -54,19 +53,19 @@ def test_commands_print_what_the_page_shows(project):
 
 def test_options_and_their_defaults():
     rows = {row["option"].split()[0]: row["default"] for row in table(PAGE, "option", "default", "meaning")}
-    options = {option.opts[0]: option for option in command.params}
+    options = {option.opts[0]: option for option in run_command.params}
     assert list(rows) == ["--pair", "--max-seeds", "--pair-seconds"]
     assert rows["--pair"] == "none"
     assert not options["--pair"].required
-    assert (float(rows["--max-seeds"]), float(rows["--pair-seconds"])) == (MOST_SEEDS, MOST_SECONDS)
-    for name, most in (("--max-seeds", MOST_SEEDS), ("--pair-seconds", MOST_SECONDS)):
+    assert (float(rows["--max-seeds"]), float(rows["--pair-seconds"])) == (DEFAULT_MAX_SEEDS, DEFAULT_MAX_SECONDS)
+    for name, most in (("--max-seeds", DEFAULT_MAX_SEEDS), ("--pair-seconds", DEFAULT_MAX_SECONDS)):
         assert f"Default: {most:g}." in options[name].help
 
 
 def test_every_fact_is_in_the_table():
     named = [row["fact"] for row in table(PAGE, "fact", "what it is")]
     assert sorted(named) == sorted(FIRST)
-    assert set(named) >= set(detect().decisive)
+    assert set(named) >= set(detect_environment().decisive)
 
 
 def test_what_more_seeds_bring_is_simulated_again():
@@ -86,14 +85,14 @@ def test_what_more_seeds_bring_is_simulated_again():
 
 def simulated(rng, ratio):
     """Return whether a loss is found with three seeds, and in a pair, and after how many seeds that ends."""
-    looks = planned(3, 32)
+    looks = interim_analyses(3, 32)
     current, accepted = outcome(rng, looks[-1], ratio, "b"), outcome(rng, looks[-1])
     alone = found(first_seeds(current, 3), first_seeds(accepted, 3), Policy())
     for seeds in looks:
         now, then = first_seeds(current, seeds), first_seeds(accepted, seeds)
-        if found(now, then, shared(Policy(), len(looks))):
+        if found(now, then, split_alpha(Policy(), len(looks))):
             return alone, True, seeds
-        if is_clear(passed(), now, entry(then), {"out": TOLERANCE}):
+        if is_conclusive(passed(), now, entry(then), {"out": TOLERANCE}):
             break
     return alone, False, seeds
 
@@ -105,6 +104,6 @@ def first_seeds(outcome, seeds):
 
 
 def found(current, accepted, policy):
-    level = error_level(policy.baselines)
-    output = held(current.comparisons, entry(accepted), TOLERANCE, "reference", alike=True, level=level)
-    return any(True for _ in worse(output))
+    level = case_alpha(policy.baselines)
+    output = gather_evidence(current.comparisons, entry(accepted), TOLERANCE, "reference", alike=True, level=level)
+    return any(True for _ in find_regressions(output))

@@ -4,13 +4,13 @@ import re
 import sys
 from subprocess import run
 
-from precreg.report.power import HEADINGS, MOST
-from precreg.tolerance.pyramid import GROWTHS
-from precreg.types.types import STATISTIC
-from precreg.verdict import elsewhere
-from precreg.verdict.power import POWER, SCALING
-from precreg.verdict.statistics.paired import DOUBT, TESTS
-from precreg.verdict.statistics.sample import LEAST
+from precreg.report.power import HEADINGS, MAX_POWER_ROWS
+from precreg.tolerance.pyramid import DEFAULT_GROWTHS
+from precreg.types.case import STATISTIC
+from precreg.verdict import regression as elsewhere
+from precreg.verdict.power import POWER, SCALING_MEASURES
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT
+from precreg.verdict.statistics.samples import MIN_SAMPLES
 from tests.docs.test_docs import commands, page, table, write_files
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern
@@ -38,18 +38,20 @@ def test_every_column_is_explained():
 
 def test_the_figures_of_the_page():
     assert f"a chance of {100 * POWER:g} %" in PAGE
-    assert f"material ratio, {1 + GROWTHS[STATISTIC]}" in PAGE
-    narrow, wide = elsewhere.material("float16"), elsewhere.material("float32")
-    assert f"growth by {1 + narrow} times in a format of at most {elsewhere.NARROW} significant bits" in PAGE
+    assert f"material ratio, {1 + DEFAULT_GROWTHS[STATISTIC]}" in PAGE
+    narrow, wide = elsewhere.other_environment_growth("float16"), elsewhere.other_environment_growth("float32")
+    assert (
+        f"growth by {1 + narrow} times in a format of at most {elsewhere.MAX_NARROW_PRECISION} significant bits" in PAGE
+    )
     assert f"by {1 + wide} times in any other" in PAGE
-    rounded = [elsewhere.rounded("mean_abs_error", dtype) for dtype in ("float16", "float32")]
+    rounded = [elsewhere.other_environment_ulp("mean_abs_error", dtype) for dtype in ("float16", "float32")]
     assert "below {:g} and {:g} ULP (of `rms_error` 1 ULP)".format(*rounded) in PAGE
-    assert elsewhere.rounded("rms_error", "float32") == 1
-    assert f"fewer than {LEAST} samples" in PAGE
-    assert f"`tests` is {TESTS} for each output" in PAGE
-    assert f"t({DOUBT} / {TESTS})" in PAGE
-    assert f"no figure above {MOST} times" in PAGE
-    assert [measure.metric for measure in SCALING] == ["mean_abs_error", "rms_error", "mean_ulp"]
+    assert elsewhere.other_environment_ulp("rms_error", "float32") == 1
+    assert f"fewer than {MIN_SAMPLES} samples" in PAGE
+    assert f"`tests` is {TESTS_PER_OUTPUT} for each output" in PAGE
+    assert f"t({INTERVAL_ALPHA} / {TESTS_PER_OUTPUT})" in PAGE
+    assert f"no figure above {MAX_POWER_ROWS} times" in PAGE
+    assert [measure.metric for measure in SCALING_MEASURES] == ["mean_abs_error", "rms_error", "mean_ulp"]
 
 
 def test_the_benchmark_asks_the_rule_of_what_the_page_shows():

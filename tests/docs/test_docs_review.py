@@ -7,18 +7,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precreg.baseline import accepted, change
-from precreg.baseline.review import diff
-from precreg.cli.accepting import terms
-from precreg.cli.baseline import command as group
-from precreg.cli.reviewing import ANSWERS, walk
-from precreg.measure.metrics import MEANS
-from precreg.run.confirming import NOT_CONFIRMED, RERUNS
-from precreg.tolerance.pyramid import GROWTHS
-from precreg.types.types import CREEP, STATISTIC
-from precreg.verdict.creep import BUDGET
-from precreg.verdict.growth import FLOOR_ULP
-from precreg.verdict.statistics.sample import LEAST
+from precreg.baseline import entry as accepted
+from precreg.baseline import review as change
+from precreg.baseline.review import diff_proposals
+from precreg.cli.baseline import baseline_command as group
+from precreg.cli.review import ANSWERS, read_accept_terms, review_interactively
+from precreg.measure.metrics import MEAN_METRICS
+from precreg.run.rerun import DEFAULT_RERUNS, NOT_RERUN
+from precreg.tolerance.pyramid import DEFAULT_GROWTHS
+from precreg.types.case import CUMULATIVE_LOSS, STATISTIC
+from precreg.verdict.growth import ROUNDING_FLOOR_ULP
+from precreg.verdict.small_losses import CUMULATIVE_BUDGET
+from precreg.verdict.statistics.samples import MIN_SAMPLES
 from tests.docs.test_docs import commands, matches, names, page, sections, table, write_files
 from tests.e2e.command import OUTSIDE, precreg, repository
 
@@ -56,7 +56,7 @@ def test_the_walk_is_what_the_page_shows_and_the_list_after_it(project):
 
     @click.command()
     def command():
-        walk(terms(project, None, RERUNS), diff(project))
+        review_interactively(read_accept_terms(project, None, DEFAULT_RERUNS), diff_proposals(project))
 
     waiting = json.loads(precreg(project, "baseline", "review", "--json").stdout)
     assert set(waiting) == {"schema", "proposals"}
@@ -93,15 +93,15 @@ def test_answers_are_those_that_there_are():
 
 def test_numbers_are_the_programs():
     again, creep = sections(PAGE)["What is run again"], sections(PAGE)["Creep"]
-    assert f"more than {change.MATERIAL} times" in again
-    assert 1 + GROWTHS[STATISTIC] == change.MATERIAL
-    assert names(re.search(r"a mean \((.*?)\)", again, re.DOTALL)[1]) == list(MEANS)
-    assert f"`{NOT_CONFIRMED}`" in again
-    assert RERUNS == 2, "twice, as the page says"
-    assert f"the last {accepted.LAST}, and" in creep
-    assert f"surely above {BUDGET} times" in creep
-    assert f"below {FLOOR_ULP} ULP" in creep
-    assert f"below {LEAST} samples" in creep
-    assert GROWTHS[CREEP] == BUDGET - 1 == 0.25
+    assert f"more than {change.MIN_RELEVANT_RATIO} times" in again
+    assert 1 + DEFAULT_GROWTHS[STATISTIC] == change.MIN_RELEVANT_RATIO
+    assert names(re.search(r"a mean \((.*?)\)", again, re.DOTALL)[1]) == list(MEAN_METRICS)
+    assert f"`{NOT_RERUN}`" in again
+    assert DEFAULT_RERUNS == 2, "twice, as the page says"
+    assert f"the last {accepted.MAX_ACCEPTED_VALUES}, and" in creep
+    assert f"surely above {CUMULATIVE_BUDGET} times" in creep
+    assert f"below {ROUNDING_FLOOR_ULP} ULP" in creep
+    assert f"below {MIN_SAMPLES} samples" in creep
+    assert DEFAULT_GROWTHS[CUMULATIVE_LOSS] == CUMULATIVE_BUDGET - 1 == 0.25
     assert "25 % are allowed" in creep
-    assert round(1.019**12, 2) == BUDGET
+    assert round(1.019**12, 2) == CUMULATIVE_BUDGET

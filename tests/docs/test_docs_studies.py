@@ -5,11 +5,11 @@ import re
 import pytest
 from msgspec.structs import fields
 
-from precreg.report.told import told
-from precreg.run.session import Judge, begin, finish
+from precreg.report.studies import describe_studies
+from precreg.run.session import CaseJudge, begin_record, finish_record
 from precreg.suite.expand import load_cases
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
-from precreg.types.study import RELATIVE_ERRORS
+from precreg.types.case import RELATIVE_ERRORS
 from tests.docs.test_docs import ROOT, names, page, sections, table, write_files
 from tests.e2e.command import precreg
 from tests.report.studies.made import both
@@ -25,9 +25,11 @@ def folder(tmp_path):
 def found(suite):
     """Run a shipped suite in this process, and return what its first study says."""
     cases = [case for case in load_cases(ROOT) if case.suite == suite]
-    judge = Judge(ROOT, environment=None, ci=False)
-    begun = begin(ROOT, {}, environment=None, ci=False)
-    return told(finish(begun, cases, [judge.run(case) for case in cases], project=ROOT, duration_s=0))[0]
+    judge = CaseJudge(ROOT, environment=None, ci=False)
+    begun = begin_record(ROOT, {}, environment=None, ci=False)
+    return describe_studies(
+        finish_record(begun, cases, [judge.run(case) for case in cases], project=ROOT, duration_s=0)
+    )[0]
 
 
 def test_the_suite_of_the_page_prints_what_it_shows(folder):
@@ -63,7 +65,7 @@ def test_every_column_is_explained(number, section, parameter):
     rows = table(sections(PAGE)[section], "column", "meaning")
     explained = [name for row in rows for name in row["column"].replace("`", "").split(", ")]
     columns = [parameter if name == "the parameter" else name for name in explained]
-    assert [name for name in columns if name != "of"] == list(told(both())[number].columns)
+    assert [name for name in columns if name != "of"] == list(describe_studies(both())[number].columns)
 
 
 def test_shipped_growth_is_what_the_page_says():

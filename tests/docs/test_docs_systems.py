@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from precreg.suite.expand import expand
-from precreg.suite.load import load
+from precreg.suite.expand import expand_suite
+from precreg.suite.load import load_suites
 from tests.benchmarks.test_published_figures import SYSTEMS
 from tests.e2e.command import ROOT, environ
 
 PAGE = (ROOT / "docs" / "systems.md").read_text()
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
-SUITES = {suite.id: suite for suite in load(ROOT)}
+SUITES = {suite.id: suite for suite in load_suites(ROOT)}
 
 
 def rows(text, columns):
@@ -38,7 +38,7 @@ def printed():
 @pytest.mark.parametrize(("suite", "says_known_bad"), NAMED, ids=lambda value: str(value))
 def test_a_suite_is_there_and_known_bad_where_the_page_says_so(suite, says_known_bad):
     assert suite in SUITES
-    known_bad = any(case.expect_failure for case in expand(SUITES[suite], ROOT))
+    known_bad = any(case.expect_failure for case in expand_suite(SUITES[suite], ROOT))
     assert known_bad == says_known_bad
 
 

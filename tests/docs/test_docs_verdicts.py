@@ -8,17 +8,36 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.arithmetic.formats import FORMATS
-from precreg.measure.metrics import KEPT, METRICS, described
-from precreg.tolerance.pyramid import GROWTHS, SHIPPED, resolve
-from precreg.types.records import BaselineOutput, Environment
-from precreg.types.types import Comparison, Reason, Rule
-from precreg.verdict import elsewhere
-from precreg.verdict.growth import FLOOR_MAX_ULP, FLOOR_ULP, MIN_ELEMENTS, floor, growth_findings
-from precreg.verdict.judge import Policy, judge
-from precreg.verdict.regression import BIAS_MATERIAL, FEWEST, RUN_LEVEL, Held, error_level, noise
-from precreg.verdict.statistics.paired import DOUBT, TESTS, change
-from precreg.verdict.statistics.sample import LEAST, MEASURES
-from precreg.verdict.statistics.verdict_spread import CLEARLY, PLAINLY, Spread
+from precreg.measure.metrics import BASELINE_METRICS, METRICS, metric_named
+from precreg.tolerance.pyramid import DEFAULT_GROWTHS, SHIPPED_LAYERS, resolve_tolerance
+from precreg.types.outcome import Comparison
+from precreg.types.record import BaselineOutput, Environment
+from precreg.types.verdict import Reason, Rule
+from precreg.verdict import regression as elsewhere
+from precreg.verdict.growth import (
+    MIN_ELEMENTS,
+    ROUNDING_FLOOR_MAX_ULP,
+    ROUNDING_FLOOR_ULP,
+    growth_findings,
+    rounding_floor,
+)
+from precreg.verdict.judge import Policy, judge_case
+from precreg.verdict.regression import (
+    MIN_BASELINES,
+    MIN_RELEVANT_BIAS_GROWTH,
+    RUN_ALPHA,
+    OutputEvidence,
+    case_alpha,
+    smallest_significant_ratio,
+)
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT, make_error_ratio
+from precreg.verdict.statistics.samples import (
+    FEW_SAMPLES_ERROR_FACTOR,
+    FEWER_SAMPLES_ERROR_FACTOR,
+    MEASURES,
+    MIN_SAMPLES,
+    StandardError,
+)
 from tests.docs.test_docs import VERDICTS, names, table
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
@@ -33,9 +52,9 @@ def flat(text):
 
 def test_the_settings_are_the_shipped_ones():
     rows = table(RULE, "setting", "growth", "which allows")
-    assert {row["setting"]: float(row["growth"]) for row in rows} == GROWTHS
+    assert {row["setting"]: float(row["growth"]) for row in rows} == DEFAULT_GROWTHS
     for dtype in ("float16", "float32"):
-        assert resolve(SHIPPED, "out", dtype, ()).regression == GROWTHS
+        assert resolve_tolerance(SHIPPED_LAYERS, "out", dtype, ()).regression == DEFAULT_GROWTHS
     for row in rows:
         growth = float(row["growth"])
         wording = f"{growth:.0%} ".replace("%", " %") if growth < 1 else f"{1 + growth:g} times the baseline"
@@ -50,7 +69,7 @@ def test_the_averages_are_those_that_are_judged():
     rows = table(PARTS["The statistic"], "metric", "in the scale of", "its ratio")
     assert [row["metric"] for row in rows] == [measure.metric for measure in MEASURES]
     for row in rows:
-        assert (row["in the scale of"] == "the output") == (described(row["metric"]).unit == "value")
+        assert (row["in the scale of"] == "the output") == (metric_named(row["metric"]).unit == "value")
 
 
 def test_the_conditions_have_the_numbers_of_the_rule():
@@ -59,41 +78,47 @@ def test_the_conditions_have_the_numbers_of_the_rule():
     assert "32 at least" in text
     assert "wrong with 1 % at most" in text
     assert "above 1.02; for the bias above 1.2" in text
-    assert (RUN_LEVEL, FEWEST, DOUBT, GROWTHS["statistic"], BIAS_MATERIAL) == (0.1, 32, 0.01, 0.02, 0.2)
+    assert (RUN_ALPHA, MIN_BASELINES, INTERVAL_ALPHA, DEFAULT_GROWTHS["statistic"], MIN_RELEVANT_BIAS_GROWTH) == (
+        0.1,
+        32,
+        0.01,
+        0.02,
+        0.2,
+    )
     assert "the seven tests" in text
-    assert TESTS == 7
+    assert TESTS_PER_OUTPUT == 7
     assert "more than 1.5 times" in text
     assert "where it is more than 3 times" in text
-    assert (CLEARLY, PLAINLY) == (1.5, 3.0)
+    assert (FEWER_SAMPLES_ERROR_FACTOR, FEW_SAMPLES_ERROR_FACTOR) == (1.5, 3.0)
     assert "Where no sample has five units" in text
-    assert LEAST == 5
+    assert MIN_SAMPLES == 5
 
 
 def test_what_another_environment_explains():
     text = PARTS["Another environment"]
     rows = table(text, "in formats of", "material is a growth of", "no growth is one below", "a maximum may grow")
     assert [row["in formats of"] for row in rows] == ["up to 11 significant bits", "more"]
-    assert FORMATS["float16"].precision == elsewhere.NARROW == 11
+    assert FORMATS["float16"].precision == elsewhere.MAX_NARROW_PRECISION == 11
     for row, dtype in zip(rows, ("float16", "float32"), strict=True):
-        assert float(row["material is a growth of"]) == elsewhere.material(dtype)
+        assert float(row["material is a growth of"]) == elsewhere.other_environment_growth(dtype)
         ulps = [float(number) for number in re.findall(r"[\d.]+(?= ULP)", row["no growth is one below"])]
-        assert ulps[0] == elsewhere.rounded("mean_abs_error", dtype)
-        assert all(ulps[-1] == elsewhere.rounded(metric, dtype) for metric in elsewhere.DOUBLY)
-    assert elsewhere.guard("float16") == 1
-    assert elsewhere.guard("float32") * (1 + GROWTHS["max_abs_error"]) == 8
+        assert ulps[0] == elsewhere.other_environment_ulp("mean_abs_error", dtype)
+        assert all(ulps[-1] == elsewhere.other_environment_ulp(metric, dtype) for metric in elsewhere.DOUBLED_METRICS)
+    assert elsewhere.other_environment_maximum_factor("float16") == 1
+    assert elsewhere.other_environment_maximum_factor("float32") * (1 + DEFAULT_GROWTHS["max_abs_error"]) == 8
     assert "8 times" in rows[1]["a maximum may grow"]
-    assert f"off by {FLOOR_ULP} ULP on average" in text
+    assert f"off by {ROUNDING_FLOOR_ULP} ULP on average" in text
 
 
 def test_what_noise_explains():
     given = outcome(errors)
-    share = error_level(600) / TESTS
-    output = Held(given.comparisons, accepted(given).entry, tolerance(), "reference", True, share, ())
+    share = case_alpha(600) / TESTS_PER_OUTPUT
+    output = OutputEvidence(given.comparisons, accepted(given).entry, tolerance(), "reference", True, share, ())
     rows = table(PARTS["The statistic"], "standard error", "noise explains")
     assert len(rows) == 5
     for row in rows:
-        spread = change("out", "mean_abs_error", 0.1, Spread(float(row["standard error"]), 3 * 16, 0))
-        assert f"{noise(output, spread):.3f}" == row["noise explains"]
+        spread = make_error_ratio("out", "mean_abs_error", 0.1, StandardError(float(row["standard error"]), 3 * 16, 0))
+        assert f"{smallest_significant_ratio(output, spread):.3f}" == row["noise explains"]
 
 
 def test_the_message_of_the_page_is_what_is_said():
@@ -106,7 +131,7 @@ def test_the_message_of_the_page_is_what_is_said():
         return 1.1 * np.where(redrawn, errors(seed, draw=1), errors(seed))
 
     found = accepted(outcome(errors))
-    verdict = judge(case(), outcome(larger, name="b"), {"out": tolerance()}, found, here, Policy(baselines=600))
+    verdict = judge_case(case(), outcome(larger, name="b"), {"out": tolerance()}, found, here, Policy(baselines=600))
     (said,) = (each.message for each in verdict.findings if each.metric == "mean_abs_error")
     assert verdict.reason is Reason.REGRESSED
     assert re.sub(r"\d[\d.e-]*", "#", said) == re.sub(r"\d[\d.e-]*", "#", shown)
@@ -115,16 +140,16 @@ def test_the_message_of_the_page_is_what_is_said():
 def test_the_floors_are_those_of_thresholds():
     text = PARTS["Thresholds and guards"]
     maxima = names(text.partition("for maxima (")[2].partition(")")[0])
-    assert f"k = {FLOOR_MAX_ULP:g} ULP for maxima" in text
-    assert f"k = {FLOOR_ULP:g} ULP for\neverything else" in text
+    assert f"k = {ROUNDING_FLOOR_MAX_ULP:g} ULP for maxima" in text
+    assert f"k = {ROUNDING_FLOOR_ULP:g} ULP for\neverything else" in text
     seeds = [comparison({"ulp_scale": scale, "mean_magnitude": 8.0}) for scale in (0.25, 0.75)]
     formulas = {row["unit of the metric"]: row["floor"] for row in table(text, "unit of the metric", "floor")}
     for name, metric in METRICS.items():
         is_relative = "rel_error" in name or name in ("mere", "mare")
         of_one = "1, relative errors and `mere`, `mare`" if is_relative else "1, shares and ratios"
         formula = formulas[of_one if metric.unit == "1" else metric.unit].replace("^", "**")
-        k = FLOOR_MAX_ULP if name in maxima else FLOOR_ULP
-        assert floor(seeds, name) == eval(formula, {"k": k, "ulp_scale": 0.5, "mean_magnitude": 8.0}), name
+        k = ROUNDING_FLOOR_MAX_ULP if name in maxima else ROUNDING_FLOOR_ULP
+        assert rounding_floor(seeds, name) == eval(formula, {"k": k, "ulp_scale": 0.5, "mean_magnitude": 8.0}), name
 
 
 def comparison(metrics, finite=1000):
@@ -142,7 +167,7 @@ def test_the_example_of_a_threshold():
         return [found.metric for found in growth_findings(seeds, then, limits, "reference")]
 
     assert threshold == pytest.approx(setting * before)
-    assert least == pytest.approx(FLOOR_ULP * scale)
+    assert least == pytest.approx(ROUNDING_FLOOR_ULP * scale)
     assert regressed(within) == []
     assert regressed(beyond) == ["mean_abs_error"]
     assert f"fewer than {MIN_ELEMENTS} finite pairs" in PARTS["Thresholds and guards"]
@@ -152,4 +177,4 @@ def test_the_example_of_a_threshold():
 
 def test_what_baselines_keep():
     kept = PARTS["What else holds"].partition("only these can have a threshold:")[2].partition(".")[0]
-    assert tuple(names(kept)) == KEPT
+    assert tuple(names(kept)) == BASELINE_METRICS

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from precreg.cli.visualize import command
-from precreg.comparison.html import MOST_DRAWN
-from precreg.measure.heatmap import MOST_CELLS
-from precreg.report.charts import bars, cumulative, scale
+from precreg.cli.visualize import visualize_command
+from precreg.comparison.html import MAX_DRAWN_PAIRS
+from precreg.measure.heatmap import MAX_CELLS
+from precreg.report.charts import errors as bars
+from precreg.report.charts import errors as cumulative
+from precreg.report.charts import svg as scale
 from tests.docs.test_docs import names, page, sections, table
 from tests.e2e.command import precreg
 
@@ -42,16 +44,16 @@ def test_commands_print_what_the_page_shows(folder):
 
 def test_every_option_is_in_the_table():
     told = [name for row in table(PAGE, "option", "meaning") for name in names(f"`{row['option'].strip('`')}`")]
-    assert sorted(told) == sorted(name for option in command.params[1:] for name in option.opts)
+    assert sorted(told) == sorted(name for option in visualize_command.params[1:] for name in option.opts)
 
 
 def test_numbers_of_the_page_are_those_of_the_program():
     said = " ".join(PAGE.split())
-    assert f"at most {MOST_CELLS} x {MOST_CELLS} cells" in said
-    assert f"the {MOST_DRAWN} worst in full" in said
-    assert scale.COLOURED_DECADES == 6
+    assert f"at most {MAX_CELLS} x {MAX_CELLS} cells" in said
+    assert f"the {MAX_DRAWN_PAIRS} worst in full" in said
+    assert scale.MAX_COLOURED_DECADES == 6
     assert "at most six decades" in said
     rows = {row["chart"]: row["shows"] for row in table(PARTS["What is drawn"], "chart", "shows")}
-    assert names(rows["bar chart"]) == list(bars.FIGURES)
+    assert names(rows["bar chart"]) == list(bars.BAR_METRICS)
     marked = re.findall(r"P\d+", rows["cumulative curve"])
-    assert [f"{name.lower()}_abs_error" for name in marked] == list(cumulative.MARKED)
+    assert [f"{name.lower()}_abs_error" for name in marked] == list(cumulative.MARKED_PERCENTILES)

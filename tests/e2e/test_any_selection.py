@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.store import Baselines
-from precreg.report.record import read
-from precreg.run.pipeline import results
-from precreg.run.run import Plan
+from precreg.report.record import read_run_record
+from precreg.run.pipeline import Plan, run_and_judge
 from precreg.suite.expand import load_cases
 from precreg.verdict.judge import Policy
 from tests.e2e.command import precreg, repository
@@ -95,10 +94,10 @@ def whole(project):
 def test_in_any_selection_and_order(project, whole, chosen):
     cases = load_cases(project)
     some = chosen.draw(st.lists(st.sampled_from(cases), min_size=1, max_size=6, unique_by=lambda case: case.id))
-    environment = read(project / "whole" / "record.json").environment  # this process may have other threads
+    environment = read_run_record(project / "whole" / "record.json").environment  # this process may have other threads
     baselines = Baselines(project)
     policy = Policy(baselines=baselines.number(environment.chain))
-    for result in results(some, Plan(project, environment, jobs=0), policy, baselines):
+    for result in run_and_judge(some, Plan(project, environment, jobs=0), policy, baselines):
         verdict = whole[result.id]
         assert result.verdict.message == verdict["message"]
         assert [finding.message for finding in result.verdict.findings] == [

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from precreg.vcs.remembering import SETTLED_NS
+from precreg.vcs.dependency_index import SETTLED_NS
 from tests.e2e.command import change, copy_of, environ, git, precreg, repository, with_suite
 from tests.e2e.test_road import KERNEL, ROAD
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from precreg.suite.load import load
+from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT, change, copy_of, git, precreg
 
 SUITES = ("suites/tolerances.yaml", "suites/unit", "suites/networks", "baselines")
@@ -147,7 +147,7 @@ def test_the_shipped_suites_pass_with_other_bits_and_promised_ones_are_kept(tmp_
         assert "within_tolerance" in reasons, "without vector units some bits must be other than the baselines'"
         changes = {result["baseline"]["change"] for result in results if result["baseline"]}
         assert all("cpu_features without" in change and "Prescott" in change for change in changes), changes
-    promised = {suite.id for suite in load(ROOT) if promises_its_bits(suite)}
+    promised = {suite.id for suite in load_suites(ROOT) if promises_its_bits(suite)}
     assert {"unit/sum", "unit/variance", "unit/matmul", "unit/apply_adam"} <= promised
     kept = {
         result["id"]: result["verdict"]["reason"]

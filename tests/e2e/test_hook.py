@@ -5,8 +5,7 @@ import signal
 import subprocess
 import time
 
-from precreg.vcs.remembered import INDEX
-from precreg.vcs.remembering import SETTLED_NS
+from precreg.vcs.dependency_index import INDEX_FILE, SETTLED_NS
 from tests.e2e.command import change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,
@@ -281,7 +280,7 @@ def test_an_interrupted_check_leaves_no_worktree_behind(guarded):
 
 def reads_suites(said):
     """Tell from what PYTHONPROFILEIMPORTTIME printed."""
-    assert "precreg.cli.pushing" in said
+    assert "precreg.cli.hook" in said
     return "precreg.storage.yaml_source" in said
 
 
@@ -320,7 +319,7 @@ def test_what_is_remembered_is_that_of_the_working_tree_and_no_other_branch(guar
     git(guarded, "checkout", "-q", "main")
     time.sleep(SETTLED_NS / 1e9 + 0.1)
     precreg(guarded, "run", "--changed-since", "work")
-    assert (guarded / INDEX).exists()
+    assert (guarded / INDEX_FILE).exists()
     passed, said = push(guarded, "origin", "work")
     assert not passed
     assert "temporary checkout" in said

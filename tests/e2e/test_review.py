@@ -9,8 +9,8 @@ from time import monotonic
 
 import pytest
 
-from precreg.baseline.proposal import pending
-from precreg.baseline.store import entries
+from precreg.baseline.proposal import pending_proposals
+from precreg.baseline.store import read_all_entries
 from tests.e2e.command import environ, precreg
 from tests.scaled import A, B, Project
 
@@ -94,7 +94,7 @@ def project(tmp_path):
 
 
 def reasons(project):
-    return {place.id: entry.reason for place, entry in entries(project.folder).items()}
+    return {place.id: entry.reason for place, entry in read_all_entries(project.folder).items()}
 
 
 def test_a_person_walks_through_what_waits(project):
@@ -113,7 +113,7 @@ def test_a_person_walks_through_what_waits(project):
         assert terminal.ended() == 0
         assert terminal.shown.endswith("1 accepted, 1 rejected, 0 left to wait\n")
     assert reasons(project) == {A: "half the multiplications", B: "first version"}
-    assert pending(project.folder) == {}
+    assert pending_proposals(project.folder) == {}
 
 
 @pytest.mark.parametrize(("key", "at"), [("\x03", ASKED), ("\x04", ASKED), ("\x03", "reason")])
@@ -131,7 +131,7 @@ def test_an_interrupt_leaves_what_was_accepted_in_place_and_says_what_was_done(p
         assert "\n1 accepted, 0 rejected, 1 left to wait\ninterrupted\n" in terminal.shown
         assert "Traceback" not in terminal.shown
     assert reasons(project) == {A: "cheaper", B: "first version"}
-    assert list(pending(project.folder)) == [B]
+    assert list(pending_proposals(project.folder)) == [B]
 
 
 def test_an_interrupt_of_the_reruns_accepts_nothing(project):
@@ -149,7 +149,7 @@ def test_an_interrupt_of_the_reruns_accepts_nothing(project):
         assert "\n0 accepted, 0 rejected, 2 left to wait\ninterrupted\n" in terminal.shown
         assert "Traceback" not in terminal.shown
     assert set(reasons(project).values()) == {"first version"}
-    assert list(pending(project.folder)) == [A, B]
+    assert list(pending_proposals(project.folder)) == [A, B]
 
 
 def test_a_pipe_is_no_terminal_and_flags_are_named(project):

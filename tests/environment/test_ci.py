@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precreg.report.codequality import SEVERITIES
-from precreg.types.types import Reason
+from precreg.types.verdict import Reason
 
 ROOT = Path(__file__).parents[2]
 

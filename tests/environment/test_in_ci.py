@@ -1,6 +1,6 @@
 import pytest
 
-from precreg.environment.ci import in_ci, project_name
+from precreg.environment.machine import in_ci, project_name
 
 
 @pytest.mark.parametrize(

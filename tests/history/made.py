@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from precreg.types.records import (
+from precreg.types.case import Location
+from precreg.types.outcome import Comparison, Execution, Failure, Outcome
+from precreg.types.record import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
@@ -12,7 +14,7 @@ from precreg.types.records import (
     GitState,
     RunRecord,
 )
-from precreg.types.types import Comparison, Execution, Failure, Location, Outcome, Reason, Status, Verdict
+from precreg.types.verdict import Reason, Status, Verdict
 
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 SKIPPED = "skipped"

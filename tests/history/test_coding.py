@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history.coding import Scope, coded, expanded, inserted, without_runs
+from precreg.history.rows import Scope, decode_states, encode_states, insert_state, without_runs
 
 STATES = st.dictionaries(st.integers(0, 12), st.sampled_from("abc"))
 """One case's states by position; a position that is missing is a run that did not run the case."""
@@ -17,8 +17,8 @@ def in_order(states):
 
 @given(STATES)
 def test_rows_give_back_the_states(states):
-    rows = coded(states)
-    assert expanded(rows, sorted(states)) == in_order(states)
+    rows = encode_states(states)
+    assert decode_states(rows, sorted(states)) == in_order(states)
     assert all(earlier != later for earlier, later in pairwise(rows.values()))
 
 
@@ -28,16 +28,18 @@ def test_rows_are_the_same_in_whatever_order_runs_come(case):
     rows, there = {}, set()
     for position in order:
         following = min((other for other in there if other > position), default=None)
-        rows = inserted(rows, position, states[position], following)
+        rows = insert_state(rows, position, states[position], following)
         there.add(position)
-    assert rows == coded(states)
+    assert rows == encode_states(states)
 
 
 @given(STATES, st.sets(st.integers(0, 12)))
 def test_what_stays_keeps_its_states_when_runs_go(states, gone):
     staying = {position: state for position, state in states.items() if position not in gone}
-    rows = without_runs(coded(states), lambda at: min((other for other in staying if other >= at), default=None))
-    assert rows == coded(staying)
+    rows = without_runs(
+        encode_states(states), lambda at: min((other for other in staying if other >= at), default=None)
+    )
+    assert rows == encode_states(staying)
 
 
 @given(st.sets(st.integers(0, 300)))

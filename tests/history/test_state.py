@@ -3,9 +3,9 @@
 import msgspec
 from msgspec.structs import replace
 
-from precreg.history.state import State, decoded, kept
-from precreg.measure.metrics import described
-from precreg.types.metric import Metric, learn
+from precreg.history.series import CaseState, decode_state, keep_case
+from precreg.measure.metrics import metric_named
+from precreg.types.metric import Metric, register_metrics
 from tests.history.made import result
 
 GAIN = Metric("told.gain", "dB", "gain", "higher", "ours")
@@ -18,16 +18,16 @@ def with_gain(value):
 
 
 def test_a_history_keeps_what_analyzers_measure_and_tells_what_it_is():
-    text = State.of(kept(with_gain(12.0))).text
-    learn([GAIN._replace(better="lower")])
-    found = decoded(text)
+    text = CaseState.of(keep_case(with_gain(12.0))).text
+    register_metrics([GAIN._replace(better="lower")])
+    found = decode_state(text)
     assert found.outputs["out"]["told.gain"] == (12.0, None)
     assert found.described == (GAIN,)
-    assert described("told.gain").better == "higher"
+    assert metric_named("told.gain").better == "higher"
 
 
 def test_without_analyzers_states_are_as_they_were_before_there_were_any():
-    assert list(msgspec.json.decode(State.of(kept(result("unit/s/a", 1.0))).text)) == [
+    assert list(msgspec.json.decode(CaseState.of(keep_case(result("unit/s/a", 1.0))).text)) == [
         "definition",
         "reason",
         "outputs",

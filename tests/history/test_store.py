@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from precreg.errors import UserError
+from precreg.history.rows import HISTORY_TABLE
 from precreg.history.store import open_history
-from precreg.history.tables import HISTORY
 from tests.history.made import FIRST, SKIPPED, baseline, outcome_of, points, record, result, started
 
 ROOT = Path(__file__).parents[2]
@@ -283,7 +283,7 @@ def test_a_history_of_another_project_is_refused(history, new_place):
 def test_a_history_of_a_newer_version_is_refused(new_place):
     place = new_place()
     with open_history(place, project="demo", create=True) as history, history._database.writing() as connection:
-        connection.execute(update(HISTORY).values(version="precreg-history/2"))
+        connection.execute(update(HISTORY_TABLE).values(version="precreg-history/2"))
     assert error_of(place).slug == "future-schema"
 
 
@@ -342,9 +342,9 @@ def test_a_kill_in_the_middle_leaves_what_was_there(new_place, inside):
     place = new_place()
     code = f"""
 from precreg.history.add import add_run, new_run
-from precreg.history.prune import remove_runs
-from precreg.history.read import stored_runs
-from precreg.history.state import states
+from precreg.history.exchange import remove_runs
+from precreg.history.series import stored_runs
+from precreg.history.series import case_states
 run = record(1, {{'unit/s/a': 9.0, 'unit/s/new': 1.0}})
 kept = states(run)
 with history._database.writing() as connection:

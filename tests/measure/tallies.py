@@ -5,7 +5,7 @@ import hashlib
 import ml_dtypes
 import numpy as np
 
-from precreg.measure.tally import Rules
+from precreg.measure.tally import MeasureRules
 
 _FLOATS = ("float32", "float64", "float16")
 _ML = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float6_e2m3fn", "float4_e2m1fn")
@@ -68,13 +68,13 @@ def hard_pairs():
 
 
 def main():
-    from precreg.measure.native import INSTRUCTION_SET, tally
+    from precreg.measure.native import MEASURE_INSTRUCTION_SET, tally_native
 
-    print(INSTRUCTION_SET)
+    print(MEASURE_INSTRUCTION_SET)
     for name, (actual, reference) in pairs():
         size = actual.size
         shape = (size // 5, 5) if size % 5 == 0 else (size,)
-        found = tally(actual, reference, 0, shape, Rules(1e-3, 1e-5, 20))
+        found = tally_native(actual, reference, 0, shape, MeasureRules(1e-3, 1e-5, 20))
         print(name, hashlib.blake2b(repr(found).encode(), digest_size=8).hexdigest())
 
 

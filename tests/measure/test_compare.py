@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.measure.compare import compare
-from precreg.measure.metrics import AGAINST_BENCHMARK, COUNTS, METRICS
-from precreg.types.types import Comparison
+from precreg.measure.comparison import compare_arrays
+from precreg.measure.metrics import BENCHMARK_METRICS, COUNT_DESCRIPTIONS, METRICS
+from precreg.types.outcome import Comparison
 
 UNDEFINED = {"error_magnitude_correlation"}
 """Not defined where all references are the same."""
 
 
 def measure(actual, reference, **options):
-    return compare(actual, reference, **({"rtol": 0.0, "atol": 0.0} | options))
+    return compare_arrays(actual, reference, **({"rtol": 0.0, "atol": 0.0} | options))
 
 
 # Traps met in tools of this kind.
@@ -50,7 +50,7 @@ def test_trap_no_metric_is_nan_or_infinite():
 def test_trap_an_empty_array_has_no_match_ratio(shape):
     comparison = measure(np.zeros(shape), np.zeros(shape))
     assert comparison.metrics == {}
-    assert comparison.counts == dict.fromkeys(COUNTS, 0)
+    assert comparison.counts == dict.fromkeys(COUNT_DESCRIPTIONS, 0)
 
 
 def test_trap_all_nan_leaves_no_error_that_a_bound_could_pass():
@@ -336,8 +336,8 @@ def test_inputs_are_left_as_they_are():
 
 def test_a_comparison_names_the_known_metrics_in_order_and_survives_json():
     comparison = measure(np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3)), output="loss", seed=3)
-    assert list(comparison.metrics) == [name for name in METRICS if name not in AGAINST_BENCHMARK | UNDEFINED]
-    assert list(comparison.counts) == list(COUNTS)
+    assert list(comparison.metrics) == [name for name in METRICS if name not in BENCHMARK_METRICS | UNDEFINED]
+    assert list(comparison.counts) == list(COUNT_DESCRIPTIONS)
     assert (comparison.output, comparison.seed, comparison.dtype) == ("loss", 3, "float32")
     assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
 

@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.measure import plain
-from precreg.measure.exact import value
-from precreg.measure.forms import FORMS
-from precreg.measure.merge import merge
-from precreg.measure.tally import Rules, Sums, Tally
+from precreg.measure.accumulation import merge_tallies, round_expansion
+from precreg.measure.forms import BACKENDS
+from precreg.measure.tally import MeasureRules, Sums, Tally
 from tests.measure.patterns import DTYPES, pairs
 
-FAST = [name for name in FORMS if name != "plain"]
-RULES = (Rules(0.0, 0.0, 3), Rules(1e-3, 1e-5, 100), Rules(0.5, 0.25, 0))
+FAST = [name for name in BACKENDS if name != "plain"]
+RULES = (MeasureRules(0.0, 0.0, 3), MeasureRules(1e-3, 1e-5, 100), MeasureRules(0.5, 0.25, 0))
 
 
 def shape_of(size):
@@ -30,7 +29,7 @@ def exactly(tally, name):
     """A sum as a rational number; infinite and NaN ones as they are, as text."""
     parts = {0: getattr(tally.sums, name)} | {k: part for (of, k), part in tally.scaled.items() if of == name}
     if not all(math.isfinite(part) for sums in parts.values() for part in sums):
-        return repr(value(part for sums in parts.values() for part in sums))
+        return repr(round_expansion(part for sums in parts.values() for part in sums))
     return sum((Fraction(2) ** k * sum(map(Fraction, sums)) for k, sums in parts.items()), Fraction(0))
 
 
@@ -66,7 +65,7 @@ def test_a_fast_form_gives_what_the_readable_one_gives(form, name):
     @given(pairs(name), st.sampled_from(RULES))
     def check(pair, rules):
         shape = shape_of(pair[0].size)
-        check_same(FORMS[form](*pair, 0, shape, rules), plain.tally(*pair, 0, shape, rules))
+        check_same(BACKENDS[form](*pair, 0, shape, rules), plain.tally_reference(*pair, 0, shape, rules))
 
     check()
 
@@ -101,22 +100,23 @@ LONG_KINDS = ("ordinary", "rare", "subnormal", "zeros", "wide", "same", "nan")
 def cut(form, pair, cuts, shape, rules):
     places = sorted({0, *cuts, pair[0].size})
     return [
-        FORMS[form](pair[0][low:high], pair[1][low:high], low, shape, rules) for low, high in itertools.pairwise(places)
+        BACKENDS[form](pair[0][low:high], pair[1][low:high], low, shape, rules)
+        for low, high in itertools.pairwise(places)
     ]
 
 
 @pytest.mark.parametrize("kind", LONG_KINDS)
 @pytest.mark.parametrize("form", FAST)
 def test_parts_merge_to_the_whole_wherever_they_are_cut_and_in_any_order(form, kind):
-    pair, shape, rules = long_pair(kind), (5, 80, 100), Rules(1e-6, 0.0, 40)
-    whole = FORMS[form](*pair, 0, shape, rules)
+    pair, shape, rules = long_pair(kind), (5, 80, 100), MeasureRules(1e-6, 0.0, 40)
+    whole = BACKENDS[form](*pair, 0, shape, rules)
 
     @settings(max_examples=12, deadline=None)
     @given(st.lists(st.integers(1, LONG - 1), max_size=6), st.randoms(use_true_random=False))
     def check(cuts, random):
         parts = cut(form, pair, cuts, shape, rules)
         random.shuffle(parts)
-        merged = reduce(lambda first, second: merge(first, second, rules), parts)
+        merged = reduce(lambda first, second: merge_tallies(first, second, rules), parts)
         check_same(merged, whole)
         if form == "numpy":
             assert repr((merged.sums, merged.scaled)) == repr((whole.sums, whole.scaled))
@@ -126,8 +126,8 @@ def test_parts_merge_to_the_whole_wherever_they_are_cut_and_in_any_order(form, k
 
 @pytest.mark.parametrize("kind", LONG_KINDS)
 def test_forms_agree_over_blocks(kind):
-    pair, rules = long_pair(kind), Rules(1e-6, 0.0, 40)
-    first, *others = (FORMS[form](*pair, 0, (5, 80, 100), rules) for form in FAST)
+    pair, rules = long_pair(kind), MeasureRules(1e-6, 0.0, 40)
+    first, *others = (BACKENDS[form](*pair, 0, (5, 80, 100), rules) for form in FAST)
     for other in others:
         check_same(other, first)
 
@@ -135,16 +135,16 @@ def test_forms_agree_over_blocks(kind):
 def test_sums_are_the_exact_ones():
     actual, reference = (array.astype(np.float64) for array in long_pair("ordinary"))
     for form in FAST:
-        tally = FORMS[form](actual, reference, 0, actual.shape, RULES[0])
+        tally = BACKENDS[form](actual, reference, 0, actual.shape, RULES[0])
         errors = [abs(a - r) for a, r in zip(actual.tolist(), reference.tolist(), strict=True)]
-        assert value(tally.sums.absolute) == math.fsum(errors)
-        assert value(tally.sums.squared_error) == math.fsum(error * error for error in errors)
+        assert round_expansion(tally.sums.absolute) == math.fsum(errors)
+        assert round_expansion(tally.sums.squared_error) == math.fsum(error * error for error in errors)
         assert exactly(tally, "absolute") == sum(map(Fraction, errors))
 
 
 def test_nothing_merges_with_a_tally_to_itself():
-    tally = FORMS["numpy"](*long_pair("rare"), 0, (LONG,), RULES[1])
-    assert merge(Tally(), tally, RULES[1]) == merge(tally, Tally(), RULES[1]) == tally
+    tally = BACKENDS["numpy"](*long_pair("rare"), 0, (LONG,), RULES[1])
+    assert merge_tallies(Tally(), tally, RULES[1]) == merge_tallies(tally, Tally(), RULES[1]) == tally
 
 
 @pytest.mark.parametrize("form", FAST)
@@ -153,7 +153,7 @@ def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
     generator = np.random.default_rng(2)
     shape = (3, 1, 35, 2, 70)
     actual, reference = ((generator.normal(size=shape) * 9).astype(dtype) for _ in "ar")
-    tally = FORMS[form](actual.reshape(-1), reference.reshape(-1), 0, shape, RULES[0])
+    tally = BACKENDS[form](actual.reshape(-1), reference.reshape(-1), 0, shape, RULES[0])
     errors = np.abs(actual.astype(np.complex128) - reference.astype(np.complex128))
     for axis, groups in enumerate(tally.groups):
         length = shape[axis]
@@ -165,12 +165,12 @@ def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
 
 
 @pytest.mark.parametrize("kind", LONG_KINDS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", BACKENDS)
 def test_logarithms_of_groups_are_those_of_the_errors_in_them(form, kind):
     """Taken one by one: of the end of each U's bin, which is U rounded up to eight significant bits."""
     pair, shape = (side[:1200] for side in long_pair(kind)), (4, 3, 100)
     actual, reference = pair
-    tally = FORMS[form](actual, reference, 0, shape, RULES[0])
+    tally = BACKENDS[form](actual, reference, 0, shape, RULES[0])
     finite = np.isfinite(actual) & np.isfinite(reference)
     with np.errstate(all="ignore"):
         distances = np.abs(actual.astype(np.longdouble) - reference) / np.spacing(np.abs(reference))
@@ -188,29 +188,29 @@ def log2_of_end(ulps):
         return np.log2(np.ldexp(np.ceil(mantissa * 256), exponent - 8) + 0.25)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", BACKENDS)
 def test_logarithms_are_infinite_in_the_groups_of_bins_without_an_end_alone(form):
     """The last bin that ends at a finite number ends at 255 * 2**1016."""
     unit = 5e-324
     actual = np.array([0.0, 255 * 2.0**1016 * unit, 255.5 * 2.0**1016 * unit, 1e300] * 50)
-    groups = FORMS[form](actual, np.zeros(200), 0, (50, 4), RULES[0]).groups
+    groups = BACKENDS[form](actual, np.zeros(200), 0, (50, 4), RULES[0]).groups
     assert groups[1].logs == [-100.0, pytest.approx(50 * math.log2(255 * 2**1016)), math.inf, math.inf]
     assert groups[0].logs == [math.inf] * 16
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", BACKENDS)
 def test_without_rtol_the_size_of_a_reference_allows_nothing_even_beyond_float64(form):
     reference = np.array([1.3e308 + 1.3e308j] * 2)
     actual = np.array([reference[0], 0])
-    assert FORMS[form](actual, reference, 0, (2,), RULES[0]).counts.matching == 1
+    assert BACKENDS[form](actual, reference, 0, (2,), RULES[0]).counts.matching == 1
 
 
 @pytest.mark.parametrize("form", FAST)
 def test_an_absolute_value_beyond_float64_has_its_ulp_in_long_doubles(form):
     actual, reference = np.zeros(1, np.longdouble), np.array([1.3e308 + 1.3e308j])
-    found = FORMS[form](actual, reference, 0, (1,), RULES[0])
+    found = BACKENDS[form](actual, reference, 0, (1,), RULES[0])
     assert found.maxima.magnitude == math.inf
-    check_same(found, plain.tally(actual, reference, 0, (1,), RULES[0]))
+    check_same(found, plain.tally_reference(actual, reference, 0, (1,), RULES[0]))
 
 
 TINY = 2.0**-1022
@@ -231,6 +231,6 @@ HARD = {
 def test_what_lies_near_the_ends_of_float64(form, name):
     """Also after another pair, because the core uses its tables of counters again."""
     actual, reference = (np.array(side) for side in HARD[name])
-    expected = plain.tally(actual, reference, 0, actual.shape, RULES[1])
+    expected = plain.tally_reference(actual, reference, 0, actual.shape, RULES[1])
     for _ in "twice":
-        check_same(FORMS[form](actual, reference, 0, actual.shape, RULES[1]), expected)
+        check_same(BACKENDS[form](actual, reference, 0, actual.shape, RULES[1]), expected)

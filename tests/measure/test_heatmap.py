@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.measure import heatmap
-from precreg.measure.compare import compare
-from precreg.measure.heatmap import MOST_CELLS, heat_map
+from precreg.measure.comparison import compare_arrays
+from precreg.measure.heatmap import MAX_CELLS, heat_map
 
 
 def slowly(actual, reference):
     """Return sums and counts of each cell, and the mismatched, one element at a time."""
     rows, columns = (1, *actual.shape)[-2:] if actual.ndim else (1, 1)
-    high, wide = min(rows, MOST_CELLS), min(columns, MOST_CELLS)
+    high, wide = min(rows, MAX_CELLS), min(columns, MAX_CELLS)
     found = [[([], []) for _ in range(wide)] for _ in range(high)]
     for place in np.ndindex(actual.shape):
         row, column = (0, 0, *place)[-2:]
@@ -74,7 +74,7 @@ def test_layout_and_byte_order_do_not_matter(change):
 
 def test_finite_pairs_are_those_of_compare():
     actual, reference = np.float16([[np.inf, 1, np.nan, 2]]), np.array([[7e4, 1.001, np.nan, np.inf]])
-    counts = compare(actual, reference, rtol=0, atol=0).counts
+    counts = compare_arrays(actual, reference, rtol=0, atol=0).counts
     found = heat_map(actual, reference)
     assert [mean is not None for mean in found.mean[0]] == [False, True, False, False]
     assert (counts["inf_matched"], counts["inf_mismatched"]) == (1, 1)
@@ -89,7 +89,7 @@ def test_the_whole_mean_is_that_of_compare():
     total = sum(
         mean * n for line, ns in zip(found.mean, per_cell, strict=True) for mean, n in zip(line, ns, strict=True) if n
     )
-    mean = compare(actual, reference, rtol=0, atol=0).metrics["mean_abs_error"]
+    mean = compare_arrays(actual, reference, rtol=0, atol=0).metrics["mean_abs_error"]
     assert total / weights.sum() == pytest.approx(mean, rel=1e-12)
 
 

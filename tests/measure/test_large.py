@@ -5,12 +5,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from precreg.measure.compare import CHUNK, compare, tally_of
-from precreg.measure.forms import FORMS
-from precreg.measure.tally import Rules
+from precreg.measure.comparison import COPY_CHUNK, compare_arrays, tally_arrays
+from precreg.measure.forms import BACKENDS
+from precreg.measure.tally import MeasureRules
 from tests.measure.test_forms import check_same
 
-RULES = Rules(1e-6, 0.0, 20)
+RULES = MeasureRules(1e-6, 0.0, 20)
 
 
 def pair(size):
@@ -21,23 +21,23 @@ def pair(size):
     return actual, reference
 
 
-@pytest.fixture(params=[name for name in FORMS if name != "plain"])
+@pytest.fixture(params=[name for name in BACKENDS if name != "plain"])
 def form(request, monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", request.param)
     return request.param
 
 
 def test_the_number_of_threads_changes_nothing(form):
-    actual, reference = pair(3 * CHUNK + 12345)
-    one = tally_of(actual, reference, RULES, 1)
+    actual, reference = pair(3 * COPY_CHUNK + 12345)
+    one = tally_arrays(actual, reference, RULES, 1)
     for threads in (2, 3, 64):
-        check_same(tally_of(actual, reference, RULES, threads), one)
+        check_same(tally_arrays(actual, reference, RULES, threads), one)
 
 
 @pytest.mark.parametrize("layout", ["fortran", "strided", "swapped", "mapped"])
 def test_layouts_of_many_chunks_give_what_plain_ones_give(form, layout, tmp_path):
-    actual, reference = (array.reshape(3, -1, 5) for array in pair(2 * CHUNK // 15 * 15 + 15 * 1001))
-    expected = tally_of(actual, reference, RULES)
+    actual, reference = (array.reshape(3, -1, 5) for array in pair(2 * COPY_CHUNK // 15 * 15 + 15 * 1001))
+    expected = tally_arrays(actual, reference, RULES)
     if layout == "mapped":
         np.save(tmp_path / "actual.npy", actual)
         other = np.load(tmp_path / "actual.npy", mmap_mode="r")
@@ -45,7 +45,7 @@ def test_layouts_of_many_chunks_give_what_plain_ones_give(form, layout, tmp_path
         other = np.repeat(actual, 2, axis=1)[:, ::2]
     else:
         other = np.asfortranarray(actual) if layout == "fortran" else actual.astype(actual.dtype.newbyteorder())
-    check_same(tally_of(other, reference, RULES), expected)
+    check_same(tally_arrays(other, reference, RULES), expected)
 
 
 @pytest.mark.parametrize("fortran", [False, True])
@@ -54,7 +54,7 @@ def test_memory_does_not_grow_with_the_arrays(form, fortran):
     actual, reference = np.full((16, size // 16), 1.5, np.float32), np.full((16, size // 16), 1.25, np.float16)
     actual = np.asfortranarray(actual) if fortran else actual
     tracemalloc.start()
-    compare(actual, reference, rtol=0.0, atol=0.0, threads=2)
+    compare_arrays(actual, reference, rtol=0.0, atol=0.0, threads=2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16e6

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precreg.measure.compare import compare
-from precreg.measure.mapped import KEPT, unmap_read
+from precreg.measure.comparison import compare_arrays
+from precreg.measure.pairing import UNMAP_ELEMENTS, unmap_read
 
 BYTES = 32 << 20
 
@@ -44,11 +44,11 @@ def test_what_was_written_into_a_copy_on_write_map_is_kept(path):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what is resident")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_comparing_mapped_files_keeps_few_of_their_pages(tmp_path, threads):
-    n = 16 * KEPT
+    n = 16 * UNMAP_ELEMENTS
     np.save(tmp_path / "a.npy", np.zeros(n, np.int8))
     a, r = (np.load(tmp_path / "a.npy", mmap_mode="r") for _ in range(2))
     before = resident()
-    assert compare(a, r, rtol=0, atol=0, threads=threads).counts["exact_matches"] == n
+    assert compare_arrays(a, r, rtol=0, atol=0, threads=threads).counts["exact_matches"] == n
     assert resident() - before < n / 2
 
 

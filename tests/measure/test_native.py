@@ -19,17 +19,18 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from precreg.measure import _core, compare, plain
-from precreg.measure.merge import merge
-from precreg.measure.tally import Rules
-from precreg.quality.measure_self_test import differences
+from precreg.measure import _core, plain
+from precreg.measure import comparison as compare
+from precreg.measure.accumulation import merge_tallies
+from precreg.measure.tally import MeasureRules
+from precreg.quality.self_test import tally_differences
 from tests.e2e.command import environ
 from tests.measure import tallies
 
 native = pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
 
 ROOT = Path(__file__).parents[2]
-RULES = Rules(1e-3, 1e-5, 20)
+RULES = MeasureRules(1e-3, 1e-5, 20)
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -54,9 +55,9 @@ def test_every_instruction_set_gives_the_same_bits():
 def long_pair():
     """Two chunks and a part of a third, with rare things in some places."""
     generator = np.random.default_rng(3)
-    reference = generator.normal(size=2 * compare.CHUNK + 777)
+    reference = generator.normal(size=2 * compare.COPY_CHUNK + 777)
     actual = (reference * (1 + generator.normal(size=reference.size) * 1e-6)).astype(np.float32)
-    actual[1000:1003], reference[compare.CHUNK], actual[-1] = nan, inf, 1e-45
+    actual[1000:1003], reference[compare.COPY_CHUNK], actual[-1] = nan, inf, 1e-45
     reference[5000:6000] *= 1e-300
     return actual, reference
 
@@ -64,12 +65,14 @@ def long_pair():
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_any_number_of_threads_gives_the_same_metrics_to_the_bit(threads):
     """Sums of groups alone are ordinary ones, which depend on where the pairs are cut."""
-    one, several = (compare.compare(*long_pair(), rtol=1e-3, atol=1e-5, threads=number) for number in (1, threads))
+    one, several = (
+        compare.compare_arrays(*long_pair(), rtol=1e-3, atol=1e-5, threads=number) for number in (1, threads)
+    )
     for name in one.__struct_fields__:
         if name not in ("groups", "heat"):
             assert repr(getattr(several, name)) == repr(getattr(one, name)), name
-    tally, other = (compare.tally_of(*long_pair(), RULES, number) for number in (1, threads))
-    assert differences(tally, other) == []
+    tally, other = (compare.tally_arrays(*long_pair(), RULES, number) for number in (1, threads))
+    assert tally_differences(tally, other) == []
 
 
 @pytest.mark.parametrize("order", ["forward", "backward"])
@@ -82,8 +85,10 @@ def test_any_cut_gives_the_same_counts_maxima_places_and_named_pairs(order):
             native.tally(actual[low:high], reference[low:high], low, actual.shape, RULES)
             for low, high in itertools.pairwise(places)
         ]
-        merged = reduce(lambda one, other: merge(one, other, RULES), parts if order == "forward" else parts[::-1])
-        assert differences(merged, whole) == []
+        merged = reduce(
+            lambda one, other: merge_tallies(one, other, RULES), parts if order == "forward" else parts[::-1]
+        )
+        assert tally_differences(merged, whole) == []
 
 
 def test_sums_are_those_of_the_readable_form():
@@ -91,7 +96,9 @@ def test_sums_are_those_of_the_readable_form():
     wrong = {}
     for name, pair in tallies.hard_pairs():
         shape = pair[0].shape
-        wrong[name] = differences(native.tally(*pair, 0, shape, RULES), plain.tally(*pair, 0, shape, RULES))
+        wrong[name] = tally_differences(
+            native.tally(*pair, 0, shape, RULES), plain.tally_reference(*pair, 0, shape, RULES)
+        )
     assert len(wrong) > 20
     assert {name: what for name, what in wrong.items() if what} == {}
 
@@ -103,7 +110,9 @@ def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
     """What both sides have in common is measured on a way of its own, which must see what is no number."""
     pair = (np.linspace(1, 2, 256).astype(dtype),) * 2
     pair[0][:count] = value
-    assert differences(native.tally(*pair, 0, (256,), RULES), plain.tally(*pair, 0, (256,), RULES)) == []
+    assert (
+        tally_differences(native.tally(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
+    )
 
 
 def measure(**changed):
@@ -256,7 +265,7 @@ WITHOUT_MEMORY = """
 import resource
 import numpy as np
 from precreg.measure import native
-from precreg.measure.tally import Rules
+from precreg.measure.tally import MeasureRules
 few, many = np.arange(1000, dtype=np.float32), np.arange(6_000_000, dtype=np.float32)
 expected = native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precreg.measure.compare import compare
+from precreg.measure.comparison import compare_arrays
 from tests.measure.plain import float_of, log2, plain_compare, root
 
 DTYPES = {
@@ -83,7 +83,7 @@ def test_what_is_measured_is_what_the_definitions_say(name):
     def check(pair, tolerances):
         rtol, atol = tolerances
         with np.errstate(all="ignore"):
-            fast, plain = compare(*pair, rtol=rtol, atol=atol), plain_compare(*pair, rtol, atol)
+            fast, plain = compare_arrays(*pair, rtol=rtol, atol=atol), plain_compare(*pair, rtol, atol)
         assert fast.counts == plain["counts"]
         assert (fast.non_finite.index if fast.non_finite else []) == plain["non_finite"]
         if not beyond_float64(*pair):

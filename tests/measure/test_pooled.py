@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.measure.compare import compare
-from precreg.measure.pooled import AVERAGES, compare_runs, with_worst
+from precreg.measure.comparison import AVERAGES, add_worst_metrics, compare_arrays, compare_runs
 from precreg.types.metric import Metric
-from precreg.types.types import Comparison
+from precreg.types.outcome import Comparison
 
 SHAPE = (5, 7)
 OPTIONS = {"output": "out", "seed": 0, "rtol": 1e-6, "atol": 0.0}
@@ -29,7 +28,7 @@ def drawn(count, seed=0):
 def test_metrics_counts_and_histogram_are_those_of_all_elements(count, seed):
     reference, runs = drawn(count, seed)
     pooled = compare_runs(runs, reference, **OPTIONS)
-    whole = compare(np.stack(runs), np.stack([reference] * count), **OPTIONS)
+    whole = compare_arrays(np.stack(runs), np.stack([reference] * count), **OPTIONS)
     assert pooled.metrics == pytest.approx(whole.metrics, rel=1e-12)
     assert (pooled.counts, pooled.histogram) == (whole.counts, whole.histogram)
     assert (pooled.shape, pooled.reference_shape) == (SHAPE, SHAPE)
@@ -37,7 +36,10 @@ def test_metrics_counts_and_histogram_are_those_of_all_elements(count, seed):
 
 def test_means_are_means_over_runs_and_maxima_the_largest():
     reference, runs = drawn(4)
-    pooled, alone = compare_runs(runs, reference, **OPTIONS), [compare(run, reference, **OPTIONS) for run in runs]
+    pooled, alone = (
+        compare_runs(runs, reference, **OPTIONS),
+        [compare_arrays(run, reference, **OPTIONS) for run in runs],
+    )
     for metric in ("mean_abs_error", "mean_ulp", "mean_log2_ulp", "bias", "match_ratio", "mse"):
         assert pooled.metrics[metric] == pytest.approx(np.mean([one.metrics[metric] for one in alone]), rel=1e-9)
     worst = max(alone, key=lambda one: one.metrics["max_abs_error"])
@@ -48,7 +50,10 @@ def test_means_are_means_over_runs_and_maxima_the_largest():
 
 def test_averages_are_kept_of_each_run():
     reference, runs = drawn(3)
-    pooled, alone = compare_runs(runs, reference, **OPTIONS), [compare(run, reference, **OPTIONS) for run in runs]
+    pooled, alone = (
+        compare_runs(runs, reference, **OPTIONS),
+        [compare_arrays(run, reference, **OPTIONS) for run in runs],
+    )
     assert pooled.runs == tuple({name: one.metrics[name] for name in AVERAGES} for one in alone)
     assert msgspec.json.decode(msgspec.json.encode(pooled), type=Comparison) == pooled
 
@@ -56,7 +61,10 @@ def test_averages_are_kept_of_each_run():
 def test_sums_of_groups_are_means_over_runs():
     """So that a baseline of one run and a measurement of four have sums of one scale."""
     reference, runs = drawn(4)
-    pooled, alone = compare_runs(runs, reference, **OPTIONS), [compare(run, reference, **OPTIONS) for run in runs]
+    pooled, alone = (
+        compare_runs(runs, reference, **OPTIONS),
+        [compare_arrays(run, reference, **OPTIONS) for run in runs],
+    )
     for axis, groups in enumerate(pooled.groups):
         assert groups.n == alone[0].groups[axis].n
         for name in ("absolute", "signed", "squared", "ulps", "logs"):
@@ -67,7 +75,7 @@ def test_sums_of_groups_are_means_over_runs():
 def test_the_same_run_again_changes_no_metric():
     reference, (run, *_) = drawn(1)
     once, thrice = (compare_runs([run] * times, reference, **OPTIONS) for times in (1, 3))
-    assert replace(once, runs=()) == compare(run, reference, **OPTIONS)
+    assert replace(once, runs=()) == compare_arrays(run, reference, **OPTIONS)
     assert thrice.metrics == pytest.approx(once.metrics, rel=1e-12)
     assert thrice.counts["n"] == 3 * once.counts["n"]
 
@@ -90,9 +98,9 @@ def test_of_an_analyzers_metrics_the_worst_run_counts():
     described = (lower, higher, Metric("a.some", "1", "", "lower", ""))
     figures = ({"a.low": 1.0, "a.high": 5.0}, {"a.low": 3.0, "a.high": 4.0, "a.some": 1.0})
     each = [
-        replace(compare(run, reference, **OPTIONS), metrics=given, described=described)
+        replace(compare_arrays(run, reference, **OPTIONS), metrics=given, described=described)
         for run, given in zip(runs, figures, strict=False)
     ]
-    metrics = with_worst(compare_runs(runs, reference, **OPTIONS), each).metrics
+    metrics = add_worst_metrics(compare_runs(runs, reference, **OPTIONS), each).metrics
     assert (metrics["a.low"], metrics["a.high"], "a.some" in metrics) == (3.0, 4.0, False)
     assert "mean_abs_error" in metrics

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from precreg.measure.compare import compare
-from precreg.measure.forms import FORMS
-from precreg.measure.regions import NONE, REGIONS, regions_of
+from precreg.measure.comparison import compare_arrays
+from precreg.measure.forms import BACKENDS
+from precreg.measure.metrics import NO_REGIONS, REGIONS, regions_of
 
 SHARES = (
     "small_value_error_share",
@@ -15,13 +15,13 @@ SHARES = (
 )
 
 
-@pytest.fixture(params=sorted(FORMS))
+@pytest.fixture(params=sorted(BACKENDS))
 def shares(request, monkeypatch):
     """Return the function from two lists, a dtype and changed regions to counts."""
     monkeypatch.setenv("PRECREG_FORM", request.param)
 
     def shares(actual, reference, dtype="float32", regions=None):
-        metrics = compare(np.array(actual, dtype), np.array(reference), rtol=0, atol=0, regions=regions).metrics
+        metrics = compare_arrays(np.array(actual, dtype), np.array(reference), rtol=0, atol=0, regions=regions).metrics
         return [round(metrics[name] * len(actual)) if name in metrics else None for name in SHARES]
 
     return shares
@@ -76,6 +76,6 @@ def test_the_same_arrays_are_measured_by_the_regions_they_are_given(shares):
 
 
 def test_a_dtype_that_no_standard_lists_has_none():
-    assert regions_of("int8") == NONE
+    assert regions_of("int8") == NO_REGIONS
     assert regions_of("float16") is REGIONS["float16"]
     assert regions_of("int8", (("small_bound", 1.0),)).small_bound == 1.0

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.measure.compare import compare
-from precreg.measure.share import share_of_tolerance
+from precreg.measure.comparison import compare_arrays, share_of_tolerance
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=8)
 
@@ -25,7 +24,7 @@ def test_the_share_is_the_largest_quotient_and_says_whether_all_match(numbers, o
     share = share_of_tolerance(actual, reference, rtol, atol)
     assert share == pytest.approx(float(exact), rel=1e-12)
     if abs(share - 1) > 1e-12:
-        measured = compare(actual, reference, rtol=rtol, atol=atol)
+        measured = compare_arrays(actual, reference, rtol=rtol, atol=atol)
         assert (measured.metrics["match_ratio"] == 1) is (share <= 1)
 
 

@@ -4,10 +4,10 @@ import re
 import subprocess
 import sys
 
-from precreg.pytest_plugin import TIERS as TIERS_OF_PLUGIN
+from precreg.pytest_plugin import TIER_MARKERS as TIERS_OF_PLUGIN
 from precreg.pytest_plugin.check import Precision
-from precreg.pytest_plugin.suites import WITH_EFFECT
-from precreg.types.types import TIERS
+from precreg.pytest_plugin.suites import EFFECTIVE_MARKERS
+from precreg.types.case import TIERS
 from tests.e2e.command import ROOT, environ
 from tests.e2e.test_readme import BLOCK, pattern
 
@@ -55,7 +55,7 @@ def test_every_argument_of_check_is_in_the_table():
 
 def test_the_page_lists_the_tags_that_are_no_marks():
     listed = PAGE.partition("Tags called like marks")[2].partition(")")[0]
-    assert set(re.findall(r"`(\w+)`", listed)) == WITH_EFFECT
+    assert set(re.findall(r"`(\w+)`", listed)) == EFFECTIVE_MARKERS
 
 
 def test_the_plugin_names_the_tiers():

@@ -5,24 +5,24 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.pytest_plugin.handwritten import (
-    DEFINITION,
-    Check,
-    arrays_of,
-    case_of,
-    measured,
-    require_sound,
+from precreg.pytest_plugin.test_cases import (
+    TEST_DEFINITION,
+    PrecisionCheck,
+    case_of_check,
+    input_arrays,
+    measure_check,
+    require_valid_check,
     role_of,
-    settings_of,
+    tolerance_settings,
 )
-from precreg.suite.digest import VERSION
+from precreg.suite.expand import DEFINITION_VERSION
 from precreg.tolerance.layers import read_layers
-from precreg.tolerance.pyramid import SHIPPED
-from precreg.types.records import is_handwritten
-from precreg.types.types import Location
+from precreg.tolerance.pyramid import SHIPPED_LAYERS
+from precreg.types.case import Location
+from precreg.types.record import is_test_defined
 
 HERE = Location("tests/ops/test_sum.py", 12)
-CHECK = Check("tests/ops/test_sum", "TestWide.test_sum[float16]", HERE, "reference")
+CHECK = PrecisionCheck("tests/ops/test_sum", "TestWide.test_sum[float16]", HERE, "reference")
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -34,14 +34,14 @@ def slug(call, *arguments):
 
 
 def definition(check, **inputs):
-    return case_of(check, inputs, SHIPPED).definition
+    return case_of_check(check, inputs, SHIPPED_LAYERS).definition
 
 
 def test_a_check_is_called_after_its_test():
     assert CHECK.id == "unit/tests.ops.test_sum/TestWide.test_sum[float16]"
     named = replace(CHECK, tier="model", name="mean")
     assert named.id == "model/tests.ops.test_sum/TestWide.test_sum[float16]-mean"
-    case = case_of(named, {}, SHIPPED)
+    case = case_of_check(named, {}, SHIPPED_LAYERS)
     assert (case.id, case.baseline_id, case.suite) == (named.id, named.id, "tests.ops.test_sum")
 
 
@@ -62,9 +62,9 @@ def test_any_path_of_a_test_makes_the_name_of_a_file(module, suite):
 
 def test_what_defines_a_check_is_its_id_its_role_and_its_inputs_but_not_their_bits():
     known = definition(CHECK, x=X)
-    assert known.startswith(f"{DEFINITION}:")
-    assert is_handwritten(known)
-    assert not is_handwritten(f"{VERSION}:0")
+    assert known.startswith(f"{TEST_DEFINITION}:")
+    assert is_test_defined(known)
+    assert not is_test_defined(f"{DEFINITION_VERSION}:0")
     assert definition(replace(CHECK, category="c", exact=True, source=Location("elsewhere")), x=X + 1) == known
     others = [
         definition(CHECK),
@@ -82,8 +82,8 @@ def test_the_order_of_inputs_defines_nothing():
 
 
 def test_outputs_are_measured_by_name_and_what_is_missing_is_told():
-    case = case_of(CHECK, {"x": X}, SHIPPED)
-    outcome = measured(case, {"a": X}, {"a": X.astype(float), "b": X}, {"x": X}, ("generic",))
+    case = case_of_check(CHECK, {"x": X}, SHIPPED_LAYERS)
+    outcome = measure_check(case, {"a": X}, {"a": X.astype(float), "b": X}, {"x": X}, ("generic",))
     assert [comparison.output for comparison in outcome.comparisons] == ["a"]
     assert outcome.missing == ("b",)
     assert outcome.comparisons[0].metrics["match_ratio"] == 1
@@ -91,10 +91,10 @@ def test_outputs_are_measured_by_name_and_what_is_missing_is_told():
 
 
 def test_inputs_are_known_by_their_bits():
-    case = case_of(CHECK, {"x": X}, SHIPPED)
+    case = case_of_check(CHECK, {"x": X}, SHIPPED_LAYERS)
 
     def digest(**inputs):
-        return measured(case, X, X, inputs, ("generic",)).execution.inputs
+        return measure_check(case, X, X, inputs, ("generic",)).execution.inputs
 
     assert digest(x=X) == digest(x=X.copy())
     assert digest(x=X) != digest(x=-X)
@@ -107,16 +107,18 @@ def test_a_check_is_held_against_one_thing():
 
 
 def test_a_check_can_be_told_from_every_other_case():
-    require_sound(CHECK, (), {})
-    require_sound(
+    require_valid_check(CHECK, (), {})
+    require_valid_check(
         replace(CHECK, name="a"), ("", "b"), {"integration/tests.ops.test_sum": "suites/integration/s.yaml:1"}
     )
-    assert slug(require_sound, replace(CHECK, name="a b"), (), {}) == "bad-value"
-    assert slug(require_sound, replace(CHECK, tier="units"), (), {}) == "bad-value"
-    assert slug(require_sound, replace(CHECK, name=3), (), {}) == "bad-value"
-    assert slug(require_sound, replace(CHECK, category=3), (), {}) == "bad-value"
-    assert slug(require_sound, CHECK, ("",), {}) == "duplicate-case"
-    assert slug(require_sound, CHECK, (), {"unit/tests.ops.test_sum": "suites/unit/s.yaml:1"}) == "duplicate-suite"
+    assert slug(require_valid_check, replace(CHECK, name="a b"), (), {}) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, tier="units"), (), {}) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, name=3), (), {}) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, category=3), (), {}) == "bad-value"
+    assert slug(require_valid_check, CHECK, ("",), {}) == "duplicate-case"
+    assert (
+        slug(require_valid_check, CHECK, (), {"unit/tests.ops.test_sum": "suites/unit/s.yaml:1"}) == "duplicate-suite"
+    )
 
 
 def test_settings_of_a_check_stand_in_its_line():
@@ -133,22 +135,22 @@ def test_settings_of_a_check_stand_in_its_line():
 
 def test_numbers_of_numpy_are_numbers():
     eps = np.finfo(np.float16).eps
-    own = settings_of(
+    own = tolerance_settings(
         {"float16": {"atol": eps}, "max_ulp": np.int8(2), "regression": "off"}, HERE, rtol=np.array(eps), atol=None
     )
     assert own == {"float16": {"atol": float(eps)}, "max_ulp": 2, "regression": "off", "rtol": float(eps)}
     assert list(read_layers("test", replace(CHECK, tolerance=own).settings, ("tolerance",), own))
-    wrong = replace(CHECK, tolerance=settings_of({"rtol": np.ones(2), "atol": object()}, HERE))
+    wrong = replace(CHECK, tolerance=tolerance_settings({"rtol": np.ones(2), "atol": object()}, HERE))
     assert slug(lambda: list(read_layers("test", wrong.settings, ("tolerance",), wrong.tolerance))) == "bad-value"
 
 
 def test_inputs_are_arrays_of_numbers():
-    arrays = arrays_of({"x": [1, 2], "y": 0.5, "z": X}, HERE)
+    arrays = input_arrays({"x": [1, 2], "y": 0.5, "z": X}, HERE)
     assert {name: (array.dtype.kind, array.shape) for name, array in arrays.items()} == {
         "x": ("i", (2,)),
         "y": ("f", ()),
         "z": ("f", (2, 3)),
     }
-    assert arrays_of(None, HERE) == {}
-    assert slug(arrays_of, {"x": ["a"]}, HERE) == slug(arrays_of, {"x": [object()]}, HERE) == "bad-value"
-    assert slug(arrays_of, [X], HERE) == slug(arrays_of, {"x": [[1], [1, 2]]}, HERE) == "bad-value"
+    assert input_arrays(None, HERE) == {}
+    assert slug(input_arrays, {"x": ["a"]}, HERE) == slug(input_arrays, {"x": [object()]}, HERE) == "bad-value"
+    assert slug(input_arrays, [X], HERE) == slug(input_arrays, {"x": [[1], [1, 2]]}, HERE) == "bad-value"

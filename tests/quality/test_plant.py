@@ -1,14 +1,12 @@
 """Planting in this process: what is judged of a case with a fault, and what is not."""
 
-from precreg.arithmetic.faults.table import CHANGES, FAULTS
-from precreg.baseline.proposal import propose
-from precreg.baseline.review import accept
+from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
-from precreg.environment.environment import detect
-from precreg.quality.plant import scores
-from precreg.quality.score import Effect
-from precreg.run.pipeline import results
-from precreg.run.run import Plan
+from precreg.environment.machine import detect_environment
+from precreg.quality.scoring import Effect, run_scores
+from precreg.run.pipeline import Plan, run_and_judge
 from precreg.suite.expand import load_cases
 from precreg.verdict.judge import Policy
 from tests.e2e.command import with_suite
@@ -33,9 +31,9 @@ def total(x):
 
 def test_the_time_that_simulated_operations_take_is_not_judged(tmp_path):
     folder = with_suite(tmp_path, SUITE, KERNEL)
-    cases, plan = load_cases(folder), Plan(folder, detect("cpu-test"))
-    propose(folder, results(cases, plan, Policy(), Baselines(folder)), plan.environment, None)
-    accept(folder, ["*"], known={cases[0].id}, reason="first", author="Ada", date="2026-11-21", environ={})
-    faults = [CHANGES["sum_in_float64"], FAULTS["saturated"]]
-    found = list(scores(cases, faults, plan, Baselines(folder)))
+    cases, plan = load_cases(folder), Plan(folder, detect_environment("cpu-test"))
+    update_proposals(folder, run_and_judge(cases, plan, Policy(), Baselines(folder)), plan.environment, None)
+    accept_proposals(folder, ["*"], known={cases[0].id}, reason="first", author="Ada", date="2026-11-21", environ={})
+    faults = [HARMLESS_CHANGES["sum_in_float64"], FAULTS["saturated"]]
+    found = list(run_scores(cases, faults, plan, Baselines(folder)))
     assert [score.effect for score in found] == [Effect.SILENT, Effect.NO_EFFECT]

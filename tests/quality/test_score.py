@@ -5,27 +5,29 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from precreg.arithmetic.faults.table import CHANGES, FAULTS
-from precreg.quality.score import Effect, score
-from precreg.run.pipeline import judged
-from precreg.types.types import Execution, Failure, Layer, Outcome, Reason
+from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
+from precreg.quality.scoring import Effect, score_fault
+from precreg.run.pipeline import judge_outcome
+from precreg.types.case import Layer
+from precreg.types.outcome import Execution, Failure, Outcome
+from precreg.types.verdict import Reason
 from precreg.verdict.judge import Policy
 from tests.verdict.made import ENVIRONMENT, SOURCE, baseline, case, comparison, outcome
 
-FAULT, CHANGE = FAULTS["naive_sum"], CHANGES["sum_reversed"]
+FAULT, CHANGE = FAULTS["naive_sum"], HARMLESS_CHANGES["sum_reversed"]
 LAYER = Layer("suite", SOURCE, {"rtol": 1e-5, "atol": 1e-5}, {"mean_abs_error": 0.1})
 CASE = case(layers=(LAYER,))
 SAME = ("a0", "a1")
 
 
 def judge(ran, of=CASE):
-    return judged(of, baseline(), ran, ENVIRONMENT, Policy())
+    return judge_outcome(of, baseline(), ran, ENVIRONMENT, Policy())
 
 
 def scored(ran, fault=FAULT, of=CASE):
     plain = judge(outcome(digests=SAME), of)
     assert plain.verdict.reason is Reason.IDENTICAL
-    return score(of, plain, judge(ran, of), fault)
+    return score_fault(of, plain, judge(ran, of), fault)
 
 
 def with_error(error):
@@ -59,16 +61,16 @@ def test_a_harmless_change_is_silent_or_a_false_alarm():
 
 def test_the_output_that_grew_most_counts():
     pair = [comparison(0, output=name, mean_abs_error=error) for name, error in (("a", 1e-6), ("b", 1e-6))]
-    plain = judged(CASE, None, outcome(*pair), ENVIRONMENT, Policy())
+    plain = judge_outcome(CASE, None, outcome(*pair), ENVIRONMENT, Policy())
     worse = [replace(pair[0], metrics={"mean_abs_error": 2e-6}), replace(pair[1], metrics={"mean_abs_error": 7e-6})]
-    after = judged(CASE, None, outcome(*worse, digests=("c0",)), ENVIRONMENT, Policy())
-    assert score(CASE, plain, after, FAULT).factor == pytest.approx(7)
+    after = judge_outcome(CASE, None, outcome(*worse, digests=("c0",)), ENVIRONMENT, Policy())
+    assert score_fault(CASE, plain, after, FAULT).factor == pytest.approx(7)
 
 
 def test_from_no_error_at_all_the_factor_is_infinite():
     plain = judge(with_error(0.0))
-    assert score(CASE, plain, judge(replace_digests(with_error(1e-6))), FAULT).factor == inf
-    assert score(CASE, plain, judge(replace_digests(with_error(0.0))), FAULT).factor == 1
+    assert score_fault(CASE, plain, judge(replace_digests(with_error(1e-6))), FAULT).factor == inf
+    assert score_fault(CASE, plain, judge(replace_digests(with_error(0.0))), FAULT).factor == 1
 
 
 def replace_digests(ran):
@@ -86,7 +88,7 @@ def test_nan_and_repeats_that_differ_are_worse_without_a_factor():
 def test_repeats_that_differ_without_the_fault_too_are_no_worse_with_it():
     case = replace(CASE, deterministic=False, repeats=2)
     plain = judge(outcome(digests=SAME, unsteady=("out",)), case)
-    told = score(case, plain, judge(outcome(unsteady=("out",)), case), FAULT)
+    told = score_fault(case, plain, judge(outcome(unsteady=("out",)), case), FAULT)
     assert (told.effect, told.worse) == (Effect.MISSED, False)
 
 
@@ -94,7 +96,7 @@ def test_matches_of_a_golden_that_are_lost_are_worse():
     golden = replace(CASE, role="golden")
     before, after = (replace(comparison(0, match_ratio=share), reference_dtype="float32") for share in (1, 0.99))
     plain = judge(outcome(before, replace(before, seed=1), digests=SAME), golden)
-    told = score(golden, plain, judge(outcome(after, replace(after, seed=1)), golden), FAULT)
+    told = score_fault(golden, plain, judge(outcome(after, replace(after, seed=1)), golden), FAULT)
     assert (told.effect, told.worse, told.factor, told.pinned) == (Effect.CAUGHT, True, pytest.approx(1), True)
 
 

@@ -4,8 +4,7 @@ from math import inf
 
 import pytest
 
-from precreg.quality.score import Effect, Score
-from precreg.quality.tally import Share, broken, missed, tallies, tally
+from precreg.quality.scoring import Effect, Score, Share, broken_limits, missed_faults, tally_scores, tally_scores_by
 
 
 def made(effect, *, factor=1.0, worse=False, harmful=True, pinned=False, case="unit/s/a", fault="f"):
@@ -29,7 +28,7 @@ SCORES = [
 
 
 def test_counts():
-    row = tally("all", SCORES)
+    row = tally_scores("all", SCORES)
     assert (row.cases, row.planted, row.harmless, row.errors) == (3, 6, 5, 1)
     assert row.caught == Share(3, 5)
     assert row.caught_worse == Share(3, 4)
@@ -44,13 +43,13 @@ def test_a_share_of_nothing_is_none():
 
 
 def test_per_tier_in_their_order_without_empty_ones():
-    rows = tallies(SCORES, lambda score: score.tier, ("unit", "integration", "model"))
+    rows = tally_scores_by(SCORES, lambda score: score.tier, ("unit", "integration", "model"))
     assert [(row.name, row.caught) for row in rows] == [("unit", Share(2, 3)), ("model", Share(1, 2))]
 
 
 def test_the_worst_misses_come_first_and_those_not_worse_not_at_all():
     scores = [*SCORES, made(Effect.MISSED, factor=inf, worse=True), made(Effect.MISSED, factor=None, worse=True)]
-    assert [score.factor for score in missed(scores)] == [inf, 1.4, None]
+    assert [score.factor for score in missed_faults(scores)] == [inf, 1.4, None]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,8 @@ def test_the_worst_misses_come_first_and_those_not_worse_not_at_all():
     ],
 )
 def test_limits(at_least, at_most, told):
-    assert broken(tally("all", SCORES), at_least, at_most) == told
+    assert broken_limits(tally_scores("all", SCORES), at_least, at_most) == told
 
 
 def test_a_share_of_nothing_breaks_no_limit():
-    assert broken(tally("all", SCORES[:1]), 1.0, 0.0) == []
+    assert broken_limits(tally_scores("all", SCORES[:1]), 1.0, 0.0) == []

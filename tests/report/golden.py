@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from precreg.report.record import read
+from precreg.report.record import read_run_record
 
 EXPECTED = Path(__file__).parents[1] / "golden" / "road" / "expected"
-RECORD = read(EXPECTED / "record.json")
+RECORD = read_run_record(EXPECTED / "record.json")
 WRITTEN = [
     Path("reports", name) for name in ("record.json", "junit.xml", "codequality.json", "report.html", "summary.md")
 ]

@@ -2,34 +2,21 @@
 
 from msgspec.structs import replace
 
-from precreg.types.records import (
+from precreg.types.case import Bound, Location, Tolerance
+from precreg.types.outcome import Comparison, Execution, Failure, Histogram, Outcome, Positions, RepeatDifference
+from precreg.types.record import (
     RECORD_SCHEMA,
     Baseline,
     BaselineEntry,
     BaselineOutput,
     CaseResult,
     Environment,
+    FindingKind,
     GitState,
-    Kind,
     RunFinding,
     RunRecord,
 )
-from precreg.types.types import (
-    Bound,
-    Comparison,
-    Execution,
-    Failure,
-    Finding,
-    Histogram,
-    Location,
-    Outcome,
-    Positions,
-    Reason,
-    RepeatDifference,
-    Status,
-    Tolerance,
-    Verdict,
-)
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 
 SUITE = Location("suites/unit/row_sum.yaml", 1)
 SHIPPED = Location("precreg:standards/torch-2.13")
@@ -202,21 +189,25 @@ def skipped(name="on-npu", **changes):
 
 
 LOOSENED = RunFinding(
-    Kind.BOUND_LOOSENED,
+    FindingKind.BOUND_LOOSENED,
     "unit/row_sum/float16-8x256",
     "max_ulp may be 16 and could be 4",
     factor=4.0,
     source=Location("suites/unit/row_sum.yaml", 14),
 )
-REMOVED = RunFinding(Kind.CASE_REMOVED, "unit/row_sum/gone", "the case is gone, and its baseline judged it before")
+REMOVED = RunFinding(
+    FindingKind.CASE_REMOVED, "unit/row_sum/gone", "the case is gone, and its baseline judged it before"
+)
 CHANGED = RunFinding(
-    Kind.BASELINE_CHANGED,
+    FindingKind.BASELINE_CHANGED,
     "unit/row_sum/float32-8x256",
     "mean_abs_error was accepted at 1.2 times what it was",
     factor=1.2,
     allowed="float16 sums from now on, see the decision of October",
 )
-UNUSED = RunFinding(Kind.ALLOWANCE_UNUSED, "baselines/allow.yaml", "entry 2 allows nothing any more", fails=False)
+UNUSED = RunFinding(
+    FindingKind.ALLOWANCE_UNUSED, "baselines/allow.yaml", "entry 2 allows nothing any more", fails=False
+)
 
 
 def run_of(*results, **changes):

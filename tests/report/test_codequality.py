@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.codequality import SEVERITIES, render
-from precreg.types.types import Bound, Finding, Location, Reason, Status, Verdict
+from precreg.report.codequality import SEVERITIES, render_codequality
+from precreg.types.case import Bound, Location
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.verdict.judge import STATUS
 from tests.report.made import (
     CHANGED,
@@ -34,7 +35,7 @@ SUITE = "suites/unit/row_sum.yaml"
 
 
 def entries(record):
-    found = json.loads(render(record))
+    found = json.loads(render_codequality(record))
     jsonschema.validate(found, SCHEMA)
     fingerprints = [entry["fingerprint"] for entry in found]
     assert len(set(fingerprints)) == len(fingerprints)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.detail import MOST_POSITIONS, detail, times, unravelled
-from precreg.types.types import Positions
+from precreg.report.html import MAX_DETAIL_POSITIONS, describe_case, format_metric_ratio, unravel_index
+from precreg.types.outcome import Positions
 from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
 
 
@@ -20,7 +20,7 @@ def with_comparisons(case, *changes):
 
 
 def output(case):
-    (only,) = detail(case)["outputs"]
+    (only,) = describe_case(case)["outputs"]
     return only
 
 
@@ -57,7 +57,7 @@ def test_an_improved_metric_says_so():
     ],
 )
 def test_a_ratio_is_given_where_it_says_something(metric, current, baseline, text):
-    assert times(metric, current, baseline) == text
+    assert format_metric_ratio(metric, current, baseline) == text
 
 
 def test_tolerances_name_the_layer_and_the_line_that_set_them():
@@ -100,7 +100,7 @@ def test_the_worst_positions_of_all_seeds_come_first():
 def test_positions_are_bounded():
     many = Positions(list(range(100)), [2.0] * 100, [1.0] * 100)
     case = with_comparisons(regressed(), {"shape": (100,), "worst": many, "non_finite": many})
-    assert len(output(case)["worst"]) == len(output(case)["nonFinite"]) == MOST_POSITIONS
+    assert len(output(case)["worst"]) == len(output(case)["nonFinite"]) == MAX_DETAIL_POSITIONS
 
 
 def test_values_one_ulp_apart_look_different():
@@ -120,11 +120,11 @@ def test_values_that_json_has_no_number_for_stand_as_they_are():
 @given(st.lists(st.integers(1, 5), max_size=4))
 def test_indices_are_numpys(shape):
     for index in range(int(np.prod(shape, dtype=int))):
-        assert unravelled(index, shape) == [int(along) for along in np.unravel_index(index, shape)]
+        assert unravel_index(index, shape) == [int(along) for along in np.unravel_index(index, shape)]
 
 
 def test_a_scalar_has_no_index():
-    assert unravelled(0, ()) == []
+    assert unravel_index(0, ()) == []
 
 
 def test_the_heat_of_seeds_is_their_mean():
@@ -134,7 +134,7 @@ def test_the_heat_of_seeds_is_their_mean():
 
 
 def test_digests_stand_beside_the_baselines():
-    assert detail(regressed())["digests"] == [
+    assert describe_case(regressed())["digests"] == [
         ["inputs", "0", "5e0a…", "5e0a…"],
         ["inputs", "1", "77b1…", "77b1…"],
         ["out", "0", "cc01…", "aa01…"],
@@ -143,13 +143,13 @@ def test_digests_stand_beside_the_baselines():
 
 
 def test_who_accepted_the_baseline_when_and_why():
-    facts = dict(detail(regressed())["baseline"])
+    facts = dict(describe_case(regressed())["baseline"])
     assert facts["accepted"] == "2026-11-02 by Ada <ada@example.org> at 0c1d2e3f"
     assert facts["reason"] == "first version"
 
 
 def test_a_failure_has_its_traceback_and_no_outputs():
-    shown = detail(crashed(detail="Traceback"))
+    shown = describe_case(crashed(detail="Traceback"))
     assert (shown["failure"], shown["outputs"], shown["baseline"]) == ("Traceback", [], [])
 
 
@@ -166,9 +166,9 @@ def test_tables_hold_text_alone():
 
 
 def test_where_repeats_differ_is_a_table():
-    assert detail(nondeterministic())["repeats"] == [
+    assert describe_case(nondeterministic())["repeats"] == [
         ["partial", "0", "1 and 2", "[0, 37]", "12 of 512", "", "1.19e-07"],
         ["total", "0", "1 and 2", "[]", "1 of 1", "1", ""],
         ["rest", "1", "1 and 3", "", "", "", ""],
     ]
-    assert detail(passed())["repeats"] == []
+    assert describe_case(passed())["repeats"] == []

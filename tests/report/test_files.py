@@ -3,8 +3,8 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.report.record import read
-from precreg.report.report_files import write_reports
+from precreg.report.codequality import write_reports
+from precreg.report.record import read_run_record
 from tests.report.made import road
 
 
@@ -23,7 +23,7 @@ def test_every_file_is_written_and_named(tmp_path):
 
 def test_every_report_can_be_made_again_from_the_record(tmp_path):
     first = write_reports(road(), tmp_path / "a", "strict")
-    again = write_reports(read(first[0]), tmp_path / "b", "strict")
+    again = write_reports(read_run_record(first[0]), tmp_path / "b", "strict")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
 
 

@@ -3,21 +3,21 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.report_junit import render
-from precreg.types.types import Reason, Status
+from precreg.report.junit import render_run_junit
+from precreg.types.verdict import Reason, Status
 from tests.report.gitlab import LEAST_LISTED, MOST_BYTES, MOST_LISTED, compare, pipeline, read
 from tests.report.made import crashed, improved, passed, proposed, regressed, run_of, skipped, verdict
 
 
 def seen(*results, **changes):
     """Return the tests of a run by name, as GitLab reads its report."""
-    tests = read(render(run_of(*results, **changes), "gitlab"))
+    tests = read(render_run_junit(run_of(*results, **changes), "gitlab"))
     assert len({test.key for test in tests}) == len(tests), "of two tests with one identity GitLab keeps one"
     return {test.name: test for test in tests}
 
 
 def reports(*results, job="unit"):
-    return pipeline([(job, render(run_of(*results), "gitlab"))])
+    return pipeline([(job, render_run_junit(run_of(*results), "gitlab"))])
 
 
 def in_ci(case):
@@ -82,7 +82,7 @@ def test_a_new_error_is_a_new_failure_too():
 
 def test_a_failure_that_was_there_is_no_news_in_another_run_at_another_commit():
     later = run_of(regressed("a"), started="2027-01-01T00:00:00+00:00", git=None, duration_s=9.0)
-    head = pipeline([("unit", render(later, "gitlab"))])
+    head = pipeline([("unit", render_run_junit(later, "gitlab"))])
     assert compare(reports(regressed("a")), head) == ([], ["a"], [])
 
 
@@ -106,7 +106,7 @@ def test_a_renamed_case_is_another_test_and_fails_until_its_baseline_is_renamed(
 def test_a_case_that_moved_to_another_shard_is_the_same_test():
     def shards(first, second):
         return pipeline(
-            (f"unit {i}/2", render(run_of(*cases, selection={"shard": f"{i}/2"}), "gitlab"))
+            (f"unit {i}/2", render_run_junit(run_of(*cases, selection={"shard": f"{i}/2"}), "gitlab"))
             for i, cases in ((1, first), (2, second))
         )
 
@@ -118,13 +118,13 @@ def test_a_case_that_moved_to_another_shard_is_the_same_test():
 
 
 def test_a_shard_without_a_case_is_read():
-    empty = render(run_of(selection={"shard": "2/2"}, exit_code=0), "gitlab")
-    assert pipeline([("unit 1/2", render(run_of(passed("a")), "gitlab")), ("unit 2/2", empty)])["unit"].keys()
+    empty = render_run_junit(run_of(selection={"shard": "2/2"}, exit_code=0), "gitlab")
+    assert pipeline([("unit 1/2", render_run_junit(run_of(passed("a")), "gitlab")), ("unit 2/2", empty)])["unit"].keys()
     assert read(empty) == []
 
 
 def test_tiers_of_one_pipeline_stay_apart():
-    head = pipeline((tier, render(run_of(passed("a", tier=tier)), "gitlab")) for tier in ("unit", "model"))
+    head = pipeline((tier, render_run_junit(run_of(passed("a", tier=tier)), "gitlab")) for tier in ("unit", "model"))
     assert {job: len(tests) for job, tests in head.items()} == {"unit": 1, "model": 1}
 
 

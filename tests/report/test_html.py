@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import report_html as html
-from precreg.types.types import Reason, Status
+from precreg.report import html
+from precreg.types.verdict import Reason, Status
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 
 def page(*results, **changes):
-    return Page(html.render(run_of(*results, **changes)))
+    return Page(html.render_run_html(run_of(*results, **changes)))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
 
 
 def test_nothing_is_fetched():
-    written = html.render(road())
+    written = html.render_run_html(road())
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|\bsrc=|@import|url\(", written)
     assert not [tag for tag, _ in Page(written).elements if tag in ("link", "img", "iframe", "object")]
 
@@ -141,20 +141,20 @@ def test_a_run_outside_git_has_a_page():
 
 def test_ten_thousand_cases_stay_small_and_are_written_in_seconds(thousands):
     began = time.process_time()
-    written = html.render(thousands)
+    written = html.render_run_html(thousands)
     assert time.process_time() - began < 20
     assert len(written.encode()) < 30e6
     data = Page(written)
     assert len(data.data("data")["rows"]) == 10_000
     details = data.data("details")
     assert {case.id for case in thousands.results if case.verdict.status == "failed"} < set(details)
-    assert len(details) == 200 + html.MOST_PASSED_IN_DETAIL
+    assert len(details) == 200 + html.MAX_PASSED_IN_DETAIL
 
 
 def test_ten_thousand_failures_stay_small_and_the_worst_keep_their_details(thousands):
     failing = large(2_000, share_failed=1.0)
     results = tuple(replace(case, id=f"{case.id}-{copy}") for copy in range(5) for case in failing.results)
-    written = html.render(replace(failing, results=results))
+    written = html.render_run_html(replace(failing, results=results))
     assert len(written.encode()) < 30e6
     data = Page(written)
     details = data.data("details")
@@ -191,7 +191,7 @@ def test_a_run_without_findings_has_no_section_of_them():
 
 
 def test_very_many_findings_stay_few_rows():
-    many = tuple(replace(LOOSENED, about=f"unit/row_sum/{i}") for i in range(html.MOST_FINDINGS + 7))
+    many = tuple(replace(LOOSENED, about=f"unit/row_sum/{i}") for i in range(html.MAX_HTML_FINDINGS + 7))
     shown = page(findings=many)
-    assert len([1 for _, attributes in shown.elements if "data-found" in attributes]) == html.MOST_FINDINGS
+    assert len([1 for _, attributes in shown.elements if "data-found" in attributes]) == html.MAX_HTML_FINDINGS
     assert "And 7 more in record.json." in shown.text

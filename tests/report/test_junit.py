@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from precreg.report.report_junit import render
-from precreg.types.records import Kind
-from precreg.types.types import Execution, Finding, Outcome, Reason, Status, Verdict
+from precreg.report.junit import render_run_junit
+from precreg.types.outcome import Execution, Outcome
+from precreg.types.record import FindingKind
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.report.gitlab import TYPECASTS, pipeline
 from tests.report.golden import RECORD, expected, settled
 from tests.report.made import (
@@ -53,28 +54,28 @@ def as_gitlab_reads(xml):
 
 @pytest.mark.parametrize(("dialect", "name"), [("gitlab", "junit.xml"), ("strict", "junit-strict.xml")])
 def test_the_golden_record_gives_the_golden_file(dialect, name):
-    assert settled(render(RECORD, dialect)) == settled(expected(name))
+    assert settled(render_run_junit(RECORD, dialect)) == settled(expected(name))
 
 
 @pytest.mark.parametrize("record", [EVERYTHING, run_of(), road()], ids=["everything", "nothing", "road"])
 def test_the_strict_dialect_keeps_jenkins_schema(record):
-    assert valid(render(record, "strict")), JENKINS.error_log
+    assert valid(render_run_junit(record, "strict")), JENKINS.error_log
 
 
 def test_the_schema_would_refuse_the_other_dialect():
-    assert not valid(render(EVERYTHING, "gitlab"))
+    assert not valid(render_run_junit(EVERYTHING, "gitlab"))
 
 
 def test_names_hold_nothing_that_changes_from_run_to_run():
     again = replace(EVERYTHING, started="2027", duration_s=9.0, git=None, results=EVERYTHING.results[::-1])
-    assert render(again, "strict") == render(EVERYTHING, "strict")
-    root = ElementTree.fromstring(render(EVERYTHING, "strict"))
+    assert render_run_junit(again, "strict") == render_run_junit(EVERYTHING, "strict")
+    root = ElementTree.fromstring(render_run_junit(EVERYTHING, "strict"))
     assert [suite.get("name") for suite in root] == ["precreg.unit", "precreg.integration", "precreg.model"]
     assert {case.get("classname") for case in root[0]} == {"unit.row_sum"}
 
 
 def test_totals_are_those_of_the_cases():
-    root = ElementTree.fromstring(render(EVERYTHING, "strict"))
+    root = ElementTree.fromstring(render_run_junit(EVERYTHING, "strict"))
     assert {name: root.get(name) for name in ("tests", "failures", "errors")} == {
         "tests": "6",
         "failures": "1",
@@ -84,7 +85,7 @@ def test_totals_are_those_of_the_cases():
 
 
 def test_skipped_and_proposed_say_why_where_a_reader_of_either_kind_looks():
-    root = ElementTree.fromstring(render(EVERYTHING, "gitlab"))
+    root = ElementTree.fromstring(render_run_junit(EVERYTHING, "gitlab"))
     messages = [found.get("message") for found in root.iter("skipped")]
     assert messages == ["new: no baseline in cpu-x86_64, cpu, generic", "unavailable: device:npu is not there"]
     assert all(
@@ -98,13 +99,15 @@ def test_no_reason_is_a_word_that_gitlabs_reader_would_convert_a_body_by():
 
 def test_times_are_plain_decimals_however_short():
     instant = replace(passed().outcome, execution=Execution(duration_s=1e-9))
-    root = ElementTree.fromstring(render(run_of(passed(outcome=instant)), "strict"))
+    root = ElementTree.fromstring(render_run_junit(run_of(passed(outcome=instant)), "strict"))
     assert root.get("time") == root[0].get("time") == root[0][0].get("time") == "0.000000"
 
 
 def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
     record = run_of(passed("a"), regressed("a\x01"), passed("a\x02"))
-    assert [(name, status) for name, status, *_ in as_gitlab_reads(render(record, "gitlab"))] == [("a", "failed")]
+    assert [(name, status) for name, status, *_ in as_gitlab_reads(render_run_junit(record, "gitlab"))] == [
+        ("a", "failed")
+    ]
 
 
 @given(st.text(st.characters()))
@@ -114,25 +117,25 @@ def test_any_text_gives_xml_that_a_parser_reads(text):
     record = run_of(
         failed, crashed("c", detail=text), skipped(verdict=verdict(Reason.UNAVAILABLE, Status.SKIPPED, text))
     )
-    assert valid(render(record, "strict")), JENKINS.error_log
-    assert len(as_gitlab_reads(render(record, "gitlab"))) == 3
+    assert valid(render_run_junit(record, "strict")), JENKINS.error_log
+    assert len(as_gitlab_reads(render_run_junit(record, "gitlab"))) == 3
 
 
 def test_ten_thousand_failures_stay_below_gitlabs_limit():
     detail = "Traceback (most recent call last):\n" + "  a line of a traceback in some file\n" * 200
     failing = replace(large(1), results=tuple(crashed(f"case-{i}", detail) for i in range(10_000)))
-    assert len(render(failing, "gitlab").encode()) < 30e6
+    assert len(render_run_junit(failing, "gitlab").encode()) < 30e6
 
 
 def test_an_outcome_without_comparisons_has_a_body():
     missing = regressed(outcome=Outcome("x", "1:d", Execution()), tolerances={}, baseline=None)
-    (_, status, text, _) = as_gitlab_reads(render(run_of(missing), "gitlab"))[0]
+    (_, status, text, _) = as_gitlab_reads(render_run_junit(run_of(missing), "gitlab"))[0]
     assert status == "failed"
     assert "suites/unit/row_sum.yaml:1" in text
 
 
 def test_the_place_where_repeats_first_differ_stands_in_the_failure():
-    ((_, status, text, _),) = as_gitlab_reads(render(run_of(nondeterministic()), "gitlab"))
+    ((_, status, text, _),) = as_gitlab_reads(render_run_junit(run_of(nondeterministic()), "gitlab"))
     assert status == "failed"
     assert "starts in output 'partial' at [0, 37]: 12 of 512 elements differ" in text
     assert "total: differs too" in text
@@ -142,7 +145,7 @@ FINDINGS = (UNUSED, CHANGED, LOOSENED, REMOVED)
 
 
 def test_findings_on_the_run_are_a_suite_of_their_own():
-    root = ElementTree.fromstring(render(run_of(regressed(), findings=FINDINGS), "gitlab"))
+    root = ElementTree.fromstring(render_run_junit(run_of(regressed(), findings=FINDINGS), "gitlab"))
     assert [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in root] == [
         ("precreg.unit", "1", "1"),
         ("precreg.run", "4", "2"),
@@ -158,7 +161,7 @@ def test_findings_on_the_run_are_a_suite_of_their_own():
 
 
 def test_what_binds_fails_and_what_does_not_passes_with_its_text():
-    xml = render(run_of(findings=FINDINGS), "gitlab")
+    xml = render_run_junit(run_of(findings=FINDINGS), "gitlab")
     assert [(name, status) for name, status, *_ in as_gitlab_reads(xml)] == [
         ("baselines/allow.yaml", "success"),
         (CHANGED.about, "success"),
@@ -173,17 +176,17 @@ def test_what_binds_fails_and_what_does_not_passes_with_its_text():
 
 
 def test_findings_keep_jenkins_schema():
-    assert valid(render(run_of(regressed(), findings=FINDINGS), "strict")), JENKINS.error_log
-    assert valid(render(run_of(findings=FINDINGS), "strict")), JENKINS.error_log
+    assert valid(render_run_junit(run_of(regressed(), findings=FINDINGS), "strict")), JENKINS.error_log
+    assert valid(render_run_junit(run_of(findings=FINDINGS), "strict")), JENKINS.error_log
 
 
 def test_no_kind_is_a_word_that_gitlabs_reader_would_convert_a_body_by():
-    assert not TYPECASTS & set(Kind)
+    assert not TYPECASTS & set(FindingKind)
 
 
 def test_of_findings_that_xml_cannot_tell_apart_all_are_told_and_the_worst_decides():
     twin = replace(LOOSENED, about=LOOSENED.about + "\x01", message="rtol, too", allowed="why")
-    ((name, status, text, _),) = as_gitlab_reads(render(run_of(findings=(twin, LOOSENED)), "gitlab"))
+    ((name, status, text, _),) = as_gitlab_reads(render_run_junit(run_of(findings=(twin, LOOSENED)), "gitlab"))
     assert (name, status) == (LOOSENED.about, "failed")
     assert LOOSENED.message in text
     assert "rtol, too" in text
@@ -193,10 +196,10 @@ def test_of_findings_that_xml_cannot_tell_apart_all_are_told_and_the_worst_decid
 def test_any_text_of_a_finding_gives_xml_that_a_parser_reads(text):
     found = [replace(one, about=text, message=text, allowed=why) for one, why in ((LOOSENED, None), (CHANGED, text))]
     xml = run_of(findings=tuple(found))
-    assert valid(render(xml, "strict")), JENKINS.error_log
-    assert [status for _, status, *_ in as_gitlab_reads(render(xml, "gitlab"))] == ["success", "failed"]
+    assert valid(render_run_junit(xml, "strict")), JENKINS.error_log
+    assert [status for _, status, *_ in as_gitlab_reads(render_run_junit(xml, "gitlab"))] == ["success", "failed"]
 
 
 def test_what_binds_stands_in_the_text_of_a_failure():
-    ((_, _, text, _),) = as_gitlab_reads(render(run_of(judged_by(STATISTIC)), "gitlab"))
+    ((_, _, text, _),) = as_gitlab_reads(render_run_junit(run_of(judged_by(STATISTIC)), "gitlab"))
     assert re.search(r"^out +mean_abs_error .* 4\.73 to 5\.06 +1\.001 +1\.02 +statistic$", text, re.MULTILINE)

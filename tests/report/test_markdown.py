@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from precreg.report.report_markdown import code, escaped, render
+from precreg.report.markdown import escape_markdown, markdown_code, render_run_markdown
 from tests.report.golden import RECORD, expected
 from tests.report.made import (
     CHANGED,
@@ -38,57 +38,62 @@ def cells(markdown):
 
 
 def test_the_golden_record_gives_the_golden_text():
-    assert render(RECORD) == expected("summary.md")
+    assert render_run_markdown(RECORD) == expected("summary.md")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_stays_text_in_its_own_cell(text):
     case = regressed(text)
     findings = tuple(replace(finding, output=text) for finding in case.verdict.findings)
-    (_, row) = cells(render(run_of(replace(case, verdict=replace(case.verdict, findings=findings)))))
+    (_, row) = cells(render_run_markdown(run_of(replace(case, verdict=replace(case.verdict, findings=findings)))))
     assert len(row) == 9
     assert row[1] == f"unit/row_sum/{text}".replace("\n", " ")
     assert row[3] == text.replace("\n", " ")
 
 
 def test_code_is_fenced_by_more_backticks_than_it_has():
-    assert (code("a"), code("a`b"), code("``")) == ("`a`", "`` a`b ``", "``` `` ```")
+    assert (markdown_code("a"), markdown_code("a`b"), markdown_code("``")) == ("`a`", "`` a`b ``", "``` `` ```")
 
 
 def test_metric_names_stay_readable_in_the_source():
-    assert escaped("mean_abs_error") == "mean_abs_error"
+    assert escape_markdown("mean_abs_error") == "mean_abs_error"
 
 
 def test_the_worst_fifty_and_a_count():
-    text = render(run_of(*(regressed(f"{i:03}") for i in range(60))))
+    text = render_run_markdown(run_of(*(regressed(f"{i:03}") for i in range(60))))
     assert text.count("| failed |") == 50
     assert "\n\nAnd 10 more in the report.\n" in text
 
 
 def test_improved_cases_and_orphans_are_named():
-    text = render(run_of(improved(), passed(), orphans=("unit/old/x",)))
+    text = render_run_markdown(run_of(improved(), passed(), orphans=("unit/old/x",)))
     assert "Improved: `unit/row_sum/better`." in text
     assert "Baselines without a case: `unit/old/x`." in text
     assert "|" not in text
 
 
 def test_a_case_without_figures_has_empty_cells():
-    assert cells(render(run_of(crashed())))[1] == ["error", "unit/row_sum/crashes", "subject_error", *[""] * 6]
+    assert cells(render_run_markdown(run_of(crashed())))[1] == [
+        "error",
+        "unit/row_sum/crashes",
+        "subject_error",
+        *[""] * 6,
+    ]
 
 
 def test_a_run_outside_git_says_so():
-    assert "no commit" in render(road(git=None))
+    assert "no commit" in render_run_markdown(road(git=None))
 
 
 def test_the_place_where_repeats_first_differ_stands_with_the_reason():
-    (_, row) = cells(render(run_of(nondeterministic())))
+    (_, row) = cells(render_run_markdown(run_of(nondeterministic())))
     assert row[2].startswith(
         "nondeterministic: starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at"
     )
 
 
 def test_findings_on_the_run_are_a_table_of_their_own():
-    text = render(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED), against="0c1d2e3f4a5b"))
+    text = render_run_markdown(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED), against="0c1d2e3f4a5b"))
     assert "commit `1a2b3c4d`, against `0c1d2e3f`, 0.31 s." in text
     assert "## On the run: 2 binding, 1 allowed, 1 told\n" in text
     assert cells(text) == [
@@ -102,20 +107,22 @@ def test_findings_on_the_run_are_a_table_of_their_own():
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_of_a_finding_stays_text_in_its_own_cell(text):
-    (_, row) = cells(render(run_of(findings=(replace(LOOSENED, about=text, message=text, source=None, allowed=text),))))
+    (_, row) = cells(
+        render_run_markdown(run_of(findings=(replace(LOOSENED, about=text, message=text, source=None, allowed=text),)))
+    )
     line = text.replace("\n", " ")
     assert row == ["allowed", line, "bound_loosened", "4", f"{line}; allowed: {line}"]
 
 
 def test_very_many_findings_are_counted():
     many = tuple(replace(LOOSENED, about=f"unit/row_sum/{i:03}") for i in range(60))
-    text = render(run_of(findings=many))
+    text = render_run_markdown(run_of(findings=many))
     assert text.count("| binding |") == 50
     assert "\n\nAnd 10 binding more in the report.\n" in text
 
 
 def test_the_rule_stands_with_the_reason_and_the_interval_with_the_ratio():
-    (_, row) = cells(render(run_of(judged_by(STATISTIC))))
+    (_, row) = cells(render_run_markdown(run_of(judged_by(STATISTIC))))
     assert row[2:] == [
         "regressed (statistic)",
         "out",

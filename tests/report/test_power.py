@@ -5,33 +5,33 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.power import SCHEMA, document, render, worst_first
-from precreg.verdict.power import Loss, Power
+from precreg.report.power import POWER_SCHEMA, power_json, render_power, sort_powers
+from precreg.verdict.power import CasePower, DetectableLoss
 
-KNOWN = Loss(
+KNOWN = DetectableLoss(
     "out", 1.03412, "", "rms_error", "statistic", 48, 0, 0.004, ("match_ratio", "max_ulp"), {"max_abs_error": 4.0}
 )
-EXACT = Loss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
+EXACT = DetectableLoss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
 ANY = replace(KNOWN, ratio=1234.5, metric="mean_abs_error")
-FEW = Loss("loss", None, "fewer than 5 samples", bounds=("max_rel_error",))
+FEW = DetectableLoss("loss", None, "fewer than 5 samples", bounds=("max_rel_error",))
 GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
 POWERS = (
-    Power("unit/s/a", (KNOWN,)),
-    Power("unit/s/exact", (EXACT,)),
-    Power("unit/s/few", (KNOWN, FEW)),
-    Power("unit/s/new", why="no baseline in cpu, generic"),
-    Power("unit/s/two", (KNOWN, GOLDEN), alike=False),
+    CasePower("unit/s/a", (KNOWN,)),
+    CasePower("unit/s/exact", (EXACT,)),
+    CasePower("unit/s/few", (KNOWN, FEW)),
+    CasePower("unit/s/new", why="no baseline in cpu, generic"),
+    CasePower("unit/s/two", (KNOWN, GOLDEN), alike=False),
 )
 
 
 def test_the_least_caught_is_first():
-    ids = [power.case.rpartition("/")[2] for power in worst_first(POWERS)]
+    ids = [power.case.rpartition("/")[2] for power in sort_powers(POWERS)]
     assert ids == ["new", "few", "two", "a", "exact"]
-    assert [power.case for power in worst_first(POWERS[::-1])] == [power.case for power in worst_first(POWERS)]
+    assert [power.case for power in sort_powers(POWERS[::-1])] == [power.case for power in sort_powers(POWERS)]
 
 
 def test_the_table_and_the_summary():
-    assert render(POWERS, 0.05 / 32, 4).splitlines() == [
+    assert render_power(POWERS, 0.05 / 32, 4).splitlines() == [
         "case          output  caught by               samples  smallest loss  and by",
         "unit/s/few    out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
@@ -56,38 +56,42 @@ def test_the_table_and_the_summary():
 
 
 def test_cases_without_a_row_are_named_and_counted():
-    without = [Power(f"unit/s/{number}", why=f"no baseline in cpu{number}") for number in range(7)]
-    lines = render(without, 0.1, 1).splitlines()
+    without = [CasePower(f"unit/s/{number}", why=f"no baseline in cpu{number}") for number in range(7)]
+    lines = render_power(without, 0.1, 1).splitlines()
     assert lines[0] == "7 cases: no figure: no baseline: unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more"
     assert len(lines) == 2
 
 
 def test_the_shares_of_many_cases():
-    powers = [Power(f"unit/s/{number:02}", (replace(KNOWN, ratio=1 + number / 10),)) for number in range(1, 11)]
-    assert "10 % of them catch 1.1 times, 50 % 1.5 times, 90 % 1.9 times, the worst 2 times" in render(powers, 0.1, 1)
-    assert render((), 0.1, 1) == "error level of a case: 0.1, from 1 baseline\n"
+    powers = [CasePower(f"unit/s/{number:02}", (replace(KNOWN, ratio=1 + number / 10),)) for number in range(1, 11)]
+    assert "10 % of them catch 1.1 times, 50 % 1.5 times, 90 % 1.9 times, the worst 2 times" in render_power(
+        powers, 0.1, 1
+    )
+    assert render_power((), 0.1, 1) == "error level of a case: 0.1, from 1 baseline\n"
 
 
 def test_what_is_beyond_any_use_is_no_figure():
-    assert "  over 100 times  " in render([Power("a", (ANY,))], 0.1, 1)
+    assert "  over 100 times  " in render_power([CasePower("a", (ANY,))], 0.1, 1)
 
 
 @pytest.mark.parametrize("ratio", [1.00004, 99.99996])
 def test_a_loss_is_never_written_as_none(ratio):
     (row,) = [
-        line for line in render([Power("a", (replace(KNOWN, ratio=ratio),))], 0.1, 1).splitlines() if "48" in line
+        line
+        for line in render_power([CasePower("a", (replace(KNOWN, ratio=ratio),))], 0.1, 1).splitlines()
+        if "48" in line
     ]
     assert " 1 times" not in row
 
 
 def test_the_document_has_everything_in_the_same_order():
-    found = json.loads(document(POWERS, 0.01, 4, "cpu"))
-    assert (found["schema"], found["environment"], found["level"]) == (SCHEMA, "cpu", 0.01)
+    found = json.loads(power_json(POWERS, 0.01, 4, "cpu"))
+    assert (found["schema"], found["environment"], found["level"]) == (POWER_SCHEMA, "cpu", 0.01)
     assert (found["baselines"], found["power"]) == (4, 0.9)
-    assert [case["case"] for case in found["cases"]] == [power.case for power in worst_first(POWERS)]
+    assert [case["case"] for case in found["cases"]] == [power.case for power in sort_powers(POWERS)]
     assert [case["worst"] for case in found["cases"]] == [None, None, 1.5, 1.03412, 1.0]
     assert found["cases"][3]["losses"][0]["guards"] == {"max_abs_error": 4.0}
 
 
 def test_names_cannot_steer_the_terminal():
-    assert "\x1b" not in render([Power("unit/s/\x1b[2Ja", (KNOWN,))], 0.1, 1)
+    assert "\x1b" not in render_power([CasePower("unit/s/\x1b[2Ja", (KNOWN,))], 0.1, 1)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.record import merge, read, require_every_shard, write
-from precreg.types.records import GitState, Kind
-from precreg.types.study import Growth, Study, TradeOff
-from precreg.verdict.combined import combined_losses
+from precreg.report.record import merge_run_records, read_run_record, require_every_shard, write_run_record
+from precreg.types.case import Growth, Study, TradeOff
+from precreg.types.record import FindingKind, GitState
+from precreg.verdict.small_losses import combined_losses
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -46,8 +46,8 @@ def with_metrics(values):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)).map(lambda some: EDGES + some))
 def test_floats_come_back_with_their_bits(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "floats.json"
-    write(with_metrics(values), path)
-    metrics = read(path).results[0].outcome.comparisons[0].metrics
+    write_run_record(with_metrics(values), path)
+    metrics = read_run_record(path).results[0].outcome.comparisons[0].metrics
     assert [bits(value) for value in metrics.values()] == [bits(value) for value in values]
 
 
@@ -56,23 +56,23 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     worst = replace(case.outcome.comparisons[0].worst, actual=["nan", 2**63], reference=["-inf", "(1+2j)"])
     comparison = replace(case.outcome.comparisons[0], worst=worst)
     record = run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,))), crashed(), proposed())
-    write(record, tmp_path / "record.json")
-    assert read(tmp_path / "record.json") == record
+    write_run_record(record, tmp_path / "record.json")
+    assert read_run_record(tmp_path / "record.json") == record
 
 
 def test_where_repeats_differ_comes_back_and_a_record_may_not_know(tmp_path):
     record = run_of(nondeterministic())
-    write(record, tmp_path / "record.json")
-    assert read(tmp_path / "record.json") == record
+    write_run_record(record, tmp_path / "record.json")
+    assert read_run_record(tmp_path / "record.json") == record
     fields = msgspec.to_builtins(record)
     del fields["results"][0]["outcome"]["execution"]["differences"]
     (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
-    execution = read(tmp_path / "older.json").results[0].outcome.execution
+    execution = read_run_record(tmp_path / "older.json").results[0].outcome.execution
     assert (execution.unsteady, execution.differences) == (("partial", "total", "rest"), ())
 
 
 def test_a_record_is_one_line(tmp_path):
-    write(road(), tmp_path / "record.json")
+    write_run_record(road(), tmp_path / "record.json")
     data = (tmp_path / "record.json").read_bytes()
     assert data.count(b"\n") == 1
     assert data.endswith(b"}\n")
@@ -82,7 +82,7 @@ def test_what_a_later_version_adds_within_the_schema_is_passed_over(tmp_path):
     fields = msgspec.to_builtins(road()) | {"weather": "fine"}
     fields["results"][0]["mood"] = [1]
     (tmp_path / "r.json").write_bytes(msgspec.json.encode(fields))
-    assert read(tmp_path / "r.json") == road()
+    assert read_run_record(tmp_path / "r.json") == road()
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_what_is_no_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, 
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(UserError) as raised:
-        read(path)
+        read_run_record(path)
     assert (raised.value.slug, raised.value.file) == (slug, str(path))
     assert says in raised.value.message
 
 
 @pytest.mark.parametrize("shard", [5, None, "1/x", "0/2", "3/2", "1/2/3", "1/1000000000", "1/" + "9" * 5000, [1, 2]])
 def test_a_shard_that_is_none_is_refused(tmp_path, shard):
-    write(run_of(passed(), selection={"shard": shard}), tmp_path / "r.json")
+    write_run_record(run_of(passed(), selection={"shard": shard}), tmp_path / "r.json")
     with pytest.raises(UserError, match=r"selection\.shard") as caught:
-        read(tmp_path / "r.json")
+        read_run_record(tmp_path / "r.json")
     assert caught.value.slug == "unreadable-record"
 
 
@@ -125,15 +125,15 @@ def test_a_run_of_very_many_shards_names_the_first_that_are_missing():
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "r.json").write_bytes(b'{"schema": "\xff"}')
     with pytest.raises(UserError, match="utf-8"):
-        read(tmp_path / "r.json")
+        read_run_record(tmp_path / "r.json")
 
 
 def test_half_a_record_is_refused(tmp_path):
-    write(road(), tmp_path / "r.json")
+    write_run_record(road(), tmp_path / "r.json")
     data = (tmp_path / "r.json").read_bytes()
     (tmp_path / "r.json").write_bytes(data[: len(data) // 2])
     with pytest.raises(UserError, match="truncated"):
-        read(tmp_path / "r.json")
+        read_run_record(tmp_path / "r.json")
 
 
 def test_a_value_of_another_kind_is_named_by_its_path(tmp_path):
@@ -141,26 +141,26 @@ def test_a_value_of_another_kind_is_named_by_its_path(tmp_path):
     fields["results"][1]["verdict"]["status"] = "fine"
     (tmp_path / "r.json").write_bytes(msgspec.json.encode(fields))
     with pytest.raises(UserError, match=r"\$\.results\[1\]\.verdict\.status"):
-        read(tmp_path / "r.json")
+        read_run_record(tmp_path / "r.json")
 
 
 def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path):
     with pytest.raises(UserError) as missing:
-        read(tmp_path / "none.json")
+        read_run_record(tmp_path / "none.json")
     with pytest.raises(UserError) as folder:
-        read(tmp_path)
+        read_run_record(tmp_path)
     assert (missing.value.slug, folder.value.slug) == ("missing-file", "unreadable-record")
 
 
 def test_findings_on_the_run_come_back_and_a_record_may_not_know_of_any(tmp_path):
     record = run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED), against="0c1d2e3f")
-    write(record, tmp_path / "record.json")
-    assert read(tmp_path / "record.json") == record
+    write_run_record(record, tmp_path / "record.json")
+    assert read_run_record(tmp_path / "record.json") == record
     fields = msgspec.to_builtins(record)
     for name in ("findings", "against"):
         del fields[name]
     (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
-    assert read(tmp_path / "older.json") == replace(record, findings=(), against="")
+    assert read_run_record(tmp_path / "older.json") == replace(record, findings=(), against="")
 
 
 def test_a_finding_of_a_case_that_does_not_know_its_rule_is_read(tmp_path):
@@ -169,7 +169,7 @@ def test_a_finding_of_a_case_that_does_not_know_its_rule_is_read(tmp_path):
         for name in ("rule", "lower", "upper", "floor"):
             del finding[name]
     (tmp_path / "older.json").write_bytes(msgspec.json.encode(fields))
-    assert read(tmp_path / "older.json") == road()
+    assert read_run_record(tmp_path / "older.json") == road()
 
 
 # Merging
@@ -178,7 +178,7 @@ def test_a_finding_of_a_case_that_does_not_know_its_rule_is_read(tmp_path):
 def test_shards_make_the_whole_run():
     one = run_of(passed("c"), passed("a"), duration_s=2.0, started="2026-11-21T09:00:05+00:00", exit_code=0)
     other = run_of(regressed("b"), duration_s=1.0, orphans=("unit/x/y",))
-    merged = merge([one, other])
+    merged = merge_run_records([one, other])
     assert [result.name for result in merged.results] == ["a", "b", "c"]
     assert (merged.duration_s, merged.started, merged.exit_code) == (2.0, "2026-11-21T09:00:00+00:00", 1)
     assert merged.orphans == ()
@@ -189,50 +189,50 @@ def test_orphans_of_every_shard_and_what_they_were_asked_for_are_kept():
         passed("a"), orphans=("unit/x", "unit/y"), warnings=("wide",), selection={"shard": "1/2", "tags": ["fast"]}
     )
     other = run_of(passed("b"), orphans=("unit/y",), selection={"shard": "2/2", "tags": ["fast"]})
-    merged = merge([one, other])
+    merged = merge_run_records([one, other])
     assert merged.warnings == ("wide",)
     assert (merged.orphans, merged.selection) == (("unit/y",), {"tags": ["fast"]})
 
 
 def test_studies_of_every_shard_are_kept_once_by_suite():
     one, other = run_of(passed("a"), studies=(STUDIES[2], STUDIES[0])), run_of(passed("b"), studies=(STUDIES[0],))
-    assert merge([one, other]).studies == (STUDIES[0], STUDIES[2])
+    assert merge_run_records([one, other]).studies == (STUDIES[0], STUDIES[2])
 
 
 def test_findings_of_every_shard_are_kept_once_and_one_that_binds_fails_the_whole():
     one = run_of(passed("a"), findings=(UNUSED, LOOSENED), exit_code=1)
     other = run_of(passed("b"), findings=(LOOSENED, REMOVED), exit_code=1)
-    merged = merge([one, other])
+    merged = merge_run_records([one, other])
     assert merged.findings == (REMOVED, LOOSENED, UNUSED)
     assert merged.exit_code == 1
-    assert merge([replace(one, findings=(CHANGED,)), replace(other, findings=(UNUSED,))]).exit_code == 0
-    assert merge([run_of(findings=(REMOVED,), exit_code=1), run_of(exit_code=0)]).exit_code == 1
+    assert merge_run_records([replace(one, findings=(CHANGED,)), replace(other, findings=(UNUSED,))]).exit_code == 0
+    assert merge_run_records([run_of(findings=(REMOVED,), exit_code=1), run_of(exit_code=0)]).exit_code == 1
 
 
 def test_what_a_suite_lost_is_told_of_all_its_shards_together_and_in_any_grouping():
     lost = [suite_result(number, 1.06) for number in range(24)]
     here = replace(road().environment, fingerprint=FINGERPRINT)
     shards = [run_of(*lost[start::6], environment=here, exit_code=0) for start in range(6)]
-    merged = merge(shards)
+    merged = merge_run_records(shards)
     assert merged.findings == tuple(combined_losses(lost, FINGERPRINT))
-    assert ([finding.kind for finding in merged.findings], merged.exit_code) == ([Kind.COMBINED_LOSS], 1)
-    assert merge([merge(shards[3:]), merge(shards[:3])]) == merged
+    assert ([finding.kind for finding in merged.findings], merged.exit_code) == ([FindingKind.COMBINED_LOSS], 1)
+    assert merge_run_records([merge_run_records(shards[3:]), merge_run_records(shards[:3])]) == merged
 
 
 def test_machines_that_differ_have_no_loss_in_common():
     lost = [suite_result(number, 1.06) for number in range(24)]
     places = [replace(road().environment, fingerprint=text) for text in (FINGERPRINT, "0ther")]
-    assert merge([run_of(*lost[start::2], environment=places[start]) for start in range(2)]).findings == ()
+    assert merge_run_records([run_of(*lost[start::2], environment=places[start]) for start in range(2)]).findings == ()
 
 
 def test_a_case_in_two_shards_is_kept_once():
     again = replace(passed(), outcome=replace(passed().outcome, comparisons=()))
-    assert len(merge([run_of(passed()), run_of(again), run_of(passed())]).results) == 1
+    assert len(merge_run_records([run_of(passed()), run_of(again), run_of(passed())]).results) == 1
 
 
 def test_two_verdicts_of_one_case_are_refused():
     with pytest.raises(UserError) as raised:
-        merge([run_of(passed("a")), run_of(regressed("a"))])
+        merge_run_records([run_of(passed("a")), run_of(regressed("a"))])
     assert raised.value.slug == "mixed-records"
     assert "unit/row_sum/a" in raised.value.message
     assert "failed (" in raised.value.message
@@ -253,20 +253,20 @@ def test_two_verdicts_of_one_case_are_refused():
 )
 def test_records_of_different_runs_are_refused_and_told_apart(change, says):
     with pytest.raises(UserError) as raised:
-        merge([road(), road(**change)])
+        merge_run_records([road(), road(**change)])
     assert raised.value.slug == "mixed-records"
     assert says in raised.value.message
 
 
 def test_a_merge_without_a_case_keeps_what_its_shards_said():
-    assert merge([run_of(exit_code=0), run_of(exit_code=0)]).exit_code == 0
-    assert merge([run_of(exit_code=0), run_of(exit_code=2)]).exit_code == 2
-    assert merge([run_of(exit_code=2), run_of(passed(), exit_code=0)]).exit_code == 0
+    assert merge_run_records([run_of(exit_code=0), run_of(exit_code=0)]).exit_code == 0
+    assert merge_run_records([run_of(exit_code=0), run_of(exit_code=2)]).exit_code == 2
+    assert merge_run_records([run_of(exit_code=2), run_of(passed(), exit_code=0)]).exit_code == 0
 
 
 def test_nothing_cannot_be_merged():
     with pytest.raises(ValueError, match="at least one record"):
-        merge([])
+        merge_run_records([])
 
 
 CASES = [make(name) for name in "abc" for make in (passed,)] + [regressed("d"), crashed("e"), proposed("f")]
@@ -306,9 +306,12 @@ shards = st.builds(
 
 @given(st.lists(shards, min_size=1, max_size=4))
 def test_order_and_grouping_of_shards_do_not_matter(records):
-    whole = merge(records)
-    assert all(merge(order) == whole for order in permutations(records))
-    assert all(merge([merge(records[:cut]), merge(records[cut:])]) == whole for cut in range(1, len(records)))
+    whole = merge_run_records(records)
+    assert all(merge_run_records(order) == whole for order in permutations(records))
+    assert all(
+        merge_run_records([merge_run_records(records[:cut]), merge_run_records(records[cut:])]) == whole
+        for cut in range(1, len(records))
+    )
 
 
 @pytest.mark.parametrize("given", [["1/3", "2/3"], ["1/2", "1/3", "2/3", "3/3"], ["2/2"]])
@@ -367,15 +370,15 @@ def test_the_tiers_of_a_pipeline_make_the_whole_run_with_an_empty_shard():
     empty = run_of(selection={"tiers": ["unit"], "shard": "2/2"}, exit_code=0)
     records = [*map(shard_of, given), empty]
     require_every_shard(records)
-    merged = merge(records)
+    merged = merge_run_records(records)
     assert (merged.selection, merged.exit_code, len(merged.results)) == ({}, 0, 3)
 
 
 def test_some_tiers_are_not_the_whole_run_and_the_record_says_so():
-    merged = merge(list(map(shard_of, ["model", "unit 1/2", "unit 2/2"])))
+    merged = merge_run_records(list(map(shard_of, ["model", "unit 1/2", "unit 2/2"])))
     assert merged.selection == {"tiers": ["unit", "model"]}
 
 
 def test_records_of_different_folders_are_refused():
     with pytest.raises(UserError, match="folder=a and b"):
-        merge([run_of(folder="a"), run_of(folder="b")])
+        merge_run_records([run_of(folder="a"), run_of(folder="b")])

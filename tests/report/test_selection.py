@@ -2,11 +2,9 @@
 
 import pytest
 
-from precreg.report import report_html as html
-from precreg.report import report_markdown as markdown
-from precreg.report import report_terminal as terminal
-from precreg.report.report_describe import selection as shown
-from precreg.report.selection import said, united
+from precreg.report import html, markdown, terminal
+from precreg.report.describe import describe_run_selection as shown
+from precreg.report.sections import describe_selection, merge_selections
 from tests.report.made import passed, run_of
 
 FAST = {"tags": ["fast"]}
@@ -41,7 +39,7 @@ def test_selections_add_up(given, together):
         parts = selection.get("any")
         return sorted(map(str, parts)) if isinstance(parts, list) else selection
 
-    assert in_order(united(given)) == in_order(together)
+    assert in_order(merge_selections(given)) == in_order(together)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,7 @@ def test_selections_add_up(given, together):
     ],
 )
 def test_what_was_selected_is_said_in_words(selection, words):
-    assert said(selection) == words
+    assert describe_selection(selection) == words
 
 
 def test_the_shard_is_said_of_a_record():
@@ -65,13 +63,16 @@ def test_the_shard_is_said_of_a_record():
 
 def test_every_report_says_that_it_is_not_of_the_whole_project():
     part = run_of(passed(), selection=tiers("unit", "model"))
-    assert "\nselected  tier unit, model\n" in terminal.render(part, colour=False)
-    assert "\nNot the whole project, but tier unit, model.\n" in markdown.render(part)
-    assert "<dt>selected</dt><dd>tier unit, model</dd>" in html.render(part)
+    assert "\nselected  tier unit, model\n" in terminal.render_run_terminal(part, colour=False)
+    assert "\nNot the whole project, but tier unit, model.\n" in markdown.render_run_markdown(part)
+    assert "<dt>selected</dt><dd>tier unit, model</dd>" in html.render_run_html(part)
 
 
 def test_no_report_of_a_whole_project_speaks_of_it():
-    for text in (terminal.render(run_of(passed()), colour=False), markdown.render(run_of(passed()))):
+    for text in (
+        terminal.render_run_terminal(run_of(passed()), colour=False),
+        markdown.render_run_markdown(run_of(passed())),
+    ):
         assert "selected" not in text
         assert "whole project" not in text
-    assert "<dt>selected" not in html.render(run_of(passed()))
+    assert "<dt>selected" not in html.render_run_html(run_of(passed()))

@@ -2,71 +2,70 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report import report_describe as describe
-from precreg.report import report_terminal as terminal
-from precreg.report.detail import detail
-from precreg.report.record import merge, read, write
-from precreg.report.report_markdown import render
-from precreg.report.side_by_side import judge_of, summary
-from precreg.types.records import Paired
+from precreg.report import describe, terminal
+from precreg.report.html import describe_case
+from precreg.report.markdown import render_run_markdown
+from precreg.report.record import merge_run_records, read_run_record, write_run_record
+from precreg.report.sections import describe_judge, describe_paired_run
+from precreg.types.record import PairedRun
 from tests.report.made import accepted, passed, regressed, run_of, skipped
 
 OTHER = replace(accepted([0.5, 0.5], [0.6, 0.6]), environment="cpu", file="pair main")
 COMMIT = "0c1d2e3f4a5b"
-WORSE = regressed(paired=Paired(24, True), baseline=OTHER, accepted=accepted([0.1, 0.1], [0.2, 0.2]))
-UNCLEAR = passed("unclear", paired=Paired(1, False), baseline=OTHER)
-ALONE = passed("alone", paired=Paired(3, False, "crashed there: killed by SIGKILL"))
-CLEAR = passed("clear", paired=Paired(3, True), baseline=OTHER)
+WORSE = regressed(paired=PairedRun(24, True), baseline=OTHER, accepted=accepted([0.1, 0.1], [0.2, 0.2]))
+UNCLEAR = passed("unclear", paired=PairedRun(1, False), baseline=OTHER)
+ALONE = passed("alone", paired=PairedRun(3, False, "crashed there: killed by SIGKILL"))
+CLEAR = passed("clear", paired=PairedRun(3, True), baseline=OTHER)
 RUN = run_of(WORSE, UNCLEAR, ALONE, CLEAR, pair=COMMIT)
 
 
 def test_the_version_that_judged_is_named_with_its_seeds():
-    assert judge_of(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
-    assert judge_of(UNCLEAR).endswith("after 1 seed of both")
-    assert judge_of(ALONE) == "what was accepted: crashed there: killed by SIGKILL"
-    assert judge_of(passed()) == ""
+    assert describe_judge(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
+    assert describe_judge(UNCLEAR).endswith("after 1 seed of both")
+    assert describe_judge(ALONE) == "what was accepted: crashed there: killed by SIGKILL"
+    assert describe_judge(passed()) == ""
 
 
 def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
-    assert list(summary(RUN)) == [
+    assert list(describe_paired_run(RUN)) == [
         "3 of 4 cases judged by 0c1d2e3f, run side by side",
         f"not clear after 1 seed: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
         f"judged by what was accepted: {ALONE.id}: crashed there: killed by SIGKILL",
     ]
-    assert list(summary(run_of(passed(), skipped()))) == []
+    assert list(describe_paired_run(run_of(passed(), skipped()))) == []
 
 
 def test_every_report_tells_of_the_pair():
-    text = terminal.render(RUN, colour=False)
+    text = terminal.render_run_terminal(RUN, colour=False)
     assert ", paired with 0c1d2e3f\n" in text
     assert "baseline  pair main at 0c1d2e3f, side by side, after 24 seeds of both\n" in text
     assert "pair      3 of 4 cases judged by 0c1d2e3f" in text
     assert "1 case is worse than what 0c1d2e3f gives here" in text
-    assert "paired with `0c1d2e3f`" in render(RUN)
-    assert ["judged by", judge_of(WORSE)] in detail(WORSE)["baseline"]
-    assert "accepted" not in dict(detail(WORSE)["baseline"]), "the other version was never accepted"
+    assert "paired with `0c1d2e3f`" in render_run_markdown(RUN)
+    assert ["judged by", describe_judge(WORSE)] in describe_case(WORSE)["baseline"]
+    assert "accepted" not in dict(describe_case(WORSE)["baseline"]), "the other version was never accepted"
 
 
 def test_a_case_without_pair_tells_what_was_accepted_and_why_that_judged():
-    lines = describe.provenance(replace(ALONE, baseline=accepted([0.5], [0.6])))
+    lines = describe.describe_provenance(replace(ALONE, baseline=accepted([0.5], [0.6])))
     assert lines[0].startswith("baseline  baselines/generic/unit/row_sum.json, accepted ")
-    assert lines[1] == f"judged by {judge_of(ALONE)}"
+    assert lines[1] == f"judged by {describe_judge(ALONE)}"
 
 
 def test_many_lines_are_cut_short():
     several = [
-        replace(ALONE, id=f"unit/row_sum/{number}", paired=Paired(3, False, f"problem {number // 5}"))
+        replace(ALONE, id=f"unit/row_sum/{number}", paired=PairedRun(3, False, f"problem {number // 5}"))
         for number in range(60)
     ]
-    text = terminal.render(run_of(*several, pair=COMMIT), colour=False)
+    text = terminal.render_run_terminal(run_of(*several, pair=COMMIT), colour=False)
     first = "judged by what was accepted: unit/row_sum/0, unit/row_sum/1, unit/row_sum/2 and 2 more: problem 0"
     assert first in text
-    assert text.count("pair      ") == terminal.MOST_OF_PAIR + 1
+    assert text.count("pair      ") == terminal.MAX_PAIRED_LINES + 1
 
 
 def test_what_was_accepted_is_known_whatever_judged(tmp_path):
-    write(RUN, tmp_path / "record.json")
-    results = {result.id: result for result in read(tmp_path / "record.json").results}
+    write_run_record(RUN, tmp_path / "record.json")
+    results = {result.id: result for result in read_run_record(tmp_path / "record.json").results}
     assert results[WORSE.id].stored == WORSE.accepted
     assert results[UNCLEAR.id].stored is None
     assert results[ALONE.id].stored is results[ALONE.id].baseline
@@ -74,4 +73,4 @@ def test_what_was_accepted_is_known_whatever_judged(tmp_path):
 
 def test_shards_of_different_pairs_are_no_one_run():
     with pytest.raises(UserError, match="expected records with one commit of the pair"):
-        merge([RUN, replace(RUN, pair="ffff")])
+        merge_run_records([RUN, replace(RUN, pair="ffff")])

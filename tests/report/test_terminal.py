@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from precreg.report.report_terminal import brief, explanation, render
-from precreg.types.records import HANDWRITTEN
+from precreg.report.terminal import explain_result, render_brief, render_run_terminal
+from precreg.types.record import TEST_DEFINED_PREFIX
 from tests.report.golden import RECORD, WRITTEN, expected, settled
 from tests.report.made import (
     CHANGED,
@@ -27,22 +27,24 @@ from tests.report.made import (
 
 
 def test_the_golden_record_gives_the_golden_text():
-    assert settled(render(RECORD, colour=False, reports=WRITTEN)) == settled(expected("terminal.txt"))
+    assert settled(render_run_terminal(RECORD, colour=False, reports=WRITTEN)) == settled(expected("terminal.txt"))
 
 
 def test_colour_adds_nothing_but_colour():
-    coloured = render(RECORD, colour=True, reports=WRITTEN)
-    assert click.unstyle(coloured) == render(RECORD, colour=False, reports=WRITTEN)
+    coloured = render_run_terminal(RECORD, colour=True, reports=WRITTEN)
+    assert click.unstyle(coloured) == render_run_terminal(RECORD, colour=False, reports=WRITTEN)
     assert coloured.count("\x1b[31m\x1b[1m") == 2  # FAILED, and the last line
 
 
 def test_passed_cases_are_shown_when_asked_for():
-    assert "float32-8x256" not in render(road(), colour=False)
-    assert "passed   unit/row_sum/float32-8x256   identical\n" in render(road(), colour=False, verbose=True)
+    assert "float32-8x256" not in render_run_terminal(road(), colour=False)
+    assert "passed   unit/row_sum/float32-8x256   identical\n" in render_run_terminal(
+        road(), colour=False, verbose=True
+    )
 
 
 def test_the_worst_twenty_are_shown_and_the_others_counted():
-    text = render(run_of(*(regressed(f"case-{i:02}") for i in range(23))), colour=False)
+    text = render_run_terminal(run_of(*(regressed(f"case-{i:02}") for i in range(23))), colour=False)
     assert text.count("FAILED   ") == 20
     assert "... and 3 more in the report\n" in text
 
@@ -53,18 +55,18 @@ def test_nondeterminism_is_shown_from_where_it_starts():
         "         starts in output 'partial' at [0, 37]: 12 of 512 elements differ, by at most 1.19e-07, "
         "between run 1 and 2 of seed 0\n"
         "         total: differs too: 1 of 1 elements differs, 1 of them NaN or infinite\n"
-    ) in render(run_of(nondeterministic()), colour=False)
+    ) in render_run_terminal(run_of(nondeterministic()), colour=False)
 
 
 def test_an_error_shows_the_end_of_what_was_raised():
-    text = render(run_of(crashed(), exit_code=2), colour=False)
+    text = render_run_terminal(run_of(crashed(), exit_code=2), colour=False)
     assert "ERROR    unit/row_sum/crashes   subject_error\n" in text
     assert "         ValueError: no\n" in text
     assert text.endswith("exit 2: 1 case could not be judged: 1 subject_error\n")
 
 
 def test_orphans_are_warned_of_and_many_are_counted():
-    text = render(road(orphans=tuple(f"unit/old/{i}" for i in range(7))), colour=False)
+    text = render_run_terminal(road(orphans=tuple(f"unit/old/{i}" for i in range(7))), colour=False)
     assert (
         "warning   baselines without a case: unit/old/0, unit/old/1, unit/old/2, unit/old/3, unit/old/4 and 2 more"
         in text
@@ -72,23 +74,25 @@ def test_orphans_are_warned_of_and_many_are_counted():
 
 
 def test_improved_cases_are_named_and_may_be_accepted():
-    text = render(run_of(improved(acceptable=True), exit_code=0), colour=False)
+    text = render_run_terminal(run_of(improved(acceptable=True), exit_code=0), colour=False)
     assert "improved  unit/row_sum/better\n" in text
     assert "precreg baseline accept" in text
 
 
 def test_only_what_is_proposed_may_be_accepted():
     for case in (regressed(acceptable=False), regressed(acceptable=True, baseline_id="unit/row_sum/other")):
-        assert "precreg baseline accept" not in render(run_of(case), colour=False)
-    assert "precreg baseline accept" in render(run_of(regressed(acceptable=True)), colour=False)
+        assert "precreg baseline accept" not in render_run_terminal(run_of(case), colour=False)
+    assert "precreg baseline accept" in render_run_terminal(run_of(regressed(acceptable=True)), colour=False)
 
 
 def test_ci_is_not_told_to_accept():
-    assert "precreg baseline accept" not in render(run_of(regressed(acceptable=True), ci=True), colour=False)
+    assert "precreg baseline accept" not in render_run_terminal(
+        run_of(regressed(acceptable=True), ci=True), colour=False
+    )
 
 
 def test_a_run_in_which_all_is_well_is_short():
-    text = render(run_of(passed(), exit_code=0), colour=False, reports=[Path("reports/report.html")])
+    text = render_run_terminal(run_of(passed(), exit_code=0), colour=False, reports=[Path("reports/report.html")])
     assert text.splitlines()[1:] == [
         "",
         "1 passed in 0.31 s",
@@ -99,23 +103,23 @@ def test_a_run_in_which_all_is_well_is_short():
 
 def test_uncommitted_changes_and_a_missing_repository_are_said():
     dirty = road(git=replace(road().git, dirty=True))
-    assert "commit 1a2b3c4d with uncommitted changes\n" in render(dirty, colour=False)
-    assert "commit none\n" in render(road(git=None), colour=False)
+    assert "commit 1a2b3c4d with uncommitted changes\n" in render_run_terminal(dirty, colour=False)
+    assert "commit none\n" in render_run_terminal(road(git=None), colour=False)
 
 
 def test_text_of_a_case_cannot_steer_the_terminal():
     case = crashed(detail="\x1b[2J\x1b]0;title\x07 all passed")
-    assert "\x1b" not in render(run_of(case, proposed("\x1b[1mbold")), colour=False)
+    assert "\x1b" not in render_run_terminal(run_of(case, proposed("\x1b[1mbold")), colour=False)
 
 
 def test_tolerances_to_look_at_are_warned_of():
-    shown = render(run_of(passed(), warnings=("unit/s/a: rtol=1e-06 is below 1 ULP",)), colour=False)
+    shown = render_run_terminal(run_of(passed(), warnings=("unit/s/a: rtol=1e-06 is below 1 ULP",)), colour=False)
     assert "warning   unit/s/a: rtol=1e-06 is below 1 ULP\n" in shown
 
 
 def test_where_failures_are_shown_elsewhere_only_what_waits_is_listed():
-    text = brief(road(), reports=WRITTEN)
-    whole = render(road(), colour=False, reports=WRITTEN)
+    text = render_brief(road(), reports=WRITTEN)
+    whole = render_run_terminal(road(), colour=False, reports=WRITTEN)
     assert "PROPOSED unit/row_sum/float16-16x64   new\n" in text
     assert "FAILED" not in text
     assert text.splitlines()[0] == whole.splitlines()[0]
@@ -124,19 +128,19 @@ def test_where_failures_are_shown_elsewhere_only_what_waits_is_listed():
     ]
     assert "exit " not in text
     many = run_of(*(proposed(f"case-{i:02}") for i in range(23)))
-    assert "... and 3 more in the report\n" in brief(many, reports=())
+    assert "... and 3 more in the report\n" in render_brief(many, reports=())
 
 
 def test_a_hand_written_test_is_not_called_a_suite_and_nothing_offers_to_explain_it():
-    result = regressed(definition=f"{HANDWRITTEN}1:0")
-    assert any(line.startswith("test      suites/") for line in explanation(result))
-    assert not any(line.startswith("suite") for line in explanation(result))
-    assert "precreg explain" not in render(run_of(result), colour=False)
-    assert "precreg explain" in render(run_of(regressed()), colour=False)
+    result = regressed(definition=f"{TEST_DEFINED_PREFIX}1:0")
+    assert any(line.startswith("test      suites/") for line in explain_result(result))
+    assert not any(line.startswith("suite") for line in explain_result(result))
+    assert "precreg explain" not in render_run_terminal(run_of(result), colour=False)
+    assert "precreg explain" in render_run_terminal(run_of(regressed()), colour=False)
 
 
 def test_findings_on_the_run_follow_the_cases_worst_first():
-    text = render(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED)), colour=False)
+    text = render_run_terminal(run_of(passed(), findings=(UNUSED, CHANGED, LOOSENED, REMOVED)), colour=False)
     assert text.split("\n\n")[1:] == [
         "FINDING  unit/row_sum/gone   case_removed\n"
         "         the case is gone, and its baseline judged it before\n"
@@ -156,35 +160,37 @@ def test_findings_on_the_run_follow_the_cases_worst_first():
 
 
 def test_a_finding_that_binds_is_red_and_no_other():
-    text = render(run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=True)
+    text = render_run_terminal(run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=True)
     assert text.count(click.style("FINDING ", fg="red", bold=True)) == 1
     assert text.count("\x1b[31m") == 2  # and the last line
-    assert click.unstyle(text) == render(run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=False)
+    assert click.unstyle(text) == render_run_terminal(
+        run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=False
+    )
 
 
 def test_so_many_findings_are_shown_and_the_others_counted():
     many = [replace(LOOSENED, about=f"unit/row_sum/{i:03}") for i in range(30)]
-    text = render(run_of(passed(), findings=(*many, UNUSED)), colour=False)
+    text = render_run_terminal(run_of(passed(), findings=(*many, UNUSED)), colour=False)
     assert text.count("FINDING  ") == 20
     assert "... and 10 binding, 1 told more in the report\n" in text
 
 
 def test_findings_are_shown_where_failures_are_shown_elsewhere():
-    assert "FINDING  unit/row_sum/gone" in brief(run_of(passed(), findings=(REMOVED,)), reports=())
+    assert "FINDING  unit/row_sum/gone" in render_brief(run_of(passed(), findings=(REMOVED,)), reports=())
 
 
 def test_the_commit_that_judged_is_named():
-    heading = render(run_of(passed(), against="0c1d2e3f4a5b"), colour=False).splitlines()[0]
+    heading = render_run_terminal(run_of(passed(), against="0c1d2e3f4a5b"), colour=False).splitlines()[0]
     assert heading.endswith("commit 1a2b3c4d, against 0c1d2e3f")
 
 
 def test_text_of_a_finding_cannot_steer_the_terminal():
     steering = replace(LOOSENED, about="\x1b[2Ja", message="\x1b]0;title\x07", allowed="\x1b[1m")
-    assert "\x1b" not in render(run_of(findings=(steering,)), colour=False)
+    assert "\x1b" not in render_run_terminal(run_of(findings=(steering,)), colour=False)
 
 
 def test_figures_are_told_once_and_the_rule_with_them():
-    assert explanation(judged_by(STATISTIC))[:3] == [
+    assert explain_result(judged_by(STATISTIC))[:3] == [
         "out: mean_abs_error is 4.9 times the baseline's",
         "output  metric          current  baseline  ratio  interval      noise  allowed  rule",
         "out     mean_abs_error  0.1175   0.024     4.9    4.73 to 5.06  1.001  1.02     statistic",
@@ -193,4 +199,4 @@ def test_figures_are_told_once_and_the_rule_with_them():
 
 def test_a_rule_without_figures_is_named():
     hard = replace(STATISTIC, message="its bits are not the baseline's", output="", metric="", rule="hard")
-    assert explanation(judged_by(hard))[1] == "rule      hard"
+    assert explain_result(judged_by(hard))[1] == "rule      hard"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.types.types import Case, Computation, Layer, Location
+from precreg.types.case import Case, Computation, Layer, Location
 
 SOURCE = Path(__file__).parent / "kernels.py"
 

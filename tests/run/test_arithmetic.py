@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices.computing import DeviceArithmetic
-from precreg.run.arithmetic import arithmetic_of
+from precreg.arithmetic.devices.computation import DeviceArithmetic
 from precreg.run.case_run import run_case
+from precreg.run.computation import arithmetic_of
 from precreg.suite.expand import load_cases
-from precreg.types.types import Computation
+from precreg.types.case import Computation
 
 ROOT = Path(__file__).parents[2]
 CHAIN = ("cpu-x86_64", "cpu", "generic")

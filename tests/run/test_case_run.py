@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from precreg.arithmetic.formats import dtype_name
 from precreg.run.case_run import run_case
-from precreg.types.types import Computation, Layer, Location, Reason
+from precreg.types.case import Computation, Layer, Location
+from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 
@@ -131,7 +132,7 @@ def test_analyzers_measure_every_run_of_a_case_that_is_declared_nondeterministic
         seen.append(float(actual))
         return replace(measured, described=())
 
-    monkeypatch.setattr("precreg.run.case_run.analyzed", counted)
+    monkeypatch.setattr("precreg.measure.analyzers.add_analyzer_metrics", counted)
     any_order(repeats=4, analyzers=("some",))
     assert len(seen) == 8, "two outputs of four runs"
 

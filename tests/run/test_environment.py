@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from precreg.environment.environment import KERNEL_VARIABLES, LABEL_VARIABLE, THREAD_VARIABLES, detect
+from precreg.environment.machine import KERNEL_VARIABLES, LABEL_VARIABLE, THREAD_VARIABLES, detect_environment
 from precreg.errors import UserError
 
 
@@ -18,7 +18,7 @@ def _no_label(monkeypatch):
 def detected(**variables):
     """Detect in a fresh process, where numpy is not yet loaded, and return label, fingerprint and facts."""
     code = (
-        "import json; from precreg.environment.environment import detect; e = detect(); "
+        "import json; from precreg.environment.machine import detect; e = detect(); "
         "print(json.dumps([e.label, e.fingerprint, e.facts]))"
     )
     inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
@@ -30,31 +30,31 @@ def detected(**variables):
 
 def test_the_default_label_is_the_machine(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "AMD64")
-    assert detect().chain == ("cpu-x86_64", "cpu", "generic")
+    assert detect_environment().chain == ("cpu-x86_64", "cpu", "generic")
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert detect().chain == ("cpu-arm64", "cpu", "generic")
+    assert detect_environment().chain == ("cpu-arm64", "cpu", "generic")
 
 
 def test_a_label_falls_back_to_its_family():
-    assert detect("ascend-910b-cann8").chain == ("ascend-910b-cann8", "ascend", "generic")
-    assert detect("generic").chain == ("generic",)
+    assert detect_environment("ascend-910b-cann8").chain == ("ascend-910b-cann8", "ascend", "generic")
+    assert detect_environment("generic").chain == ("generic",)
 
 
 def test_the_label_given_wins_over_the_variable(monkeypatch):
     monkeypatch.setenv(LABEL_VARIABLE, "mlu-370")
-    assert detect().label == "mlu-370"
-    assert detect("ascend-910b").label == "ascend-910b"
+    assert detect_environment().label == "mlu-370"
+    assert detect_environment("ascend-910b").label == "ascend-910b"
 
 
 @pytest.mark.parametrize("label", ["../elsewhere", "a/b", "-x", "two words", "."])
 def test_a_label_is_the_name_of_a_folder(label):
     with pytest.raises(UserError, match="environment=") as caught:
-        detect(label)
+        detect_environment(label)
     assert caught.value.slug == "bad-value"
 
 
 def test_the_facts_name_what_computes():
-    facts = detect().facts
+    facts = detect_environment().facts
     assert facts["numpy"] == np.__version__
     assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
     assert all(facts.values())
@@ -98,7 +98,7 @@ def test_blas_uses_one_thread_unless_the_user_decides():
 
 
 def test_a_numpy_that_is_loaded_keeps_its_threads():
-    code = "import os, numpy; from precreg.environment.environment import detect; print(detect().facts['threads'])"
+    code = "import os, numpy; from precreg.environment.machine import detect; print(detect().facts['threads'])"
     inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     result = subprocess.run([sys.executable, "-c", code], env=inherited, capture_output=True, text=True, check=True)
     assert result.stdout.startswith("all of ")

@@ -1,12 +1,20 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.failure import DETAIL_LENGTH, MESSAGE_LENGTH, CaseFailed, blamed_on, describe, with_printed
-from precreg.types.types import Execution, Failure, Outcome, Reason
+from precreg.subject.surroundings import (
+    DETAIL_LENGTH,
+    MESSAGE_LENGTH,
+    CaseFailed,
+    add_printed_output,
+    blame_failures,
+    describe_failure,
+)
+from precreg.types.outcome import Execution, Failure, Outcome
+from precreg.types.verdict import Reason
 
 
 def failure_of(error):
-    with pytest.raises(CaseFailed) as caught, blamed_on(Reason.SUBJECT_ERROR):
+    with pytest.raises(CaseFailed) as caught, blame_failures(Reason.SUBJECT_ERROR):
         raise error
     return caught.value.failure
 
@@ -47,20 +55,20 @@ def test_the_cause_is_told_too():
 
     with pytest.raises(ValueError, match="outer") as caught:
         fails()
-    assert "KeyError: 'inner'" in describe(caught.value, Reason.REFERENCE_ERROR).detail
+    assert "KeyError: 'inner'" in describe_failure(caught.value, Reason.REFERENCE_ERROR).detail
 
 
 def test_an_interrupt_is_no_failure_of_a_subject():
-    with pytest.raises(KeyboardInterrupt), blamed_on(Reason.SUBJECT_ERROR):
+    with pytest.raises(KeyboardInterrupt), blame_failures(Reason.SUBJECT_ERROR):
         raise KeyboardInterrupt
 
 
 def test_what_was_printed_stands_after_the_traceback():
     failed = Outcome("c", "1:d", Execution(failure=Failure(Reason.SUBJECT_ERROR, "m", "traceback\n")))
-    assert with_printed(failed, "said").execution.failure.detail == "traceback\nprinted:\nsaid"
-    assert with_printed(failed, "") is failed
+    assert add_printed_output(failed, "said").execution.failure.detail == "traceback\nprinted:\nsaid"
+    assert add_printed_output(failed, "") is failed
 
 
 def test_what_a_case_printed_that_did_not_fail_is_dropped():
     passed = Outcome("c", "1:d", Execution())
-    assert with_printed(passed, "said") is passed
+    assert add_printed_output(passed, "said") is passed

@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.arithmetic.faults.table import CHANGES, FAULTS
-from precreg.run import case_run, remembered
-from precreg.run.arithmetic import faulted
+from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
+from precreg.run import case_run
+from precreg.run import computation as remembered
 from precreg.run.case_run import run_case
-from precreg.types.types import Computation, Reason
+from precreg.run.computation import with_fault
+from precreg.types.case import Computation
+from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-test", "generic")
 KERNELS = """import numpy as np
@@ -82,13 +84,13 @@ def faults(project, case):
 
 
 @pytest.mark.parametrize("subject", ["moved", "added", "normalised", "narrowed", "edges", "summed"])
-@pytest.mark.parametrize("fault", [*FAULTS, *CHANGES])
+@pytest.mark.parametrize("fault", [*FAULTS, *HARMLESS_CHANGES])
 def test_what_is_not_run_would_have_altered_nothing(faults, subject, fault, monkeypatch):
     case = faults(subject, fault)
     shortened = run_case(case, faults.project, CHAIN)
 
     def always_run(case, name, seed, call):
-        return case_run._actual(case, seed, faulted(call, (FAULTS | CHANGES)[name]))
+        return case_run._actual(case, seed, with_fault(call, (FAULTS | HARMLESS_CHANGES)[name]))
 
     monkeypatch.setattr(case_run, "_with_fault", always_run)
     whole = run_case(case, faults.project, CHAIN)
@@ -101,7 +103,7 @@ def test_the_kinds_that_are_met(faults):
     def kinds(subject):
         case = faults(subject, "naive_sum")
         run_case(case, faults.project, CHAIN)
-        return remembered.remembered("actual", case, 0, faults.project, None)[1]
+        return remembered.cached_computation("actual", case, 0, faults.project, None)[1]
 
     assert kinds("moved") == set()
     assert kinds("added") == {"addition"}

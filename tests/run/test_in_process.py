@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from precreg.run.in_process import run_in_process
-from precreg.types.types import Reason
+from precreg.run.worker import run_in_process
+from precreg.types.verdict import Reason
 
 CHAIN = ("cpu",)
 

@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.run.journal import Header, header, resume, start
-from precreg.types.records import Environment
-from precreg.types.types import Comparison, Execution, Failure, Histogram, Outcome, Positions, Reason, RepeatDifference
+from precreg.run.journal import JournalHeader, journal_header, resume_journal, start_journal
+from precreg.types.outcome import Comparison, Execution, Failure, Histogram, Outcome, Positions, RepeatDifference
+from precreg.types.record import Environment
+from precreg.types.verdict import Reason
 
-HEADER = Header("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
+HEADER = JournalHeader("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 COMPARISON = Comparison(
     "out",
     0,
@@ -41,7 +42,7 @@ def path(tmp_path):
 @pytest.fixture
 def written(path):
     """The journal of a run that was stopped after two cases."""
-    journal = start(path, HEADER)
+    journal = start_journal(path, HEADER)
     for outcome in OUTCOMES:
         journal.append(outcome)
     journal.close()
@@ -49,14 +50,14 @@ def written(path):
 
 
 def resumed(path, header=HEADER):
-    journal, outcomes = resume(path, header)
+    journal, outcomes = resume_journal(path, header)
     journal.close()
     return outcomes
 
 
 def refused(path, header=HEADER):
     with pytest.raises(UserError, match="expected") as caught:
-        resume(path, header)
+        resume_journal(path, header)
     return caught.value
 
 
@@ -65,14 +66,14 @@ def test_what_was_written_comes_back_bit_for_bit(written):
 
 
 def test_an_outcome_is_with_the_system_before_the_journal_is_closed(path):
-    journal = start(path, HEADER)
+    journal = start_journal(path, HEADER)
     journal.append(OUTCOMES[0])
     assert path.read_bytes().count(b"\n") == 2
     journal.close()
 
 
 def test_a_new_run_takes_the_place_of_the_last(written):
-    start(written, HEADER).close()
+    start_journal(written, HEADER).close()
     assert resumed(written) == {}
 
 
@@ -82,7 +83,7 @@ def test_a_run_goes_on_where_it_was_cut_anywhere(written):
     second_line = whole.index(b"\n", first_line) + 1
     for length in range(first_line, len(whole) + 1):
         written.write_bytes(whole[:length])
-        journal, outcomes = resume(written, HEADER)
+        journal, outcomes = resume_journal(written, HEADER)
         assert len(outcomes) == (length >= second_line) + (length == len(whole))
         for outcome in OUTCOMES[len(outcomes) :]:
             journal.append(outcome)
@@ -130,7 +131,7 @@ def test_without_a_journal_there_is_nothing_to_resume(path):
 
 
 def test_two_processes_do_not_write_one_journal(written):
-    journal, _ = resume(written, HEADER)
+    journal, _ = resume_journal(written, HEADER)
     before = written.read_bytes()
     code = f"import tests.run.test_journal as t; from pathlib import Path; t.start(Path({str(written)!r}), t.HEADER)"
     second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -148,12 +149,12 @@ def test_a_folder_that_is_made_for_it_is_not_seen_by_git(written):
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="expected to be able to write") as caught:
-        start(tmp_path / "file" / "journal", HEADER)
+        start_journal(tmp_path / "file" / "journal", HEADER)
     assert caught.value.slug == "not-writable"
 
 
 def test_a_full_disk_is_one_error(path):
-    journal = start(path, HEADER)
+    journal = start_journal(path, HEADER)
     size = path.stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, hard))
@@ -169,9 +170,9 @@ def test_a_full_disk_is_one_error(path):
 
 def test_the_header_knows_the_code_and_the_machine(tmp_path):
     environment = Environment("cpu-arm64", ("cpu-arm64", "cpu", "generic"), "12345678", {})
-    before = header(tmp_path, environment)
+    before = journal_header(tmp_path, environment)
     (tmp_path / "kernel.py").write_text("X = 1\n")
-    after = header(tmp_path, environment)
+    after = journal_header(tmp_path, environment)
     assert (before.environment, before.fingerprint, before.project) == ("cpu-arm64", "12345678", tmp_path.name)
     assert after == replace(before, code=after.code)
     assert after.code != before.code

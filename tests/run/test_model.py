@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.run.model import find_model, nodes
+from precreg.run.computation import call_model, find_model
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def folder(tmp_path):
 def test_a_model_below_a_project_sees_the_projects_modules(folder):
     model = find_model("suites/unit/tripling:triple", folder)
     assert (model.target, model.directory, model.project) == ("tripling:triple", folder / "suites" / "unit", folder)
-    assert nodes(model, {"x": np.float32([1, 2])}, None)["out"].tolist() == [3, 6]
+    assert call_model(model, {"x": np.float32([1, 2])}, None)["out"].tolist() == [3, 6]
     assert find_model("tripling:triple", folder / "suites" / "unit") == model
     assert find_model(f"{folder}/suites/unit/tripling:triple", folder) == model
 
@@ -32,7 +32,7 @@ def test_a_model_below_a_project_sees_the_projects_modules(folder):
 def test_a_device_gives_plain_arrays_of_its_own_numbers(folder):
     model = find_model("suites/unit/tripling:triple", folder)
     x = np.float32([1 + 2.0**-20, 1 + 2.0**-23])
-    found = nodes(model, {"x": x}, "mlu370")["out"]
+    found = call_model(model, {"x": x}, "mlu370")["out"]
     assert type(found) is np.ndarray
     assert found.tolist() == [3 + 2.0**-19, 3.0], "20 bits of the mantissa, and the rest is cut off"
 
@@ -55,7 +55,7 @@ def test_what_is_not_found(folder, asked, slug, says):
 
 def test_a_module_that_python_cannot_read_is_told_with_its_line(folder):
     with pytest.raises(UserError) as caught:
-        nodes(find_model("suites/unit/torn:f", folder), {}, None)
+        call_model(find_model("suites/unit/torn:f", folder), {}, None)
     assert caught.value.slug == "model-failed"
     assert "SyntaxError" in caught.value.message
     assert 'torn.py", line 1' in caught.value.message
@@ -63,4 +63,4 @@ def test_a_module_that_python_cannot_read_is_told_with_its_line(folder):
 
 def test_an_interruption_is_the_users(folder):
     with pytest.raises(KeyboardInterrupt):
-        nodes(find_model("suites/unit/tripling:stop", folder), {"x": np.ones(1)}, None)
+        call_model(find_model("suites/unit/tripling:stop", folder), {"x": np.ones(1)}, None)

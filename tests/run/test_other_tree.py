@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.subject.other_tree import Trees
+from precreg.subject.module_space import TreePair
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def trees(tmp_path):
     """Two trees whose packages say where they are from; the working tree alone has the package `new`."""
-    trees = Trees(tmp_path / "own", tmp_path / "other")
+    trees = TreePair(tmp_path / "own", tmp_path / "other")
     for tree in trees:
         for package in ("ops", "spread/part"):
             folder = tree / "src" / package
@@ -27,7 +27,7 @@ def trees(tmp_path):
 
 def moved(trees, code, path="src", folder=None, **variables):
     """Return what code prints in a process with `path` of the working tree, after it has moved."""
-    begin = "from pathlib import Path\nfrom precreg.subject.other_tree import Trees, move_into\n"
+    begin = "from pathlib import Path\nfrom precreg.subject.module_space import Trees, move_into\n"
     begin += f"move_into(Trees(Path({str(trees.own)!r}), Path({str(trees.other)!r})))\n"
     places = [str(trees.own / path)] if path else []
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([*places, str(ROOT)]), **variables}
@@ -89,7 +89,7 @@ def test_files_and_processes_are_the_others_too(trees):
 def test_libraries_and_the_program_itself_stay(trees):
     code = "import numpy, precreg.types; print(numpy.__file__, precreg.types.__file__)"
     plain = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert moved(Trees(ROOT, trees.other), code, path="") == plain.strip()
+    assert moved(TreePair(ROOT, trees.other), code, path="") == plain.strip()
 
 
 @pytest.mark.parametrize(

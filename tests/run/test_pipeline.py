@@ -5,15 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.baseline.proposal import propose
-from precreg.baseline.review import accept
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
-from precreg.environment.environment import detect
-from precreg.run.pipeline import KEPT_POSITIONS, results, warnings
-from precreg.run.run import Plan
+from precreg.environment.machine import detect_environment
+from precreg.run.pipeline import KEPT_POSITIONS, Plan, run_and_judge, run_warnings
 from precreg.suite.expand import load_cases
-from precreg.suite.select import shard
-from precreg.types.types import Reason, Status
+from precreg.suite.select import shard_cases
+from precreg.types.verdict import Reason, Status
 from precreg.verdict.judge import Policy
 from tests.e2e.command import with_suite
 
@@ -42,8 +41,8 @@ LATER = {"worse": "2e-4", "much worse": "5e-3", "better": "1e-5", "broken": "1e-
 
 
 def measured(project, cases, **plan):
-    environment = detect("cpu-test")
-    ran = results(cases, Plan(project, environment, **plan), Policy(), Baselines(project))
+    environment = detect_environment("cpu-test")
+    ran = run_and_judge(cases, Plan(project, environment, **plan), Policy(), Baselines(project))
     return {result.id: without_time(result) for result in ran}
 
 
@@ -58,9 +57,9 @@ def project(tmp_path_factory):
     """Return a project whose baselines were accepted before its kernel became better, worse and broken."""
     folder = with_suite(tmp_path_factory.mktemp("pipeline"), SUITE, KERNEL)
     cases = load_cases(folder)
-    plan = Plan(folder, detect("cpu-test"))
-    propose(folder, results(cases, plan, Policy(), Baselines(folder)), plan.environment, None)
-    accept(
+    plan = Plan(folder, detect_environment("cpu-test"))
+    update_proposals(folder, run_and_judge(cases, plan, Policy(), Baselines(folder)), plan.environment, None)
+    accept_proposals(
         folder, ["*"], known={case.id for case in cases}, reason="first", author="Ada", date="2026-11-21", environ={}
     )
     kernel = KERNEL
@@ -98,7 +97,7 @@ def test_a_result_is_the_same_alone_in_any_selection_order_shard_and_resume(proj
     done = {case: together[case].outcome for case in finished if together[case].verdict.status is not Status.PASSED}
     found = {}
     for index in range(1, count + 1):
-        found |= measured(project, shard(chosen, index, count), done=done)
+        found |= measured(project, shard_cases(chosen, index, count), done=done)
     assert found == {case.id: together[case.id] for case in chosen}
 
 
@@ -120,8 +119,11 @@ def test_warnings_are_told_once_with_the_first_case_that_has_them(tmp_path):
     tolerance = "tolerance: {rtol: 1e-9, atol: 1000, outputs: {lsos: {rtol: 1}}}"
     project = with_suite(tmp_path, SUITE.replace("tolerance: {rtol: 1e-2}", tolerance), KERNEL)
     cases = load_cases(project)
-    ran = sorted(results(cases, Plan(project, detect("cpu-test")), Policy(), Baselines(project)), key=lambda r: r.id)
-    found = warnings(cases, ran)
+    ran = sorted(
+        run_and_judge(cases, Plan(project, detect_environment("cpu-test")), Policy(), Baselines(project)),
+        key=lambda r: r.id,
+    )
+    found = run_warnings(cases, ran)
     assert len(found) == 3
     assert all(text.startswith(f"{ran[0].id}: ") for text in found)
     assert any("below 1 ULP" in text for text in found)
@@ -136,8 +138,8 @@ def test_a_warning_of_some_outputs_names_them(tmp_path):
     for bounds in ("atol: 1e3, rtol: 1e-5", "rtol: 1"):
         project = with_suite(tmp_path / bounds[0], f"{suite}tolerance: {{{bounds}}}\n", kernel)
         cases = load_cases(project)
-        (found[bounds],) = warnings(
-            cases, results(cases, Plan(project, detect("cpu-test")), Policy(), Baselines(project))
+        (found[bounds],) = run_warnings(
+            cases, run_and_judge(cases, Plan(project, detect_environment("cpu-test")), Policy(), Baselines(project))
         )
     assert found["atol: 1e3, rtol: 1e-5"].startswith("unit/pair/default: near: a result that is wrong")
     assert found["rtol: 1"].startswith("unit/pair/default: a result that is wrong"), "it is said of all"

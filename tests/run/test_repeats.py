@@ -6,15 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.run.case_run import array_digests
-from precreg.run.repeats import Run, between, difference, first_of_each, of_all
-from precreg.types.types import RepeatDifference
+from precreg.run.case_run import (
+    SubjectRun,
+    array_difference,
+    array_digests,
+    combined_digests,
+    first_differences,
+    repeat_differences,
+)
+from precreg.types.outcome import RepeatDifference
 
 NARROW = [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.bool_]
 
 
 def run(**arrays):
-    return Run(arrays, array_digests(arrays))
+    return SubjectRun(arrays, array_digests(arrays))
 
 
 def plainly(before, after):
@@ -35,7 +41,7 @@ def test_says_what_a_loop_over_elements_finds(dtype, data):
     before, after = (
         np.array(data.draw(patterns), f"u{kind.itemsize}").view(kind).reshape(shape) for _ in ("before", "after")
     )
-    found = list(between(run(out=before), run(out=after), 3, 2))
+    found = list(repeat_differences(run(out=before), run(out=after), 3, 2))
     if before.tobytes() == after.tobytes():
         assert found == []
     else:
@@ -56,7 +62,7 @@ def test_says_what_a_loop_over_elements_finds(dtype, data):
     ],
 )
 def test_one_element(before, after, largest, non_finite):
-    found = difference("out", 0, 4, np.array(before), np.array(after))
+    found = array_difference("out", 0, 4, np.array(before), np.array(after))
     assert found == RepeatDifference("out", 0, 4, (), 1, 1, largest, non_finite)
 
 
@@ -64,29 +70,31 @@ def test_unused_bits_of_a_longdouble_are_no_difference():
     before = np.array([1, 2], np.longdouble)
     after = before.copy()
     after.view(np.uint8).reshape(2, -1)[0, 10:] = 255
-    assert list(between(run(out=before), run(out=after), 0, 2)) == []
+    assert list(repeat_differences(run(out=before), run(out=after), 0, 2)) == []
     after[1] = 3
-    assert difference("out", 0, 2, before, after).place == (1,)
+    assert array_difference("out", 0, 2, before, after).place == (1,)
 
 
 @pytest.mark.parametrize("other", [None, np.zeros((2, 2)), np.zeros(4, np.float32)])
 def test_without_the_same_shape_and_dtype_there_is_no_place(other):
-    assert difference("out", 0, 2, np.zeros(4), other) == RepeatDifference("out", 0, 2)
+    assert array_difference("out", 0, 2, np.zeros(4), other) == RepeatDifference("out", 0, 2)
 
 
 def test_outputs_stand_in_the_order_of_the_subject_with_their_first_difference():
     first = run(a=np.zeros(2), b=np.zeros(2), c=np.zeros(2))
     second = run(a=np.zeros(2), b=np.zeros(2), c=np.ones(2))
     third = run(a=np.zeros(2), b=np.ones(2), c=np.ones(2), d=np.ones(1))
-    found = [*between(first, second, 0, 2), *between(first, third, 0, 3)]
-    kept = first_of_each(list("abc"), found)
+    found = [*repeat_differences(first, second, 0, 2), *repeat_differences(first, third, 0, 3)]
+    kept = first_differences(list("abc"), found)
     assert [(one.output, one.repeat) for one in kept] == [("b", 3), ("c", 2), ("d", 3)]
 
 
 def test_digests_of_runs_are_one_where_all_agree_and_depend_on_each_run_where_not():
     same, other = run(a=np.zeros(3), b=np.zeros(2)), run(a=np.zeros(3), b=np.ones(2))
-    assert of_all([same, same]) == same.digests
-    mixed = [of_all(runs) for runs in ([same, other], [other, same], [same, same, other])]
+    assert combined_digests([same, same]) == same.digests
+    mixed = [combined_digests(runs) for runs in ([same, other], [other, same], [same, same, other])]
     assert all(digests["a"] == same.digests["a"] for digests in mixed)
     assert len({digests["b"] for digests in (*mixed, same.digests, other.digests)}) == 5
-    assert of_all([same, run(b=np.zeros(2))])["a"] != same.digests["a"], "a run without the output is another one"
+    assert combined_digests([same, run(b=np.zeros(2))])["a"] != same.digests["a"], (
+        "a run without the output is another one"
+    )

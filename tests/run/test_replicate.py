@@ -4,8 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.run.case_run import run_case
-from precreg.types.replicate import LongSum, Replicate
-from precreg.types.types import Computation
+from precreg.types.case import Computation, LongSum, Replicate
 
 CHAIN = ("cpu-test", "generic")
 KERNELS = """import itertools

@@ -2,8 +2,8 @@ import sys
 
 import pytest
 
-from precreg.run.requirement import missing
-from precreg.subject.module_space import enter, step_out
+from precreg.run.computation import missing_requirement
+from precreg.subject.module_space import enter_module_space, leave_module_space
 
 CHAIN = ("npu-910b", "npu", "generic")
 
@@ -12,7 +12,7 @@ CHAIN = ("npu-910b", "npu", "generic")
     "requirement", ["numpy", "numpy>=1.26", "msgspec>=0.18,<1000", "decimal", "pyyaml", "device:npu", "device:npu-910b"]
 )
 def test_what_is_there(requirement):
-    assert missing(requirement, CHAIN) is None
+    assert missing_requirement(requirement, CHAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -26,23 +26,23 @@ def test_what_is_there(requirement):
     ],
 )
 def test_what_is_missing_is_named(requirement, said):
-    assert said in missing(requirement, CHAIN)
+    assert said in missing_requirement(requirement, CHAIN)
 
 
 def test_nothing_is_imported_to_find_out():
     assert "this" not in sys.modules
-    assert missing("this", CHAIN) is None
+    assert missing_requirement("this", CHAIN) is None
     assert "this" not in sys.modules
 
 
 def test_a_module_of_the_project_meets_nothing_whatever_ran_before(tmp_path):
     (tmp_path / "beside_the_suite.py").touch()
-    enter(tmp_path, tmp_path)
+    enter_module_space(tmp_path, tmp_path)
     try:
         import beside_the_suite  # noqa: F401
 
-        missing.cache_clear()
-        assert missing("beside_the_suite", CHAIN) == "needs beside_the_suite, which is not installed"
+        missing_requirement.cache_clear()
+        assert missing_requirement("beside_the_suite", CHAIN) == "needs beside_the_suite, which is not installed"
     finally:
         sys.modules.pop("beside_the_suite", None)
-        step_out()
+        leave_module_space()

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.review import diff
-from precreg.environment.environment import detect
-from precreg.run.confirming import Confirmation, confirm, confirmation, disagreement
-from precreg.run.in_process import run_in_process
+from precreg.baseline.review import diff_proposals
+from precreg.environment.machine import detect_environment
+from precreg.run.rerun import Confirmation, confirm_entry, describe_disagreement, rerun_changes
+from precreg.run.worker import run_in_process
 from precreg.suite.expand import load_cases
 from tests.scaled import A, Project
 
-HERE = detect()
+HERE = detect_environment()
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def outcome(project, case):
 
 
 def confirmed(project, reruns=2):
-    return confirm(project.folder, diff(project.folder, [A]), cases(project), HERE, reruns)
+    return rerun_changes(project.folder, diff_proposals(project.folder, [A]), cases(project), HERE, reruns)
 
 
 def test_what_repeats_is_confirmed(project):
@@ -49,9 +49,9 @@ def test_what_does_not_is_not(project):
 
 
 def test_a_lucky_run_is_as_unconfirmed_as_an_unlucky_one(project):
-    case, (change,) = cases(project)[A], diff(project.folder, [A])
+    case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     project.scale(1.3)
-    assert disagreement(case, change.proposal.entry, outcome(project, case), HERE).startswith("improved")
+    assert describe_disagreement(case, change.proposal.entry, outcome(project, case), HERE).startswith("improved")
 
 
 def test_a_rerun_that_fails_confirms_nothing(project):
@@ -61,40 +61,40 @@ def test_a_rerun_that_fails_confirms_nothing(project):
 
 
 def test_a_case_that_is_defined_otherwise_since_is_not_what_was_proposed(project):
-    case, (change,) = cases(project)[A], diff(project.folder, [A])
+    case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     other = replace(case, definition="1:other")
-    assert disagreement(other, change.proposal.entry, outcome(project, other), HERE) == (
+    assert describe_disagreement(other, change.proposal.entry, outcome(project, other), HERE) == (
         "stale: the case is not what it was when it was proposed"
     )
 
 
 def test_in_another_environment_figures_must_agree_and_not_bits(project):
-    case, (change,) = cases(project)[A], diff(project.folder, [A])
+    case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     elsewhere = replace(change.proposal.entry, fingerprint="another")
     project.scale(1.5 * (1 + 1e-6))
-    assert disagreement(case, elsewhere, outcome(project, case), HERE) is None
-    assert confirmation(case, elsewhere, [outcome(project, case)], HERE).text == "1 rerun: the same within noise"
+    assert describe_disagreement(case, elsewhere, outcome(project, case), HERE) is None
+    assert confirm_entry(case, elsewhere, [outcome(project, case)], HERE).text == "1 rerun: the same within noise"
     project.scale(2.5)
-    assert "regressed" in disagreement(case, elsewhere, outcome(project, case), HERE)
+    assert "regressed" in describe_disagreement(case, elsewhere, outcome(project, case), HERE)
 
 
 def test_what_may_differ_from_run_to_run_must_agree_within_its_noise(tmp_path):
     project = Project(tmp_path, "unsteady")
     project.accepted(1.0, "first")
     project.proposed(1.5)
-    case, (change,) = cases(project)[A], diff(project.folder, [A])
+    case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     given = outcome(project, case)
-    assert disagreement(case, change.proposal.entry, given, HERE) is not None
-    assert disagreement(replace(case, deterministic=False), change.proposal.entry, given, HERE) is None
+    assert describe_disagreement(case, change.proposal.entry, given, HERE) is not None
+    assert describe_disagreement(replace(case, deterministic=False), change.proposal.entry, given, HERE) is None
 
 
 def test_a_slow_rerun_confirms_figures_all_the_same(project):
-    case, (change,) = cases(project)[A], diff(project.folder, [A])
+    case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     quick = replace(change.proposal.entry, duration_s=1e-12)
     budgeted = replace(case, budget=replace(case.budget, time_ratio=1.1))
-    assert disagreement(budgeted, quick, outcome(project, budgeted), HERE) is None
+    assert describe_disagreement(budgeted, quick, outcome(project, budgeted), HERE) is None
 
 
 def test_what_only_pytest_runs_cannot_be_confirmed_here(project):
-    found = confirm(project.folder, diff(project.folder, [A]), {}, HERE, 2)
+    found = rerun_changes(project.folder, diff_proposals(project.folder, [A]), {}, HERE, 2)
     assert found == {A: Confirmation("", "a hand-written test defines the case, which pytest alone can run again")}

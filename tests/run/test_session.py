@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
-from precreg.baseline.proposal import pending, propose
-from precreg.baseline.review import accept, prune
+from precreg.baseline.proposal import pending_proposals, update_proposals
+from precreg.baseline.review import accept_proposals, prune_baselines
 from precreg.baseline.store import Baselines
-from precreg.run.session import Judge, begin, finish, gone, with_orphans
+from precreg.run.session import CaseJudge, add_orphans, begin_record, finish_record, stale_proposals
 from precreg.suite.expand import load_cases
-from precreg.types.records import HANDWRITTEN
-from precreg.types.types import Reason, Status
+from precreg.types.record import TEST_DEFINED_PREFIX
+from precreg.types.verdict import Reason, Status
 from tests.e2e.command import repository, with_suite
 
 SUITE = """suite: s
@@ -21,34 +21,36 @@ HERE = {"environ": {}, "reason": "it is right", "author": "Ada", "date": "2026-1
 
 
 def ran(folder, cases):
-    judge = Judge(folder, environment="cpu-test", ci=False)
+    judge = CaseJudge(folder, environment="cpu-test", ci=False)
     return [judge.run(case) for case in cases]
 
 
 def by_hand(case):
     """Return a case as a hand-written test would define it."""
-    own = f"{HANDWRITTEN}1:0"
+    own = f"{TEST_DEFINED_PREFIX}1:0"
     return replace(case, id="unit/t/test", baseline_id="unit/t/test", definition=own, baseline_definition=own)
 
 
 def test_a_record_is_begun_with_what_is_known_and_finished_with_what_came(tmp_path):
     folder = repository(with_suite(tmp_path, SUITE))
     cases = load_cases(folder)
-    begun = begin(folder, {"tiers": (), "suites": ("s",)}, environment="cpu-test", ci=True)
+    begun = begin_record(folder, {"tiers": (), "suites": ("s",)}, environment="cpu-test", ci=True)
     assert (begun.selection, begun.ci, begun.environment.label) == ({"suites": ("s",)}, True, "cpu-test")
     assert begun.git.branch == "main"
     results = ran(folder, cases)
-    record = finish(begun, cases, reversed(results), project=folder, duration_s=1.23456, noticed=["looked at"])
+    record = finish_record(begun, cases, reversed(results), project=folder, duration_s=1.23456, noticed=["looked at"])
     assert [result.id for result in record.results] == [case.id for case in cases]
     assert (record.duration_s, record.warnings[0], record.exit_code) == (1.235, "looked at", 2)
-    assert finish(begun, (), (), project=folder, duration_s=0).exit_code == 0
+    assert finish_record(begun, (), (), project=folder, duration_s=0).exit_code == 0
 
 
 def test_what_a_test_defines_needs_no_case_to_be_recorded(tmp_path):
     folder = with_suite(tmp_path, SUITE)
     case = by_hand(load_cases(folder)[0])
     result = ran(folder, [replace(case, layers=load_cases(folder)[0].layers)])[0]
-    record = finish(begin(folder, {}, environment=None, ci=False), (), [result], project=folder, duration_s=0)
+    record = finish_record(
+        begin_record(folder, {}, environment=None, ci=False), (), [result], project=folder, duration_s=0
+    )
     assert record.results == (result,)
     assert result.verdict.reason is Reason.NEW
 
@@ -58,15 +60,17 @@ def test_the_baselines_and_proposals_of_tests_are_no_orphans(tmp_path):
     cases = load_cases(folder)
     test = by_hand(cases[0])
     results = ran(folder, [*cases, test])
-    propose(folder, results, Judge(folder, environment="cpu-test", ci=False).environment, None)
-    waiting = pending(folder)
-    assert gone(waiting, cases[:2]) == {cases[2].id}
-    accept(folder, ["*"], known={case.id for case in cases}, **HERE)
+    update_proposals(folder, results, CaseJudge(folder, environment="cpu-test", ci=False).environment, None)
+    waiting = pending_proposals(folder)
+    assert stale_proposals(waiting, cases[:2]) == {cases[2].id}
+    accept_proposals(folder, ["*"], known={case.id for case in cases}, **HERE)
     again = ran(folder, cases[:2])
-    record = finish(begin(folder, {}, environment="cpu-test", ci=False), cases[:2], again, project=folder, duration_s=0)
-    orphans = with_orphans(record, cases[:2], Baselines(folder)).orphans
+    record = finish_record(
+        begin_record(folder, {}, environment="cpu-test", ci=False), cases[:2], again, project=folder, duration_s=0
+    )
+    orphans = add_orphans(record, cases[:2], Baselines(folder)).orphans
     assert orphans == (f"{cases[2].id} in baselines/generic/unit/s.json",)
-    pruned = prune(folder, {case.id: case.definition for case in cases[:2]}, environ={})
+    pruned = prune_baselines(folder, {case.id: case.definition for case in cases[:2]}, environ={})
     assert [place.id for place in pruned.removed] == [cases[2].id]
     assert ran(folder, [test])[0].verdict.status is Status.PASSED
 
@@ -75,7 +79,9 @@ def test_a_record_has_the_studies_of_the_cases_that_ran(tmp_path):
     study = "study: {growth: {over: n}}\n"
     folder = with_suite(with_suite(tmp_path, SUITE + study), SUITE.replace("suite: s", "suite: r") + study, name="r")
     cases = load_cases(with_suite(folder, SUITE.replace("suite: s", "suite: without"), name="without"))
-    begun = begin(folder, {}, environment="cpu-test", ci=False)
-    found = finish(begun, iter(cases), (), project=folder, duration_s=0).studies
+    begun = begin_record(folder, {}, environment="cpu-test", ci=False)
+    found = finish_record(begun, iter(cases), (), project=folder, duration_s=0).studies
     assert [one.suite for one in found] == ["unit/r", "unit/s"]
-    assert [one.suite for one in finish(begun, cases[-4:], (), project=folder, duration_s=0).studies] == ["unit/s"]
+    assert [one.suite for one in finish_record(begun, cases[-4:], (), project=folder, duration_s=0).studies] == [
+        "unit/s"
+    ]

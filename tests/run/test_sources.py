@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from precreg.run.sources import LARGE_BYTES, sources_digest
+from precreg.run.journal import LARGE_BYTES, sources_digest
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ from multiprocessing import active_children
 import pytest
 from msgspec.structs import replace
 
-from precreg.environment.environment import THREAD_VARIABLES
+from precreg.environment.machine import THREAD_VARIABLES
 from precreg.errors import UserError
-from precreg.run.in_process import run_in_process
+from precreg.run.worker import run_in_process
 from precreg.run.workers import run_in_workers
-from precreg.types.types import Execution, Outcome, Reason
+from precreg.types.outcome import Execution, Outcome
+from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 
@@ -238,7 +239,7 @@ def test_workers_that_cannot_start_are_one_error(project, tmp_path):
 
 
 def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case, monkeypatch):
-    monkeypatch.setattr("precreg.run.worker_process.serve", os.abort)
+    monkeypatch.setattr("precreg.run.workers.serve", os.abort)
     with pytest.raises(UserError, match="expected a worker process to start but it") as caught:
         list(run_in_workers([case()], project, CHAIN, 1))
     assert caught.value.slug == "no-workers"
@@ -261,7 +262,7 @@ def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
 EARLY = """
 import multiprocessing, os, signal
 from multiprocessing.forkserver import _forkserver
-from precreg.run.worker_process import prepare
+from precreg.run.workers import start_fork_server
 if __name__ == "__main__":
     prepare()
     os.kill(_forkserver._forkserver_pid, signal.SIGINT)

@@ -1,10 +1,10 @@
-"""precreg/storage/garbage.py"""
+"""precreg/storage/files.py"""
 
 import gc
 
 import pytest
 
-from precreg.storage.garbage import without_search
+from precreg.storage.files import pause_gc
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def searches():
 
 
 def test_nothing_is_searched_inside_and_all_is_as_before_afterwards(searches):
-    with without_search():
+    with pause_gc():
         searches.clear()
         made = [[] for _ in range(100_000)]
         assert not searches
@@ -31,8 +31,8 @@ def test_nothing_is_searched_inside_and_all_is_as_before_afterwards(searches):
 
 
 def test_one_inside_another_and_an_error_change_nothing(searches):
-    with without_search():
-        with pytest.raises(ValueError, match="inside"), without_search():
+    with pause_gc():
+        with pytest.raises(ValueError, match="inside"), pause_gc():
             raise ValueError("inside")
         assert not gc.isenabled()
     assert gc.isenabled()

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from precreg.errors import UserError
-from precreg.storage.npy import read_array
-from precreg.storage.npz import read_arrays
+from precreg.storage.npy import read_npy, read_npz
 
 PLAIN = st.sampled_from(["?", "i1", "<u8", ">i4", "<f2", "<f4", ">f8", "<c8", "<c16"])
 
@@ -53,9 +52,9 @@ def test_what_numpy_saves_is_read_again(folder, array, fortran):
     np.savez(folder / "a.npz", x=array)
     np.savez_compressed(folder / "b.npz", x=array)
     for read in (
-        read_array(folder / "a.npy", "a"),
-        read_arrays(folder / "a.npz", "a")["x"],
-        read_arrays(folder / "b.npz", "b")["x"],
+        read_npy(folder / "a.npy", "a"),
+        read_npz(folder / "a.npz", "a")["x"],
+        read_npz(folder / "b.npz", "b")["x"],
     ):
         assert read.dtype == array.dtype.newbyteorder("=")
         assert read.dtype.isnative
@@ -64,10 +63,10 @@ def test_what_numpy_saves_is_read_again(folder, array, fortran):
 
 def test_names_come_in_the_order_of_the_file(tmp_path):
     np.savez(tmp_path / "a.npz", z=np.ones(2), a=np.zeros(3))
-    assert {name: array.shape for name, array in read_arrays(tmp_path / "a.npz", "a").items()} == {"z": (2,), "a": (3,)}
+    assert {name: array.shape for name, array in read_npz(tmp_path / "a.npz", "a").items()} == {"z": (2,), "a": (3,)}
 
 
-@pytest.mark.parametrize("read", [read_array, read_arrays])
+@pytest.mark.parametrize("read", [read_npy, read_npz])
 def test_missing_files_and_folders_are_named(tmp_path, read):
     assert refusal(read, tmp_path / "none.npy").slug == "missing-file"
     assert refusal(read, tmp_path).slug == "missing-file"
@@ -97,10 +96,10 @@ BAD = {
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
 def test_bad_files_are_refused(tmp_path, content):
     (tmp_path / "bad.npy").write_bytes(content)
-    assert refusal(read_array, tmp_path / "bad.npy").slug == "bad-array-file"
+    assert refusal(read_npy, tmp_path / "bad.npy").slug == "bad-array-file"
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("x.npy", content)
-    assert refusal(read_arrays, tmp_path / "bad.npz").slug == "bad-array-file"
+    assert refusal(read_npz, tmp_path / "bad.npz").slug == "bad-array-file"
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn])
@@ -109,9 +108,9 @@ def test_an_ml_dtypes_array_is_read_where_its_name_says_the_dtype(tmp_path, dtyp
     name = f"y.1.{array.dtype}"
     np.save(tmp_path / f"{name}.npy", array)
     np.savez(tmp_path / "all.npz", **{name: array, "z.float64": np.ones(2)})
-    read = read_arrays(tmp_path / "all.npz", "all.npz")
+    read = read_npz(tmp_path / "all.npz", "all.npz")
     assert list(read) == ["y.1", "z.float64"]
-    for found in (read["y.1"], read_array(tmp_path / f"{name}.npy", f"golden/{name}.npy")):
+    for found in (read["y.1"], read_npy(tmp_path / f"{name}.npy", f"golden/{name}.npy")):
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
 
@@ -120,20 +119,20 @@ def test_an_ml_dtypes_array_is_read_where_its_name_says_the_dtype(tmp_path, dtyp
 def test_an_ml_dtypes_array_is_refused_otherwise_with_a_way_out(tmp_path, name):
     np.save(tmp_path / "y.npy", np.ones(3, ml_dtypes.bfloat16))
     with pytest.raises(UserError, match=r"y\.bfloat16\.npy") as caught:
-        read_array(tmp_path / "y.npy", f"{name}.npy")
+        read_npy(tmp_path / "y.npy", f"{name}.npy")
     assert caught.value.slug == "bad-array-file"
 
 
 def test_two_arrays_of_one_name_in_two_dtypes_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", **{"y": np.ones(2), "y.bfloat16": np.ones(2, ml_dtypes.bfloat16)})
-    assert refusal(read_arrays, tmp_path / "a.npz").slug == "bad-array-file"
+    assert refusal(read_npz, tmp_path / "a.npz").slug == "bad-array-file"
 
 
 def test_unreadable_files_are_refused(unprivileged):
     path = unprivileged / "a.npy"
     np.save(path, np.ones(3))
     path.chmod(0)
-    assert refusal(read_array, path).slug == "bad-array-file"
+    assert refusal(read_npy, path).slug == "bad-array-file"
 
 
 def archive_with(path, *members, compression=zipfile.ZIP_DEFLATED):
@@ -144,12 +143,12 @@ def archive_with(path, *members, compression=zipfile.ZIP_DEFLATED):
 
 
 def test_members_that_are_no_arrays_are_refused(tmp_path):
-    assert "readme.txt" in refusal(read_arrays, archive_with(tmp_path / "a.npz", "x.npy", "readme.txt")).message
+    assert "readme.txt" in refusal(read_npz, archive_with(tmp_path / "a.npz", "x.npy", "readme.txt")).message
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_arrays_of_one_name_are_refused(tmp_path):
-    assert refusal(read_arrays, archive_with(tmp_path / "a.npz", "x.npy", "x.npy")).slug == "bad-array-file"
+    assert refusal(read_npz, archive_with(tmp_path / "a.npz", "x.npy", "x.npy")).slug == "bad-array-file"
 
 
 @pytest.mark.parametrize("claim", [2**20, 2**31])
@@ -157,7 +156,7 @@ def test_a_size_the_archive_cannot_hold_is_refused(tmp_path, claim):
     content = archive_with(tmp_path / "a.npz", "x.npy").read_bytes()
     true_size = struct.pack("<I", len(saved(np.zeros(1000))))
     (tmp_path / "a.npz").write_bytes(content.replace(true_size, struct.pack("<I", claim)))
-    assert refusal(read_arrays, tmp_path / "a.npz").slug == "bad-array-file"
+    assert refusal(read_npz, tmp_path / "a.npz").slug == "bad-array-file"
 
 
 @settings(deadline=None)  # files on a machine that is busy
@@ -165,7 +164,7 @@ def test_a_size_the_archive_cannot_hold_is_refused(tmp_path, claim):
 def test_damaged_files_give_an_array_or_a_refusal(folder, data):
     np.savez_compressed(folder / "damaged.npz", x=np.arange(40), y=np.ones((2, 3)))
     np.save(folder / "damaged.npy", np.arange(40.0))
-    for name, read in (("damaged.npz", read_arrays), ("damaged.npy", read_array)):
+    for name, read in (("damaged.npz", read_npz), ("damaged.npy", read_npy)):
         content = bytearray((folder / name).read_bytes())
         place = data.draw(st.integers(0, len(content) - 1))
         content[place] ^= data.draw(st.integers(1, 255))

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.arrayfile_stored import SMALL_BYTES
-from precreg.storage.raw import find_raw
+from precreg.storage.array_file import SMALL_BYTES, find_raw
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save, save_file
 
 from precreg.errors import UserError
-from precreg.storage.safetensors import MAX_HEADER_BYTES, find_tensors
+from precreg.storage.safetensors import MAX_HEADER_BYTES, find_safetensors
 
 PLAIN = st.sampled_from(["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"])
 ARRAYS = PLAIN.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0, max_side=4)))
@@ -29,7 +29,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 
 def refusal(path):
     with pytest.raises(UserError) as caught:
-        find_tensors(path, "shown.safetensors")
+        find_safetensors(path, "shown.safetensors")
     assert caught.value.slug == "bad-safetensors-file"
     assert caught.value.file.startswith("shown.safetensors")
     return caught.value.message
@@ -46,7 +46,7 @@ def test_what_the_safetensors_package_writes_is_read_as_it_reads_it(folder, arra
     arrays.pop("__metadata__", None)
     path = folder / "a.safetensors"
     save_file(arrays, path, {"framework": "np"})
-    found = find_tensors(path, "a")
+    found = find_safetensors(path, "a")
     with safe_open(path, "np") as theirs:
         assert found.keys() == set(theirs.keys())
         for name, stored in found.items():
@@ -68,7 +68,7 @@ def test_the_narrow_formats(tmp_path, dtype, name):
     array = np.linspace(-2, 2, 6).reshape(2, 3).astype(dtype)
     header = {"y": entry(name, (2, 3), (0, array.nbytes))}
     (tmp_path / "a.safetensors").write_bytes(built(header, array.tobytes()))
-    found = find_tensors(tmp_path / "a.safetensors", "a")["y"].load()
+    found = find_safetensors(tmp_path / "a.safetensors", "a")["y"].load()
     assert found.dtype == array.dtype
     np.testing.assert_array_equal(found, array)
 
@@ -79,7 +79,7 @@ def test_arrays_are_mapped_and_not_read(tmp_path):
     with path.open("wb") as stream:
         stream.write(built({"y": entry("U8", (size,), (0, size))}))
         stream.truncate(stream.tell() + size)
-    assert find_tensors(path, "large")["y"].load().shape == (size,)
+    assert find_safetensors(path, "large")["y"].load().shape == (size,)
 
 
 BAD = {
@@ -143,7 +143,7 @@ def test_what_is_refused_is_refused_by_the_package_too(tmp_path, name):
 def test_missing_files_and_folders_are_named(tmp_path):
     for path in (tmp_path / "none.safetensors", tmp_path):
         with pytest.raises(UserError) as caught:
-            find_tensors(path, "shown")
+            find_safetensors(path, "shown")
         assert caught.value.slug == "missing-file"
 
 
@@ -156,5 +156,5 @@ def test_damaged_files_give_arrays_or_a_refusal(folder, data):
     path = folder / "damaged.safetensors"
     path.write_bytes(content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))])
     with contextlib.suppress(UserError):
-        for stored in find_tensors(path, "damaged").values():
+        for stored in find_safetensors(path, "damaged").values():
             stored.load().sum()

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from precreg.errors import UserError
-from precreg.storage.npy import read_array
-from precreg.storage.npz import read_arrays
-from precreg.storage.write import said_in_name, write_array, write_arrays
+from precreg.storage.array_file import dtype_suffix, write_npy, write_npz
+from precreg.storage.npy import read_npy, read_npz
 
 DTYPES = ["float64", "float32", "float16", "int8", "uint64", "bool", "complex64", "longdouble", ">f4"]
 SHORT = [np.dtype(name) for name in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)]
@@ -19,8 +18,8 @@ SHORT = [np.dtype(name) for name in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 
 def written(path, array):
     with path.open("wb") as stream:
-        write_array(stream, array)
-    return read_array(path, path.name)
+        write_npy(stream, array)
+    return read_npy(path, path.name)
 
 
 def patterns(dtype):
@@ -43,7 +42,7 @@ def test_numpy_reads_the_same(tmp_path, dtype, shape):
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 def test_short_formats_keep_all_their_patterns(tmp_path, dtype):
     array = patterns(dtype)
-    assert said_in_name(array) == dtype.name
+    assert dtype_suffix(array) == dtype.name
     read = written(tmp_path / f"y.{dtype.name}.npy", array)
     assert (read.dtype, read.tobytes()) == (dtype, array.tobytes())
     assert written(tmp_path / f"z.{dtype.name}.npy", array[3]).shape == ()
@@ -52,7 +51,7 @@ def test_short_formats_keep_all_their_patterns(tmp_path, dtype):
 @given(arrays(np.float16, array_shapes(min_dims=0, min_side=0)))
 def test_the_bytes_are_those_that_numpy_writes(array):
     ours, numpys = BytesIO(), BytesIO()
-    write_array(ours, array)
+    write_npy(ours, array)
     np.save(numpys, array)
     assert ours.getvalue() == numpys.getvalue()
 
@@ -69,8 +68,8 @@ def test_an_archive_keeps_names_order_and_dtypes(tmp_path):
     }
     path = tmp_path / "y.npz"
     with path.open("wb") as stream:
-        write_arrays(stream, held)
-    read = read_arrays(path, "y.npz")
+        write_npz(stream, held)
+    read = read_npz(path, "y.npz")
     assert list(read) == list(held)
     for name, array in held.items():
         assert (read[name].dtype, read[name].tobytes()) == (array.dtype, array.tobytes())
@@ -82,7 +81,7 @@ def test_the_same_arrays_make_the_same_bytes(monkeypatch):
     for now in (0, 2e9):
         monkeypatch.setattr("time.time", lambda now=now: now)
         stream = BytesIO()
-        write_arrays(stream, {"x": np.arange(3)})
+        write_npz(stream, {"x": np.arange(3)})
         made.append(stream.getvalue())
     assert made[0] == made[1]
 
@@ -90,12 +89,12 @@ def test_the_same_arrays_make_the_same_bytes(monkeypatch):
 @pytest.mark.parametrize("name", ["a\0b", "\udc80", "n" * 65_532, "é" * 32_766])
 def test_a_name_that_no_archive_takes_is_refused(name):
     with pytest.raises(UserError) as caught:
-        write_arrays(BytesIO(), {name: np.ones(1)})
+        write_npz(BytesIO(), {name: np.ones(1)})
     assert caught.value.slug == "bad-outputs"
     assert str(caught.value).isascii()
 
 
 def test_two_names_that_become_one_are_refused():
     with pytest.raises(UserError) as caught:
-        write_arrays(BytesIO(), {"y": patterns(SHORT[0]), "y.bfloat16": np.ones(2)})
+        write_npz(BytesIO(), {"y": patterns(SHORT[0]), "y.bfloat16": np.ones(2)})
     assert caught.value.slug == "bad-outputs"

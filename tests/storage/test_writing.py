@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.writing import make_scratch_folder, replace_file, writing
+from precreg.storage.files import make_scratch_folder, replace_file, report_write_errors
 
 
 def test_a_file_is_made_and_replaced_and_nothing_is_left_beside_it(tmp_path):
@@ -55,7 +55,7 @@ def test_a_folder_in_the_way_stays(tmp_path):
 
 def test_what_cannot_be_written_is_a_mistake_of_the_user(unprivileged):
     unprivileged.chmod(0o500)
-    with pytest.raises(UserError, match="Permission denied") as caught, writing("reports/x"):
+    with pytest.raises(UserError, match="Permission denied") as caught, report_write_errors("reports/x"):
         replace_file(unprivileged / "x", b"new")
     assert (caught.value.slug, caught.value.file) == ("not-writable", "reports/x")
 

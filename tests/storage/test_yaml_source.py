@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.storage import yaml_source
-from precreg.storage.yaml_source import read
+from precreg.storage.yaml_source import read_yaml
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def parse(tmp_path):
     def parse(content):
         path = tmp_path / "x.yaml"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read(path, "suites/x.yaml")
+        return read_yaml(path, "suites/x.yaml")
 
     return parse
 
@@ -127,7 +127,7 @@ def test_what_is_refused(parse, content, slug, line, says):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match="No such file") as caught:
-        read(tmp_path / "x.yaml", "suites/x.yaml")
+        read_yaml(tmp_path / "x.yaml", "suites/x.yaml")
     assert (caught.value.slug, caught.value.file) == ("missing-file", "suites/x.yaml")
 
 

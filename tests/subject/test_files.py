@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.files import run
+from precreg.subject.python import run_files
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def recorded(project):
 
 @pytest.mark.usefixtures("recorded")
 def test_an_output_by_file(call):
-    outputs = run({"y": "outputs/y.npy"}, call())
+    outputs = run_files({"y": "outputs/y.npy"}, call())
     assert outputs.arrays["y"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert outputs.arrays["y"].dtype == np.float32
     assert outputs.duration_s == 0
@@ -23,7 +23,7 @@ def test_an_output_by_file(call):
 
 @pytest.mark.usefixtures("recorded")
 def test_every_member_of_an_archive(call):
-    outputs = run({"*": "outputs/all.npz"}, call())
+    outputs = run_files({"*": "outputs/all.npz"}, call())
     assert {name: array.dtype.name for name, array in outputs.arrays.items()} == {"loss": "float64", "grad": "float16"}
 
 
@@ -31,15 +31,15 @@ def test_every_member_of_an_archive(call):
 def test_a_dtype_that_numpy_cannot_store_stands_in_the_name(project, call):
     array = np.arange(4).astype(ml_dtypes.bfloat16)
     np.save(project / "outputs" / "y.bfloat16.npy", array)
-    outputs = run({"y": "outputs/y.bfloat16.npy"}, call())
+    outputs = run_files({"y": "outputs/y.bfloat16.npy"}, call())
     assert outputs.arrays["y"].dtype == array.dtype
     assert outputs.arrays["y"].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.usefixtures("recorded")
 def test_a_file_that_was_not_recorded_is_an_absent_output(call):
-    assert list(run({"y": "outputs/y.npy", "z": "outputs/z.npy"}, call()).arrays) == ["y"]
-    assert run({"*": "outputs/none.npz"}, call()).arrays == {}
+    assert list(run_files({"y": "outputs/y.npy", "z": "outputs/z.npy"}, call()).arrays) == ["y"]
+    assert run_files({"*": "outputs/none.npz"}, call()).arrays == {}
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_a_file_that_was_not_recorded_is_an_absent_output(call):
 def test_a_file_that_cannot_be_used(project, call, name, slug):
     (project / "outputs" / "torn.npy").write_bytes((project / "outputs" / "y.npy").read_bytes()[:-1])
     with pytest.raises(UserError, match="expected") as caught:
-        run({"y": name}, call())
+        run_files({"y": name}, call())
     assert caught.value.slug == slug

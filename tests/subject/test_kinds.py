@@ -3,7 +3,7 @@ from importlib import import_module
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.kinds import BUILT_IN, entry_point
+from precreg.subject.kinds import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite.expand import load_cases
 
 SUITE = "suite: s\nsubject: {KIND: anything}\nreference: numpy:sin\n"
@@ -20,12 +20,12 @@ def loading(project, kind):
 
 
 def test_our_own_kinds_are_modules_that_run():
-    assert all(callable(import_module(module).run) for module in BUILT_IN.values())
+    assert all(callable(import_module(module).run) for module in BUILT_IN_SUBJECTS.values())
 
 
 def test_an_installed_package_brings_a_kind(install):
     install("precreg-emulator", "emulator", "emulated_kind")
-    assert entry_point("emulator").value == "emulated_kind:run"
+    assert subject_entry_point("emulator").value == "emulated_kind:run"
 
 
 def test_two_packages_with_one_name_are_refused_when_suites_are_read(install, tmp_path):

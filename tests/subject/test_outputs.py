@@ -3,11 +3,11 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.outputs import normalise
+from precreg.subject.call import name_outputs
 
 
 def described(returned):
-    return {name: (array.dtype.name, array.shape) for name, array in normalise(returned).items()}
+    return {name: (array.dtype.name, array.shape) for name, array in name_outputs(returned).items()}
 
 
 def test_one_array_is_out():
@@ -16,7 +16,7 @@ def test_one_array_is_out():
 
 def test_a_dict_keeps_its_names_and_their_order():
     returned = {"w": np.zeros(2, np.float32), "m": np.zeros(3, np.float64)}
-    assert list(normalise(returned)) == ["w", "m"]
+    assert list(name_outputs(returned)) == ["w", "m"]
 
 
 @pytest.mark.parametrize("sequence", [tuple, list])
@@ -31,7 +31,7 @@ def test_a_sequence_counts_from_zero(sequence):
 )
 def test_a_scalar_is_an_array_without_axes(scalar, dtype):
     assert described(scalar) == {"out": (dtype, ())}
-    assert normalise(scalar)["out"] == scalar
+    assert name_outputs(scalar)["out"] == scalar
 
 
 def test_formats_beyond_numpy_are_numbers():
@@ -40,7 +40,7 @@ def test_formats_beyond_numpy_are_numbers():
 
 def test_an_array_is_a_copy_in_c_order():
     buffer = np.arange(6.0).reshape(2, 3).T
-    array = normalise(buffer)["out"]
+    array = name_outputs(buffer)["out"]
     buffer[:] = 7
     assert array.flags.c_contiguous
     assert array.tolist() == [[0, 3], [1, 4], [2, 5]]
@@ -65,6 +65,6 @@ def test_an_array_is_a_copy_in_c_order():
 )
 def test_nonsense_is_refused(returned, message):
     with pytest.raises(UserError, match="expected") as caught:
-        normalise(returned)
+        name_outputs(returned)
     assert caught.value.slug == "bad-outputs"
     assert message in caught.value.message

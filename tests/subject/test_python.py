@@ -8,30 +8,30 @@ import pytest
 import precreg
 from precreg.errors import UserError
 from precreg.subject.call import Call
-from precreg.subject.module_space import step_out
-from precreg.subject.python import run
+from precreg.subject.module_space import leave_module_space
+from precreg.subject.python import run_python
 
 
 def value(spec, call):
-    return float(run(spec, call).arrays["out"])
+    return float(run_python(spec, call).arrays["out"])
 
 
 def test_inputs_and_params_come_by_keyword(write, call):
     write("suites/unit/affine.py", "def f(*, x, scale, shift=0.0):\n    return x * scale + shift\n")
-    outputs = run("affine:f", call(inputs={"x": np.arange(3.0)}, params={"scale": 2.0}))
+    outputs = run_python("affine:f", call(inputs={"x": np.arange(3.0)}, params={"scale": 2.0}))
     assert outputs.arrays["out"].tolist() == [0, 2, 4]
 
 
 def test_a_ufunc_gets_its_inputs_in_order(call):
     inputs = {"y": np.array(1.0), "x": np.array(-1.0)}
     assert value("numpy:arctan2", call(inputs=inputs)) == np.arctan2(1.0, -1.0)
-    outputs = run("numpy:add", call(inputs=inputs, params={"dtype": "float32"}))
+    outputs = run_python("numpy:add", call(inputs=inputs, params={"dtype": "float32"}))
     assert outputs.arrays["out"].dtype == np.float32
 
 
 def test_the_time_is_that_of_the_function_and_not_of_its_import(write, call):
     write("suites/unit/slow.py", "import time\ntime.sleep(0.5)\ndef f():\n    time.sleep(0.02)\n    return 1.0\n")
-    assert 0.02 <= run("slow:f", call()).duration_s < 0.5
+    assert 0.02 <= run_python("slow:f", call()).duration_s < 0.5
 
 
 def test_a_name_may_be_dotted_and_the_module_installed(call):
@@ -59,13 +59,13 @@ def test_code_of_others_finds_its_own_modules_after_one_steps_out(write, call, p
     write("suites/unit/step_first.py", "def f():\n    return 1\n")
     write("suites/unit/step_again.py", late)
     write("suites/unit/step_late.py", "VALUE = 2\n")
-    step_out()  # monkeypatch puts back the path that it finds here
+    leave_module_space()  # monkeypatch puts back the path that it finds here
     monkeypatch.syspath_prepend(str(project))
     before = list(sys.path)
     assert value("step_first:f", call()) == 1
     assert sys.path[0] == str(project / "suites" / "unit")
-    step_out()
-    step_out()
+    leave_module_space()
+    leave_module_space()
     assert sys.path == [path for path in before if path in sys.path]
     assert str(project) in sys.path, "whoever put it there keeps it"
     assert "step_first" in sys.modules
@@ -102,10 +102,10 @@ def test_a_library_is_set_aside_where_a_folder_has_its_own(write, call):
 def test_the_path_does_not_grow(write, call):
     write("suites/unit/one.py", "def f():\n    return 1\n")
     write("suites/integration/one.py", "def f():\n    return 2\n")
-    run("one:f", call("unit"))
+    run_python("one:f", call("unit"))
     length = len(sys.path)
     for tier in ("integration", "unit", "unit"):
-        run("one:f", call(tier))
+        run_python("one:f", call(tier))
     assert len(sys.path) == length
 
 
@@ -122,7 +122,7 @@ def test_the_path_does_not_grow(write, call):
 def test_a_name_that_is_not_there(write, call, spec, slug, message):
     write("suites/unit/softmax.py", "EPSILON = 1e-5\ndef naive():\n    return EPSILON\n")
     with pytest.raises(UserError, match="expected a") as caught:
-        run(spec, call())
+        run_python(spec, call())
     assert caught.value.slug == slug
     assert message in caught.value.message
 
@@ -130,14 +130,14 @@ def test_a_name_that_is_not_there(write, call, spec, slug, message):
 def test_a_module_that_the_users_module_lacks_is_the_users_own_error(write, call):
     write("suites/unit/needs.py", "import no_such_library\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        run("needs:f", call())
+        run_python("needs:f", call())
 
 
 def test_a_module_that_is_loaded_already_does_not_run_in_place_of_the_suites(write, call):
     """msgspec is loaded, and its name is taken: the suite's own module of that name would never be imported."""
     write("suites/unit/msgspec.py", "def f():\n    return 1.0\n")
     with pytest.raises(UserError, match=r"unit/msgspec\.py to be .* but \S*msgspec/__init__\.py is loaded") as caught:
-        run("msgspec:f", call())
+        run_python("msgspec:f", call())
     assert caught.value.slug == "taken-name"
 
 
@@ -145,7 +145,7 @@ def test_this_program_is_not_set_aside_when_its_own_checkout_is_the_project(writ
     root = Path(precreg.__file__).parents[1]
     here = Call(inputs={}, params={}, directory=root / "suites" / "unit", project=root)
     with suppress(UserError):
-        run("nowhere:f", here)
+        run_python("nowhere:f", here)
     write("suites/unit/after.py", "def f():\n    return 1.0\n")
     assert value("after:f", call()) == 1
     assert sys.modules["precreg"] is precreg

@@ -3,8 +3,7 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.suite.digest import definition_digest
-from precreg.suite.expand import load_cases
+from precreg.suite.expand import definition_digest, load_cases
 from tests.suite.conftest import SUITE
 
 ON_MATRIX = (

@@ -2,8 +2,8 @@ from hashlib import sha256
 
 import pytest
 
-from precreg.suite.digest import definition_digest
-from precreg.types.types import Computation
+from precreg.suite.expand import definition_digest
+from precreg.types.case import Computation
 
 SUBJECT, ORACLE = Computation("python", "k:naive"), Computation("python", "k:exact")
 INPUTS = {"x": {"shape": [4], "dtype": "float32", "normal": {"mean": 0, "std": 1}}}

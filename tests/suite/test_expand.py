@@ -2,8 +2,8 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.tolerance.pyramid import resolve
-from precreg.types.types import Computation
+from precreg.tolerance.pyramid import resolve_tolerance
+from precreg.types.case import Computation
 from tests.suite.conftest import SUITE
 
 FULL = (
@@ -81,7 +81,7 @@ def test_overrides_by_pattern_on_the_name(cases):
     half, swapped = cases["float16-4x64-standard"], cases["float32-4x64-swapped"]
     assert (half.tags, half.seeds, half.timeout_s) == (("fast", "slow"), 1, 60.0)
     assert (swapped.expect_failure, swapped.timeout_s, swapped.seeds) == ("multiply before divide", 5.0, 3)
-    rtol = resolve(half.layers, "out", "float16", ()).rtol
+    rtol = resolve_tolerance(half.layers, "out", "float16", ()).rtol
     assert (rtol.limit, rtol.layer, str(rtol.source)) == (5e-3, "case", "suites/unit/softmax.yaml:21")
 
 

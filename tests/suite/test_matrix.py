@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.storage.yaml_source import Source
-from precreg.suite.matrix import case_name, rows
+from precreg.suite.matrix import case_name, matrix_rows
 
 
 def expanded(matrix):
-    return rows(Source("s.yaml", {"matrix": matrix}), matrix)
+    return matrix_rows(Source("s.yaml", {"matrix": matrix}), matrix)
 
 
 def test_without_a_matrix_there_is_one_row():

@@ -6,8 +6,8 @@ import pytest
 
 import precreg
 from precreg.errors import UserError
-from precreg.suite.modules import IMPORTED, locate
-from precreg.types.types import Location
+from precreg.suite.computations import INSTALLED_MODULES, locate_target
+from precreg.types.case import Location
 
 WHERE = Location("suites/unit/deep/s.yaml", 2)
 
@@ -18,7 +18,7 @@ def find(write):
 
     def find(target, files):
         project = write(files)
-        found = locate(target, "suites/unit/deep", project, WHERE)
+        found = locate_target(target, "suites/unit/deep", project, WHERE)
         return found and found.relative_to(project).as_posix()
 
     return find
@@ -101,9 +101,9 @@ def test_what_is_refused(find, target, slug, says):
 def test_a_changed_module_is_read_again(write):
     project = write({"m.py": "def g(): ...\n"})
     with pytest.raises(UserError):
-        locate("m:f", "suites/unit", project, WHERE)
+        locate_target("m:f", "suites/unit", project, WHERE)
     (project / "m.py").write_text("def f(): ...\n")
-    assert locate("m:f", "suites/unit", project, WHERE) == project / "m.py"
+    assert locate_target("m:f", "suites/unit", project, WHERE) == project / "m.py"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,10 @@ def test_a_module_with_the_name_of_one_that_is_loaded_would_not_run(find, name, 
 
 def test_the_projects_own_package_is_what_is_installed():
     root = Path(precreg.__file__).parent.parent
-    assert locate("precreg.suite.modules:locate", "suites/unit", root, WHERE) == root / "precreg/suite/modules.py"
+    assert (
+        locate_target("precreg.suite.computations:locate", "suites/unit", root, WHERE)
+        == root / "precreg/suite/computations.py"
+    )
 
 
 def test_every_package_that_is_imported_is_taken():
@@ -129,4 +132,4 @@ def test_every_package_that_is_imported_is_taken():
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == IMPORTED
+    assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == INSTALLED_MODULES

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.yaml_source import read
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
@@ -84,7 +84,7 @@ def changed(data, path, change):
 def test_one_odd_value_anywhere(write, file, text):
     project = write({**DATA, "suites/unit/other.yaml": SUITE.replace("softmax", "other"), file: text})
     refused = 0
-    for mutant in mutants(read(project / file, file).data):
+    for mutant in mutants(read_yaml(project / file, file).data):
         (project / file).write_text(json.dumps(mutant))
         error = error_of(project)
         if error is not None:

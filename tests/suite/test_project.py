@@ -1,9 +1,9 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.project import beside, find_project
+from precreg.storage.files import find_project, path_beside_suite
 from precreg.suite.expand import load_cases
-from precreg.types.types import Location
+from precreg.types.case import Location
 
 WHERE = Location("suites/unit/s.yaml", 7)
 
@@ -30,14 +30,14 @@ def test_without_suites_there_is_no_project(tmp_path):
 
 
 def test_a_path_beside_the_suite_is_relative_to_the_project(tmp_path):
-    assert beside(tmp_path, "suites/unit", "data/x.npy", WHERE) == "suites/unit/data/x.npy"
-    assert beside(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
+    assert path_beside_suite(tmp_path, "suites/unit", "data/x.npy", WHERE) == "suites/unit/data/x.npy"
+    assert path_beside_suite(tmp_path, "suites/unit", "../../data/x.npy", WHERE) == "data/x.npy"
 
 
 @pytest.mark.parametrize("path", ["a\0b.npy", "x" * 2000])
 def test_a_path_that_no_file_system_takes(tmp_path, path):
     with pytest.raises(UserError) as caught:
-        beside(tmp_path, "suites/unit", path, WHERE)
+        path_beside_suite(tmp_path, "suites/unit", path, WHERE)
     assert (caught.value.slug, caught.value.line) == ("bad-value", 7)
     assert repr(path[:60]) in caught.value.message
 
@@ -48,7 +48,7 @@ def test_a_path_that_leaves_the_project_is_refused(tmp_path, path):
     (project / "suites/unit").mkdir(parents=True)
     (project / "suites/unit/link").symlink_to(tmp_path)
     with pytest.raises(UserError) as caught:
-        beside(project, "suites/unit", path, WHERE)
+        path_beside_suite(project, "suites/unit", path, WHERE)
     assert (caught.value.slug, caught.value.file, caught.value.line) == ("outside-project", WHERE.file, 7)
     assert path in caught.value.message
 

@@ -2,7 +2,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.types.types import Computation
+from precreg.types.case import Computation
 
 SUITE = """\
 suite: atan

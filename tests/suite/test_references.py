@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.storage.yaml_source import Source
-from precreg.suite.references import flattened, names_in, substitute
+from precreg.suite.matrix import reference_names, resolve_params, substitute
 
 SOURCE = Source("s.yaml", None)
 NAMES = st.sampled_from("abcd")
@@ -28,18 +28,18 @@ def test_a_reference_is_replaced_by_the_value_itself_at_any_depth():
 @given(VALUES)
 def test_nothing_is_left_after_every_name_is_replaced(value):
     filled = substitute(value, dict.fromkeys("abcd", 0))
-    assert list(names_in(filled)) == []
-    if not list(names_in(value)):
+    assert list(reference_names(filled)) == []
+    if not list(reference_names(value)):
         assert filled == value
 
 
 def test_params_may_name_each_other_in_any_order():
     params = {"a": "$b", "b": ["$c", "$m"], "c": 1}
-    assert flattened(SOURCE, params, {"m"}) == {"a": [1, "$m"], "b": [1, "$m"], "c": 1}
+    assert resolve_params(SOURCE, params, {"m"}) == {"a": [1, "$m"], "b": [1, "$m"], "c": 1}
 
 
 def test_a_parameter_of_the_matrix_goes_before_a_key_of_its_name():
-    assert flattened(SOURCE, {"order": "$order"}, {"order"}) == {"order": "$order"}
+    assert resolve_params(SOURCE, {"order": "$order"}, {"order"}) == {"order": "$order"}
 
 
 @given(st.dictionaries(NAMES, NAMES.map("${}".format), min_size=1))
@@ -54,7 +54,7 @@ def test_a_circle_is_always_found(edges):
         circular |= key in seen
     if circular:
         with pytest.raises(UserError) as caught:
-            flattened(SOURCE, edges, set())
+            resolve_params(SOURCE, edges, set())
         assert caught.value.slug == "cyclic-reference"
     else:
-        assert set(flattened(SOURCE, edges, set())) == set(edges)
+        assert set(resolve_params(SOURCE, edges, set())) == set(edges)

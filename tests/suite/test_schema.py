@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from precreg.storage.project import find_project
-from precreg.storage.yaml_source import read
+from precreg.storage.files import find_project
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.tolerance.layers import TOLERANCES
+from precreg.tolerance.layers import TOLERANCES_FILE
 from tests.suite.conftest import SUITE
 from tests.suite.test_expand import FULL
 from tests.tolerance.test_pyramid import TOLERANCE
@@ -26,7 +26,7 @@ def complaints(tmp_path):
     def complaints(text, validator=SUITE_SCHEMA):
         path = tmp_path / "s.yaml"
         path.write_text(text)
-        return [error.message for error in validator.iter_errors(read(path, "s.yaml").data)]
+        return [error.message for error in validator.iter_errors(read_yaml(path, "s.yaml").data)]
 
     return complaints
 
@@ -42,12 +42,14 @@ def test_every_key_of_a_suite_is_described():
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_suite_here_is_accepted(path):
-    assert [error.message for error in SUITE_SCHEMA.iter_errors(read(path, path.name).data)] == []
+    assert [error.message for error in SUITE_SCHEMA.iter_errors(read_yaml(path, path.name).data)] == []
 
 
 def test_the_tolerances_here_are_accepted():
-    if (ROOT / TOLERANCES).exists():
-        assert [e.message for e in TOLERANCES_SCHEMA.iter_errors(read(ROOT / TOLERANCES, TOLERANCES).data)] == []
+    if (ROOT / TOLERANCES_FILE).exists():
+        assert [
+            e.message for e in TOLERANCES_SCHEMA.iter_errors(read_yaml(ROOT / TOLERANCES_FILE, TOLERANCES_FILE).data)
+        ] == []
 
 
 @pytest.mark.parametrize(

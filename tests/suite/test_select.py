@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.select import MOST_LISTED, Selection, none_selected, select, shard
-from precreg.types.types import Case, Computation, Location
+from precreg.suite.select import MAX_LISTED, Selection, no_case_error, select_cases, shard_cases
+from precreg.types.case import Case, Computation, Location
 from tests.suite.conftest import SUITE
 
 ADAM = (
@@ -39,11 +39,11 @@ def cases(write):
     ],
 )
 def test_selection(cases, selection, ids):
-    assert [case.id for case in select(cases, selection)] == ids
+    assert [case.id for case in select_cases(cases, selection)] == ids
 
 
 def test_an_empty_selection_takes_all(cases):
-    assert select(cases, Selection()) == cases
+    assert select_cases(cases, Selection()) == cases
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_empty_selection_takes_all(cases):
 )
 def test_names_that_nothing_has(cases, selection, says):
     with pytest.raises(UserError) as caught:
-        select(cases, selection)
+        select_cases(cases, selection)
     assert caught.value.slug == "bad-value"
     assert says in caught.value.message
 
@@ -74,17 +74,17 @@ def case(number):
 @given(st.integers(0, 200), st.integers(1, 9))
 def test_shards_are_disjoint_complete_balanced_and_in_order(n, count):
     cases = [case(number) for number in range(n)]
-    shards = [shard(cases, index, count) for index in range(1, count + 1)]
+    shards = [shard_cases(cases, index, count) for index in range(1, count + 1)]
     assert sorted(case.id for part in shards for case in part) == sorted(case.id for case in cases)
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
     assert all(part == [case for case in cases if case in part] for part in shards)
-    assert shards == [shard(list(reversed(cases)), index, count)[::-1] for index in range(1, count + 1)]
+    assert shards == [shard_cases(list(reversed(cases)), index, count)[::-1] for index in range(1, count + 1)]
 
 
 @pytest.mark.parametrize(("index", "count"), [(0, 2), (3, 2), (1, 0), (-1, 2)])
 def test_a_bad_shard(index, count):
     with pytest.raises(UserError) as caught:
-        shard([], index, count)
+        shard_cases([], index, count)
     assert caught.value.slug == "bad-shard"
     assert f"shard={index}/{count}" in caught.value.message
 
@@ -99,15 +99,15 @@ def test_a_bad_shard(index, count):
     ],
 )
 def test_where_nothing_is_selected_the_first_pattern_that_means_nothing_is_told_with_the_nearest(cases, patterns, told):
-    assert none_selected(cases, patterns).message.endswith(f"of {len(cases)} cases to be selected but got none: {told}")
+    assert no_case_error(cases, patterns).message.endswith(f"of {len(cases)} cases to be selected but got none: {told}")
 
 
 def test_patterns_that_mean_something_are_not_blamed_where_another_option_leaves_nothing(cases):
-    assert none_selected(cases, ("softmax",)).message.endswith("but got none")
+    assert no_case_error(cases, ("softmax",)).message.endswith("but got none")
 
 
 def test_of_many_names_only_the_nearest_is_told(cases):
-    many = [replace(case, suite=f"suite{place}") for case in cases for place in range(MOST_LISTED)]
+    many = [replace(case, suite=f"suite{place}") for case in cases for place in range(MAX_LISTED)]
     with pytest.raises(UserError) as raised:
-        select(many, Selection(suites=("Suite_3",)))
+        select_cases(many, Selection(suites=("Suite_3",)))
     assert raised.value.message == 'expected a suite that a case has but got suite=Suite_3; did you mean "suite3"?'

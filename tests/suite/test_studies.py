@@ -4,10 +4,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
-from precreg.storage.yaml_source import read
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 from precreg.suite.schema import json_schema
-from precreg.types.study import Growth, Note, Study, TradeOff
+from precreg.types.case import Growth, Note, Study, TradeOff
 
 CHAIN = """\
 suite: chain
@@ -136,4 +136,4 @@ SEEN_BY_AN_EDITOR = [study for study, slug, _, _ in MISTAKES if slug != "bad-stu
 def test_an_editor_sees_what_its_schema_can_say(tmp_path, study):
     path = tmp_path / "s.yaml"
     path.write_text(CHAIN + study)
-    assert list(Draft202012Validator(json_schema()).iter_errors(read(path, "s.yaml").data))
+    assert list(Draft202012Validator(json_schema()).iter_errors(read_yaml(path, "s.yaml").data))

@@ -3,16 +3,16 @@
 from functools import lru_cache
 
 from precreg.run.case_run import run_case
-from precreg.suite.expand import expand
-from precreg.suite.load import load
+from precreg.suite.expand import expand_suite
+from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT
 
 
 @lru_cache
 def comparisons(suite_id):
     """Return the comparisons of every case of a suite, by the case's name, in order of seeds."""
-    suite = next(suite for suite in load(ROOT) if suite.id == suite_id)
-    return {case.name: run_case(case, ROOT, ("generic",)).comparisons for case in expand(suite, ROOT)}
+    suite = next(suite for suite in load_suites(ROOT) if suite.id == suite_id)
+    return {case.name: run_case(case, ROOT, ("generic",)).comparisons for case in expand_suite(suite, ROOT)}
 
 
 def largest(suite_id, case, metric):

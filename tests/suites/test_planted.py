@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.suite.load import load
+from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT, copy_of, precreg
 
 TABLES = sorted(path.stem for path in Path(__file__).parent.glob("planted_*.py"))
@@ -39,7 +39,7 @@ def run(project, *arguments):
 
 
 def test_every_suite_has_a_plant():
-    planted, shipped = {plant.suite for plant in PLANTS}, {suite.id for suite in load(ROOT)}
+    planted, shipped = {plant.suite for plant in PLANTS}, {suite.id for suite in load_suites(ROOT)}
     assert sorted(shipped - planted) == [], "shipped without a planted mistake"
     assert sorted(planted - shipped) == [], "planted into no suite"
 

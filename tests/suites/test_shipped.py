@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from precreg.suite.expand import load_cases
-from precreg.suite.load import load
-from precreg.types.types import TIERS
+from precreg.suite.load import load_suites
+from precreg.types.case import TIERS
 
 PROJECT = Path(__file__).parents[2]
-SUITES = load(PROJECT)
+SUITES = load_suites(PROJECT)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.id)

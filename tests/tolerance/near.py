@@ -13,11 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from precreg.arithmetic.formats import numpy_dtype
-from precreg.measure.benchmark import ratios
-from precreg.measure.compare import compare
-from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types.types import Layer, Location
-from precreg.verdict.bounds import broken_bounds
+from precreg.measure.comparison import benchmark_ratios, compare_arrays
+from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
+from precreg.types.case import Layer, Location
+from precreg.verdict.accuracy import broken_bounds
 
 
 class Step(NamedTuple):
@@ -104,11 +103,11 @@ def last_good(path: Path, formula) -> int:
 
 def findings(standard, step: Step):
     """Judge as precreg does: a layer with the standard upon the shipped ones, resolved, measured, held."""
-    layers = (*SHIPPED, Layer("suite", Location("s.yaml", 1), {"standard": standard}))
-    tolerance = resolve(layers, "out", step.actual.dtype.name, ())
+    layers = (*SHIPPED_LAYERS, Layer("suite", Location("s.yaml", 1), {"standard": standard}))
+    tolerance = resolve_tolerance(layers, "out", step.actual.dtype.name, ())
     terms = {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit, "regions": tolerance.regions}
-    comparison = compare(step.actual, step.reference, **terms)
+    comparison = compare_arrays(step.actual, step.reference, **terms)
     if step.benchmark is not None:
-        found = ratios(comparison, compare(step.benchmark, step.reference, **terms))
+        found = benchmark_ratios(comparison, compare_arrays(step.benchmark, step.reference, **terms))
         comparison = replace(comparison, metrics=comparison.metrics | found)
     return [*broken_bounds(comparison, tolerance)]

@@ -4,14 +4,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
-from precreg.measure.regions import REGIONS
-from precreg.storage.yaml_source import read
-from precreg.suite.load import load
+from precreg.measure.metrics import REGIONS
+from precreg.storage.yaml_source import read_yaml
+from precreg.suite.load import load_suites
 from precreg.suite.schema import json_schema
-from precreg.tolerance.layers import read_layers
-from precreg.tolerance.pyramid import SHIPPED, explain, no_limit, resolve
-from precreg.tolerance.thresholds import read_thresholds, unmet
-from precreg.tolerance.warnings import warnings
+from precreg.tolerance.layers import read_layers, read_thresholds, unmet_thresholds
+from precreg.tolerance.pyramid import SHIPPED_LAYERS, explain_tolerance, limit_problem, resolve_tolerance
+from precreg.tolerance.warnings import tolerance_warnings
 from tests.suite.conftest import SUITE
 
 
@@ -20,11 +19,11 @@ def of(tmp_path):
     """Return the function from tolerance mappings in YAML to layers upon the shipped ones."""
 
     def of(*texts):
-        layers = [*SHIPPED]
+        layers = [*SHIPPED_LAYERS]
         for number, text in enumerate(texts):
             path = tmp_path / f"{number}.yaml"
             path.write_text(text)
-            source = read(path, path.name)
+            source = read_yaml(path, path.name)
             layers += read_layers(f"layer {number}", source, (), source.data)
         return tuple(layers)
 
@@ -38,24 +37,27 @@ def told(tolerance):
 
 
 def test_alternatives_know_their_layer_and_take_the_place_of_bounds(of):
-    tolerance = resolve(of("max_ulp: 3", "standard: msprobe-ulp-26.2.0"), "out", "float32", ())
+    tolerance = resolve_tolerance(of("max_ulp: 3", "standard: msprobe-ulp-26.2.0"), "out", "float32", ())
     assert told(tolerance) == ({}, [{"mean_ulp": pytest.approx(64)}, {"share_above_32_ulp": pytest.approx(0.05)}])
     (bound,) = tolerance.alternatives[1]
     assert (bound.layer, str(bound.source)) == ("layer 1, standard msprobe-ulp-26.2.0", "1.yaml:1")
 
 
 def test_a_later_bound_is_asked_for_besides_and_a_later_standard_instead(of):
-    besides = resolve(of("standard: msprobe-ulp-26.2.0", "mean_ulp: 8"), "out", "float32", ())
+    besides = resolve_tolerance(of("standard: msprobe-ulp-26.2.0", "mean_ulp: 8"), "out", "float32", ())
     assert told(besides) == ({"mean_ulp": 8}, told(besides)[1])
     assert len(besides.alternatives) == 2
-    instead = resolve(of("standard: msprobe-ulp-26.2.0", "standard: jax-1"), "out", "float32", ())
+    instead = resolve_tolerance(of("standard: msprobe-ulp-26.2.0", "standard: jax-1"), "out", "float32", ())
     assert told(instead) == ({"match_ratio": 1.0}, [])
 
 
 def test_regions_go_with_their_standard(of):
-    accumulated = resolve(of("standard: msprobe-accumulated-26.2.0"), "out", "float32", ()).regions
+    accumulated = resolve_tolerance(of("standard: msprobe-accumulated-26.2.0"), "out", "float32", ()).regions
     assert accumulated == {"threshold_bound": pytest.approx(1), "threshold_rtol": 2**-11, "threshold_atol": 2**-11}
-    assert resolve(of("standard: msprobe-accumulated-26.2.0", "standard: jax-1"), "out", "float32", ()).regions == {}
+    assert (
+        resolve_tolerance(of("standard: msprobe-accumulated-26.2.0", "standard: jax-1"), "out", "float32", ()).regions
+        == {}
+    )
 
 
 def test_the_regions_of_msprobe_are_those_that_hold_without_a_standard():
@@ -67,21 +69,21 @@ def test_the_regions_of_msprobe_are_those_that_hold_without_a_standard():
 
 
 def test_naming_rtol_beside_an_alternative_that_matches_elements_asks_for_no_other_match(of):
-    tolerance = resolve(of("{standard: torch-dynamo-2.13, rtol: 1e-2}"), "out", "float32", ())
+    tolerance = resolve_tolerance(of("{standard: torch-dynamo-2.13, rtol: 1e-2}"), "out", "float32", ())
     assert tolerance.rtol.limit == 1e-2
     assert told(tolerance) == ({}, [{"match_ratio": 1.0}, {"rms_excess": pytest.approx(1e-5)}])
 
 
 def test_thresholds_tighten_the_closeness_of_an_alternative(of):
     layers = (*of("standard: torch-dynamo-2.13"), *read_thresholds('{"rtol": 1e-6}', looser=False)["unit"])
-    tolerance = resolve(layers, "out", "float32", ())
+    tolerance = resolve_tolerance(layers, "out", "float32", ())
     assert tolerance.rtol.limit == 1e-6
-    assert list(unmet(layers, tolerance, "float32")) == []
+    assert list(unmet_thresholds(layers, tolerance, "float32")) == []
 
 
 def test_explain_shows_alternatives_and_regions_and_which_hold(of):
     layers = of("standard: msprobe-ulp-26.2.0", "standard: msprobe-accumulated-26.2.0")
-    rows = {row.metric: (row.value, row.holds) for row in explain(layers, "out", "float32", ())}
+    rows = {row.metric: (row.value, row.holds) for row in explain_tolerance(layers, "out", "float32", ())}
     assert rows["either.1.mean_ulp"] == (pytest.approx(64), False)
     assert rows["either.2.share_above_32_ulp"] == (pytest.approx(0.05), False)
     assert rows["regions.threshold_rtol"] == (2**-11, True)
@@ -89,10 +91,10 @@ def test_explain_shows_alternatives_and_regions_and_which_hold(of):
 
 @pytest.mark.parametrize("given", ["{name: flaggems-1, reduced: 768}", '"flaggems-1:reduced=768"'])
 def test_a_parameter_scales_its_limits(of, given):
-    tolerance = resolve(of(f"standard: {given}"), "out", "float16", ())
+    tolerance = resolve_tolerance(of(f"standard: {given}"), "out", "float16", ())
     assert (tolerance.rtol.limit, tolerance.atol.limit) == (1e-3, 1e-4 * 768)
     assert tolerance.standard == "flaggems-1:reduced=768"
-    assert warnings(tolerance, "float16") == []
+    assert tolerance_warnings(tolerance, "float16") == []
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_parameter_scales_its_limits(of, given):
 def test_parameters_that_cannot_be_are_refused_with_their_line(write, given, slug, says):
     project = write(s=SUITE + f"tolerance:\n  rtol: 1\n  standard: {given}\n")
     with pytest.raises(UserError) as caught:
-        load(project)
+        load_suites(project)
     assert (caught.value.slug, caught.value.line) == (slug, SUITE.count("\n") + 3)
     assert says in caught.value.message
 
@@ -144,8 +146,8 @@ def test_an_editor_knows_standards_and_their_parameters(standard, accepted):
     ],
 )
 def test_what_a_limit_may_be(metric, good, bad, expected):
-    assert [no_limit(metric, value) for value in good] == [None] * len(good)
-    assert [no_limit(metric, value) for value in bad] == [expected] * len(bad)
+    assert [limit_problem(metric, value) for value in good] == [None] * len(good)
+    assert [limit_problem(metric, value) for value in bad] == [expected] * len(bad)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,6 @@ def test_what_a_limit_may_be(metric, good, bad, expected):
     ],
 )
 def test_what_lets_a_result_that_is_wrong_by_100_percent_pass_is_told(of, text, says):
-    warned = warnings(resolve(of(text), "out", "float32", ()), "float32")
+    warned = tolerance_warnings(resolve_tolerance(of(text), "out", "float32", ()), "float32")
     assert len(warned) == len(says)
     assert all(words in warning for words, warning in zip(says, warned, strict=True))

@@ -4,17 +4,16 @@ import jsonschema
 import pytest
 
 from precreg.errors import UserError
-from precreg.measure.installed import analyzer_of
-from precreg.pytest_plugin.handwritten import Check
-from precreg.storage.yaml_source import read
+from precreg.measure.analyzers import analyzer_of
+from precreg.pytest_plugin.test_cases import PrecisionCheck
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
-from precreg.suite.load import load, read_foundation
+from precreg.suite.load import load_suites, read_foundation
 from precreg.suite.schema import json_schema, tolerances_schema
-from precreg.tolerance.layers import read_layers
-from precreg.tolerance.pyramid import explain, resolve
-from precreg.tolerance.thresholds import VARIABLE
-from precreg.tolerance.warnings import warnings
-from precreg.types.types import Location
+from precreg.tolerance.layers import THRESHOLDS_VARIABLE, read_layers
+from precreg.tolerance.pyramid import explain_tolerance, resolve_tolerance
+from precreg.tolerance.warnings import tolerance_warnings
+from precreg.types.case import Location
 from tests.suite.conftest import SUITE
 
 DECLARED = """\
@@ -39,7 +38,7 @@ def suite_of(name, tolerance="", cases=""):
 
 def holding(layers, dtype="float32"):
     """Return what is asked of metrics of analyzers: limits, and allowed growth."""
-    found = resolve(layers, "out", dtype, ("npu", "generic"))
+    found = resolve_tolerance(layers, "out", dtype, ("npu", "generic"))
     limits = {bound.metric.partition(".")[2]: bound.limit for bound in found.bounds if analyzer_of(bound.metric)}
     return limits, {metric.partition(".")[2]: growth for metric, growth in found.regression.items() if "." in metric}
 
@@ -58,9 +57,11 @@ def test_every_layer_may_bound_them_and_the_later_wins(write, signs):
     )
     own = f"{{{signs}.share: 0.3, float16: {{{signs}.share: 0.2}}, {signs}.decibels: -20}}"
     project = write({"suites/tolerances.yaml": tolerances}, s=suite_of(signs, own), p=PLAIN)
-    plain, asking = load(project, {})
+    plain, asking = load_suites(project, {})
     assert holding(asking.layers)[0] == {"share": 0.1, "decibels": -20}
-    assert [s.value for s in explain(asking.layers, "out", "float16", ()) if s.metric == f"{signs}.share"] == [
+    assert [
+        s.value for s in explain_tolerance(asking.layers, "out", "float16", ()) if s.metric == f"{signs}.share"
+    ] == [
         0.5,
         0.4,
         0.3,
@@ -77,13 +78,13 @@ def test_a_case_may_bound_them(write, signs):
 
 def test_a_standard_takes_their_place_as_that_of_all_bounds(write, signs):
     tolerances = {"suites/tolerances.yaml": f"default: {{{signs}.share: 0.5}}\n"}
-    assert holding(load(write(tolerances, s=suite_of(signs, "{standard: torch-2.13}")), {})[0].layers)[0] == {}
+    assert holding(load_suites(write(tolerances, s=suite_of(signs, "{standard: torch-2.13}")), {})[0].layers)[0] == {}
 
 
 def test_thresholds_tighten_them_for_the_suites_that_ask(write, signs):
     project = write(s=suite_of(signs, f"{{{signs}.share: 0.3, {signs}.decibels: 20}}"), p=PLAIN)
-    environ = {VARIABLE: f'{{"{signs}.share": 0.2, "{signs}.decibels": 10}}'}
-    plain, asking = load(project, environ)
+    environ = {THRESHOLDS_VARIABLE: f'{{"{signs}.share": 0.2, "{signs}.decibels": 10}}'}
+    plain, asking = load_suites(project, environ)
     assert holding(asking.layers)[0] == {"share": 0.2, "decibels": 20}
     assert holding(plain.layers)[0] == {}
 
@@ -91,7 +92,7 @@ def test_thresholds_tighten_them_for_the_suites_that_ask(write, signs):
 def test_growth_is_allowed_by_name_and_switched_off_with_all_others(write, signs):
     tolerances = {"suites/tolerances.yaml": f"default: {{regression: {{{signs}.share: 0.5, {signs}.decibels: 1}}}}\n"}
     own = (f"{{regression: {{{signs}.share: off}}}}", "{regression: off}", "{regression: {max_ulp: off}}")
-    left = [holding(load(write(tolerances, s=suite_of(signs, text)), {})[0].layers)[1] for text in own]
+    left = [holding(load_suites(write(tolerances, s=suite_of(signs, text)), {})[0].layers)[1] for text in own]
     assert left == [{"decibels": 1}, {}, {"share": 0.5, "decibels": 1}]
 
 
@@ -140,16 +141,17 @@ def test_what_is_asked_for_is_checked(asked, slug, part, write, signs):
 def test_thresholds_on_no_metric_are_refused(write, signs):
     project = write(s=SUITE)
     for name, slug in ((f"{signs}.shaer", "bad-thresholds"), ("nobody.share", "unknown-analyzer")):
-        error = refused(project, {VARIABLE: f'{{"{name}": 1}}'})
-        assert (error.slug, error.file) == (slug, VARIABLE)
+        error = refused(project, {THRESHOLDS_VARIABLE: f'{{"{name}": 1}}'})
+        assert (error.slug, error.file) == (slug, THRESHOLDS_VARIABLE)
 
 
 def test_a_bound_of_an_analyzer_may_stop_what_is_wrong_by_100_percent(write, signs):
     wide = "rtol: 2"
     layers = [
-        load(write(s=suite_of(signs, f"{{{text}}}")), {})[0].layers for text in (wide, f"{wide}, {signs}.share: 1")
+        load_suites(write(s=suite_of(signs, f"{{{text}}}")), {})[0].layers
+        for text in (wide, f"{wide}, {signs}.share: 1")
     ]
-    said = [warnings(resolve(of, "out", "float32", ()), "float32", 1.0) for of in layers]
+    said = [tolerance_warnings(resolve_tolerance(of, "out", "float32", ()), "float32", 1.0) for of in layers]
     assert len(said[0]) == 1
     assert said[1] == []
 
@@ -157,7 +159,7 @@ def test_a_bound_of_an_analyzer_may_stop_what_is_wrong_by_100_percent(write, sig
 def test_a_hand_written_check_asks_for_none(write, signs):
     foundation = read_foundation(write({"suites/tolerances.yaml": f"default: {{{signs}.share: 0.5}}\n"}), {})
     assert holding(foundation.pyramid("unit", None, ()))[0] == {}
-    check = Check("test_m", "test", Location("test_m.py", 7), "reference", tolerance={f"{signs}.share": 1})
+    check = PrecisionCheck("test_m", "test", Location("test_m.py", 7), "reference", tolerance={f"{signs}.share": 1})
     own = tuple(read_layers("test", check.settings, ("tolerance",), check.tolerance))
     with pytest.raises(UserError, match="under analyzers") as caught:
         foundation.pyramid("unit", None, own)
@@ -167,8 +169,10 @@ def test_a_hand_written_check_asks_for_none(write, signs):
 def test_an_editor_takes_them(write, signs):
     tolerances = f"default: {{{signs}.share: 0.5, regression: {{{signs}.share: off}}}}\n"
     project = write({"suites/tolerances.yaml": tolerances}, s=suite_of(signs, f"{{{signs}.share: 0.5}}"))
-    jsonschema.validate(read(project / "suites/unit/s.yaml", "s").data, json_schema())
-    jsonschema.validate(read(project / "suites/tolerances.yaml", "t").data, tolerances_schema())
+    jsonschema.validate(read_yaml(project / "suites/unit/s.yaml", "s").data, json_schema())
+    jsonschema.validate(read_yaml(project / "suites/tolerances.yaml", "t").data, tolerances_schema())
     for wrong in ("{a.share: many}", "{shaer: 1}"):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(read(write(s=suite_of(signs, wrong)) / "suites/unit/s.yaml", "s").data, json_schema())
+            jsonschema.validate(
+                read_yaml(write(s=suite_of(signs, wrong)) / "suites/unit/s.yaml", "s").data, json_schema()
+            )

@@ -1,11 +1,11 @@
 import pytest
 
-from precreg.storage.yaml_source import read
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
-from precreg.suite.load import load
+from precreg.suite.load import load_suites
 from precreg.tolerance.layers import read_layers
-from precreg.tolerance.pyramid import SHIPPED, explain, resolve
-from precreg.tolerance.warnings import unmatched_outputs, warnings
+from precreg.tolerance.pyramid import SHIPPED_LAYERS, explain_tolerance, resolve_tolerance
+from precreg.tolerance.warnings import tolerance_warnings, unmatched_outputs
 from tests.suite.conftest import SUITE
 
 CHAIN = ("ascend-910b", "ascend", "generic")
@@ -34,7 +34,7 @@ tolerance:
 
 @pytest.fixture
 def layers(write):
-    return load(write({"suites/tolerances.yaml": TOLERANCES}, s=SUITE + TOLERANCE))[0].layers
+    return load_suites(write({"suites/tolerances.yaml": TOLERANCES}, s=SUITE + TOLERANCE))[0].layers
 
 
 @pytest.fixture
@@ -42,11 +42,11 @@ def of(tmp_path):
     """Return the function from a tolerance mapping in YAML to layers upon the shipped one."""
 
     def of(*texts):
-        layers = [*SHIPPED]
+        layers = [*SHIPPED_LAYERS]
         for number, text in enumerate(texts):
             path = tmp_path / f"{number}.yaml"
             path.write_text(text)
-            source = read(path, path.name)
+            source = read_yaml(path, path.name)
             layers += read_layers(f"layer {number}", source, (), source.data)
         return tuple(layers)
 
@@ -69,11 +69,11 @@ def limits(tolerance):
     ],
 )
 def test_the_later_layer_wins(layers, output, dtype, chain, max_ulp):
-    assert limits(resolve(layers, output, dtype, chain))["max_ulp"] == max_ulp
+    assert limits(resolve_tolerance(layers, output, dtype, chain))["max_ulp"] == max_ulp
 
 
 def test_what_no_later_layer_names_stays(layers):
-    assert limits(resolve(layers, "out", "float32", ())) == {
+    assert limits(resolve_tolerance(layers, "out", "float32", ())) == {
         "rtol": 1e-5,
         "atol": 1e-5,
         "match_ratio": 1.0,
@@ -83,13 +83,13 @@ def test_what_no_later_layer_names_stays(layers):
 
 
 def test_the_exact_environment_comes_after_its_family(layers):
-    assert limits(resolve(layers, "out", "float32", ("generic",)))["rtol"] == 0.25
-    on_device = limits(resolve(layers, "out", "float32", CHAIN))
+    assert limits(resolve_tolerance(layers, "out", "float32", ("generic",)))["rtol"] == 0.25
+    on_device = limits(resolve_tolerance(layers, "out", "float32", CHAIN))
     assert (on_device["rtol"], on_device["atol"], on_device["max_ulp"]) == (0.5, 0.125, 1)
 
 
 def test_growth_wins_per_metric_and_off_is_not_judged(layers):
-    assert resolve(layers, "out", "float32", ()).regression == {
+    assert resolve_tolerance(layers, "out", "float32", ()).regression == {
         "statistic": 0.02,
         "creep": 0.25,
         "mean_abs_error": 0.2,
@@ -99,7 +99,7 @@ def test_growth_wins_per_metric_and_off_is_not_judged(layers):
 
 def test_averages_are_judged_by_their_noise_in_every_dtype_and_maxima_guarded():
     for dtype in ("float16", "float8_e5m2", "float32", "float64", "int8"):
-        assert resolve(SHIPPED, "out", dtype, ()).regression == {
+        assert resolve_tolerance(SHIPPED_LAYERS, "out", dtype, ()).regression == {
             "statistic": 0.02,
             "creep": 0.25,
             "max_abs_error": 3.0,
@@ -107,25 +107,26 @@ def test_averages_are_judged_by_their_noise_in_every_dtype_and_maxima_guarded():
 
 
 def test_regression_off_judges_no_growth(of):
-    assert resolve(of("regression: off"), "out", "float32", ()).regression == {}
-    again = resolve(of("regression: off", "regression: {bias: 0.5}"), "out", "float32", ())
+    assert resolve_tolerance(of("regression: off"), "out", "float32", ()).regression == {}
+    again = resolve_tolerance(of("regression: off", "regression: {bias: 0.5}"), "out", "float32", ())
     assert again.regression == {"bias": 0.5}
 
 
 def test_every_bound_knows_its_layer_and_line(layers):
     bounds = {
-        bound.metric: f"{bound.layer}: {bound.source}" for bound in resolve(layers, "out", "float16", CHAIN).bounds
+        bound.metric: f"{bound.layer}: {bound.source}"
+        for bound in resolve_tolerance(layers, "out", "float16", CHAIN).bounds
     }
     assert bounds == {
         "match_ratio": "shipped: standard torch-2.13",
         "max_ulp": "default, environment ascend: suites/tolerances.yaml:6",
         "bias": "category normalization: suites/tolerances.yaml:4",
     }
-    assert str(resolve(layers, "out", "float16", ()).rtol.source) == "suites/unit/s.yaml:7"
+    assert str(resolve_tolerance(layers, "out", "float16", ()).rtol.source) == "suites/unit/s.yaml:7"
 
 
 def test_explain_shows_the_chain_and_what_holds(layers):
-    rows = [row for row in explain(layers, "loss", "float16", ()) if row.metric == "max_ulp"]
+    rows = [row for row in explain_tolerance(layers, "loss", "float16", ()) if row.metric == "max_ulp"]
     assert [(row.layer, row.value, row.holds) for row in rows] == [
         ("default", 8, False),
         ("tier unit", 7, False),
@@ -139,21 +140,26 @@ def test_explain_shows_the_chain_and_what_holds(layers):
 
 def test_explain_and_resolve_agree(layers):
     for dtype in ("float16", "float32", "int8"):
-        holding = {row.metric: row.value for row in explain(layers, "loss", dtype, CHAIN) if row.holds}
-        tolerance = resolve(layers, "loss", dtype, CHAIN)
+        holding = {row.metric: row.value for row in explain_tolerance(layers, "loss", dtype, CHAIN) if row.holds}
+        tolerance = resolve_tolerance(layers, "loss", dtype, CHAIN)
         growths = {f"regression.{metric}": growth for metric, growth in tolerance.regression.items()}
         assert holding == {**limits(tolerance), **growths, "regression.max_abs_error": None}
 
 
 def test_a_standard_takes_the_place_of_all_bounds_before_it(of):
     layers = of("max_ulp: 3", "standard: double-thousandth-1", "bias: 2")
-    assert list(limits(resolve(layers, "out", "float32", ()))) == ["rtol", "atol", "share_rel_above_1e-3", "bias"]
-    row = next(row for row in explain(layers, "out", "float32", ()) if row.metric == "share_rel_above_1e-3")
+    assert list(limits(resolve_tolerance(layers, "out", "float32", ()))) == [
+        "rtol",
+        "atol",
+        "share_rel_above_1e-3",
+        "bias",
+    ]
+    row = next(row for row in explain_tolerance(layers, "out", "float32", ()) if row.metric == "share_rel_above_1e-3")
     assert (row.layer, str(row.source)) == ("layer 1, standard double-thousandth-1", "1.yaml:1")
 
 
 def test_single_metrics_beside_a_standard_change_it_whatever_their_order(of):
-    assert limits(resolve(of("rtol: 0.5\nstandard: jax-1"), "out", "float32", ())) == {
+    assert limits(resolve_tolerance(of("rtol: 0.5\nstandard: jax-1"), "out", "float32", ())) == {
         "rtol": 0.5,
         "atol": 1e-6,
         "match_ratio": 1.0,
@@ -161,26 +167,28 @@ def test_single_metrics_beside_a_standard_change_it_whatever_their_order(of):
 
 
 def test_naming_rtol_asks_for_every_element_unless_a_match_ratio_is_asked_for(of):
-    judged = resolve(of("standard: msprobe-binary-26.2.0", "rtol: 0.5"), "out", "float32", ())
+    judged = resolve_tolerance(of("standard: msprobe-binary-26.2.0", "rtol: 0.5"), "out", "float32", ())
     assert limits(judged)["match_ratio"] == 1.0
-    assert limits(resolve(of("match_ratio: 0.9", "rtol: 0.5"), "out", "float32", ()))["match_ratio"] == 0.9
-    assert "match_ratio" not in limits(resolve(of("standard: msprobe-binary-26.2.0"), "out", "float32", ()))
+    assert limits(resolve_tolerance(of("match_ratio: 0.9", "rtol: 0.5"), "out", "float32", ()))["match_ratio"] == 0.9
+    assert "match_ratio" not in limits(resolve_tolerance(of("standard: msprobe-binary-26.2.0"), "out", "float32", ()))
 
 
 def test_a_standard_that_does_not_list_the_dtype_changes_nothing_and_warns(of):
     layers = of("standard: ascend-mere-mare-1")
-    assert limits(resolve(layers, "out", "float64", ())) == limits(resolve(SHIPPED, "out", "float64", ()))
-    warned = warnings(resolve(layers, "out", "float64", ()), "float64")
+    assert limits(resolve_tolerance(layers, "out", "float64", ())) == limits(
+        resolve_tolerance(SHIPPED_LAYERS, "out", "float64", ())
+    )
+    warned = tolerance_warnings(resolve_tolerance(layers, "out", "float64", ()), "float64")
     assert warned == ["standard ascend-mere-mare-1 says nothing about float64: the bounds from below it hold"]
 
 
 def test_the_same_layers_give_the_same_tolerance(layers):
-    assert resolve(layers, "out", "float16", CHAIN) is resolve(layers, "out", "float16", CHAIN)
+    assert resolve_tolerance(layers, "out", "float16", CHAIN) is resolve_tolerance(layers, "out", "float16", CHAIN)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "bool", "complex64"])
 def test_the_shipped_tolerances_do_not_warn(dtype):
-    assert warnings(resolve(SHIPPED, "out", dtype, ()), dtype) == []
+    assert tolerance_warnings(resolve_tolerance(SHIPPED_LAYERS, "out", dtype, ()), dtype) == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +203,7 @@ def test_the_shipped_tolerances_do_not_warn(dtype):
     ],
 )
 def test_bounds_that_are_flaky_or_vacuous_are_named_with_the_numbers(of, text, dtype, says):
-    warned = warnings(resolve(of(text), "out", dtype, ()), dtype)
+    warned = tolerance_warnings(resolve_tolerance(of(text), "out", dtype, ()), dtype)
     assert len(warned) == 1
     assert says in warned[0]
 
@@ -211,7 +219,7 @@ def test_bounds_that_are_flaky_or_vacuous_are_named_with_the_numbers(of, text, d
     ],
 )
 def test_bounds_that_can_hold_and_can_fail_do_not_warn(of, text, dtype):
-    assert warnings(resolve(of(text), "out", dtype, ()), dtype) == []
+    assert tolerance_warnings(resolve_tolerance(of(text), "out", dtype, ()), dtype) == []
 
 
 @pytest.mark.parametrize(
@@ -227,7 +235,7 @@ def test_bounds_that_can_hold_and_can_fail_do_not_warn(of, text, dtype):
     ],
 )
 def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude, says):
-    warned = warnings(resolve(of(text), "out", "float32", ()), "float32", magnitude)
+    warned = tolerance_warnings(resolve_tolerance(of(text), "out", "float32", ()), "float32", magnitude)
     assert len(warned) == len(says)
     assert all(f"wrong by 100 % passes: {words}" in warning for words, warning in zip(says, warned, strict=True))
 
@@ -248,7 +256,7 @@ def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude
     ],
 )
 def test_a_reference_that_is_not_rounded_cannot_be_met_to_the_bit(of, text, dtype, magnitude, role, warned):
-    found = warnings(resolve(of(text), "out", dtype, ()), dtype, magnitude, role)
+    found = tolerance_warnings(resolve_tolerance(of(text), "out", dtype, ()), dtype, magnitude, role)
     assert len(found) == warned
     assert all("below half an ULP" in warning for warning in found)
 

@@ -9,10 +9,9 @@ import pytest
 
 from precreg.arithmetic.formats import DTYPE_NAMES, format_of, numpy_dtype
 from precreg.errors import UserError
-from precreg.measure.metrics import METRICS
-from precreg.measure.regions import Regions
-from precreg.tolerance.standards import STANDARDS, find_standard, markdown
-from precreg.types.types import Location
+from precreg.measure.metrics import METRICS, Regions
+from precreg.tolerance.standards import STANDARDS, find_standard, standards_markdown
+from precreg.types.case import Location
 from tests.tolerance import formulas
 from tests.tolerance.near import Step, every, exact, findings, last_good, one, some, up, values
 
@@ -319,7 +318,7 @@ def test_a_tolerance_of_jax_does_not_grow_with_the_array():
 
 
 def test_the_page_is_made_from_the_table():
-    assert (ROOT / "docs/standards.md").read_text(encoding="utf-8") == markdown()
+    assert (ROOT / "docs/standards.md").read_text(encoding="utf-8") == standards_markdown()
 
 
 def test_numpy_knows_every_dtype_of_a_standard():

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from precreg.errors import UserError
 from precreg.measure.metrics import METRICS
 from precreg.suite.expand import load_cases
-from precreg.tolerance.pyramid import SHIPPED, explain, resolve, tighter
-from precreg.tolerance.thresholds import read_thresholds, unmet
-from precreg.types.types import Layer, Location
+from precreg.tolerance.layers import read_thresholds, unmet_thresholds
+from precreg.tolerance.pyramid import SHIPPED_LAYERS, explain_tolerance, is_tighter, resolve_tolerance
+from precreg.types.case import Layer, Location
 from tests.suite.conftest import SUITE
 
 CHAIN = ("npu", "generic")
 
 
 def layers(text, *below, looser=False, tier="unit"):
-    return (*SHIPPED, *below, *read_thresholds(text, looser=looser).get(tier, ()))
+    return (*SHIPPED_LAYERS, *below, *read_thresholds(text, looser=looser).get(tier, ()))
 
 
 def project_layer(environment=None, **bounds):
@@ -24,7 +24,7 @@ def project_layer(environment=None, **bounds):
 
 
 def limits(layers, dtype="float32"):
-    tolerance = resolve(layers, "out", dtype, CHAIN)
+    tolerance = resolve_tolerance(layers, "out", dtype, CHAIN)
     bounds = {bound.metric: bound.limit for bound in tolerance.bounds}
     return {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit, **bounds}
 
@@ -76,7 +76,7 @@ def test_among_thresholds_the_later_wins_before_any_is_held_against_the_project(
 
 def test_naming_rtol_asks_for_no_match_where_none_is_asked_for():
     standard = project_layer(standard="double-thousandth-1")
-    without = limits((*SHIPPED, standard))
+    without = limits((*SHIPPED_LAYERS, standard))
     assert "match_ratio" not in without
     assert limits(layers('{"rtol": 1e-9}', standard)) == without
 
@@ -93,19 +93,19 @@ def test_a_match_that_the_thresholds_ask_for_is_as_near_as_they_say():
     st.dictionaries(st.sampled_from(["rtol", "atol", *METRICS]), st.floats(0, 1e3)),
 )
 def test_no_bound_is_ever_looser_than_without_thresholds(own, asked):
-    below = (*SHIPPED, project_layer(**own))
+    below = (*SHIPPED_LAYERS, project_layer(**own))
     override = Layer("thresholds", Location("PRECISION_THRESHOLDS"), asked, override="tighter")
     before, after = limits(below), limits((*below, override))
     assert set(before) <= set(after)
     for metric, limit in before.items():
-        assert not tighter(metric, limit, after[metric])
+        assert not is_tighter(metric, limit, after[metric])
         if metric in asked:
-            assert not tighter(metric, asked[metric], after[metric])
+            assert not is_tighter(metric, asked[metric], after[metric])
 
 
 def test_explain_and_resolve_agree_on_what_holds():
     stack = layers('{"max_ulp": 16, "rtol": 1e-9, "float32": {"bias": 1}}', project_layer(max_ulp=8))
-    rows = explain(stack, "out", "float32", CHAIN)
+    rows = explain_tolerance(stack, "out", "float32", CHAIN)
     holding = {row.metric: row.value for row in rows if row.holds and not row.metric.startswith("regression.")}
     assert holding == limits(stack)
     shown = [
@@ -119,7 +119,7 @@ def test_explain_and_resolve_agree_on_what_holds():
 
 
 def test_a_bound_that_holds_says_that_it_came_from_the_environment():
-    tolerance = resolve(layers('{"model": {"rtol": 0}}', tier="model"), "out", "float32", CHAIN)
+    tolerance = resolve_tolerance(layers('{"model": {"rtol": 0}}', tier="model"), "out", "float32", CHAIN)
     assert (tolerance.rtol.layer, str(tolerance.rtol.source)) == ("thresholds, model", "PRECISION_THRESHOLDS")
 
 
@@ -135,7 +135,7 @@ def test_a_bound_that_holds_says_that_it_came_from_the_environment():
 )
 def test_what_does_not_hold_is_said(text, said):
     stack = layers(text, project_layer(max_ulp=8))
-    found = list(unmet(stack, resolve(stack, "out", "float32", CHAIN), "float32"))
+    found = list(unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32"))
     assert len(found) == len(said)
     assert all(
         words in line and line.startswith("PRECISION_THRESHOLDS: ") for words, line in zip(said, found, strict=True)
@@ -144,13 +144,13 @@ def test_what_does_not_hold_is_said(text, said):
 
 def test_an_rtol_that_binds_nothing_is_said():
     stack = layers('{"rtol": 1e-3}', project_layer(standard="double-thousandth-1"))
-    (said,) = unmet(stack, resolve(stack, "out", "float32", CHAIN), "float32")
+    (said,) = unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")
     assert "rtol=0.001 (thresholds) binds nothing in some cases" in said
 
 
 def test_what_replaces_a_bound_is_no_matter_for_a_warning():
     stack = layers('{"max_ulp": 16}', project_layer(max_ulp=8), looser=True)
-    assert list(unmet(stack, resolve(stack, "out", "float32", CHAIN), "float32")) == []
+    assert list(unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")) == []
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def worktrees(repo):
 
 
 def test_the_files_of_the_commit_are_there_and_gone_afterwards(repo):
-    with vcs.checkout(repo, "HEAD") as tree:
+    with vcs.checkout_commit(repo, "HEAD") as tree:
         assert tree.name == "my project"
         assert (tree / "a").read_text() == "committed"
         (tree / "written").write_text("by a run")
@@ -36,7 +36,7 @@ def test_the_files_of_the_commit_are_there_and_gone_afterwards(repo):
 
 
 def test_it_is_gone_after_an_error_too(repo):
-    with pytest.raises(KeyboardInterrupt), vcs.checkout(repo, "HEAD") as tree:
+    with pytest.raises(KeyboardInterrupt), vcs.checkout_commit(repo, "HEAD") as tree:
         raise KeyboardInterrupt
     assert not tree.parent.exists()
     assert worktrees(repo) == 1
@@ -46,13 +46,13 @@ def test_hooks_of_the_repository_do_not_run(repo, tmp_path):
     hook = repo / ".git/hooks/post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
     hook.chmod(0o755)
-    with vcs.checkout(repo, "HEAD"):
+    with vcs.checkout_commit(repo, "HEAD"):
         assert not (tmp_path / "ran").exists()
 
 
 def test_what_cannot_be_checked_out_is_a_clear_error(repo, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(UserError) as caught, vcs.checkout(repo, "1" * 40):
+    with pytest.raises(UserError) as caught, vcs.checkout_commit(repo, "1" * 40):
         pass
     assert caught.value.slug == "no-checkout"
     assert not list(tmp_path.glob("precreg-*"))
@@ -75,7 +75,7 @@ def test_variables_of_the_hook_are_forgotten_and_no_others(monkeypatch):
     monkeypatch.setenv("GIT_DIR", ".git")
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'safe.directory=*'")
-    vcs.leave_the_hook()
+    vcs.unset_hook_variables()
     assert "GIT_DIR" not in os.environ
     assert "GIT_INDEX_FILE" not in os.environ
     assert "GIT_CONFIG_PARAMETERS" in os.environ

@@ -26,7 +26,7 @@ def repository(tmp_path):
 
 
 def test_state_names_commit_branch_author_and_cleanliness(repository):
-    state = vcs.state(repository / "project")
+    state = vcs.git_state(repository / "project")
     assert state.commit == git(repository, "rev-parse", "HEAD")
     assert (state.branch, state.dirty, state.author) == ("main", False, "Ada <ada@example.org>")
 
@@ -34,7 +34,7 @@ def test_state_names_commit_branch_author_and_cleanliness(repository):
 def test_state_sees_a_dirty_tree_and_a_detached_head(repository):
     (repository / "new.txt").write_text("n")
     git(repository, "checkout", "-q", "--detach")
-    state = vcs.state(repository)
+    state = vcs.git_state(repository)
     assert (state.branch, state.dirty) == ("", True)
 
 
@@ -42,21 +42,21 @@ def test_a_folders_name_is_no_variable(repository, monkeypatch, recwarn):
     monkeypatch.setenv("HERE", "elsewhere")
     folder = repository / "cost in $HERE"
     (folder / "suites").mkdir(parents=True)
-    assert vcs.state(folder).commit == git(repository, "rev-parse", "HEAD")
+    assert vcs.git_state(folder).commit == git(repository, "rev-parse", "HEAD")
     assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_no_repository_and_no_commit_give_no_state(tmp_path):
-    assert vcs.state(tmp_path) is None
-    assert vcs.author(tmp_path) == ""
+    assert vcs.git_state(tmp_path) is None
+    assert vcs.git_author(tmp_path) == ""
     git(tmp_path, "init", "-q")
-    assert vcs.state(tmp_path) is None
+    assert vcs.git_state(tmp_path) is None
 
 
 def test_a_repository_that_git_refuses_is_told_from_none(repository, monkeypatch):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(UserError, match="dubious ownership") as caught:
-        vcs.state(repository)
+        vcs.git_state(repository)
     assert caught.value.slug == "no-git"
 
 
@@ -101,14 +101,14 @@ def test_no_git_is_a_clear_error(tmp_path, monkeypatch):
 
 
 def test_the_folder_is_the_way_from_the_repositorys_root(repository):
-    assert vcs.folder(repository / "project", {}) == "project"
-    assert vcs.folder(repository / "project" / "suites", {}) == "project/suites"
-    assert vcs.folder(repository, {}) == ""
+    assert vcs.project_folder(repository / "project", {}) == "project"
+    assert vcs.project_folder(repository / "project" / "suites", {}) == "project/suites"
+    assert vcs.project_folder(repository, {}) == ""
 
 
 def test_the_folder_is_told_in_a_worktree(repository):
     git(repository, "worktree", "add", "-q", str(repository / "elsewhere"))
-    assert vcs.folder(repository / "elsewhere" / "project", {}) == "project"
+    assert vcs.project_folder(repository / "elsewhere" / "project", {}) == "project"
 
 
 def test_gitlab_names_the_root_of_a_project_that_is_inside(repository, tmp_path_factory):
@@ -116,11 +116,11 @@ def test_gitlab_names_the_root_of_a_project_that_is_inside(repository, tmp_path_
     nested = repository / "vendored" / "part"
     nested.mkdir(parents=True)
     git(nested, "init", "-q")
-    assert vcs.folder(nested, {}) == ""
-    assert vcs.folder(nested, {"CI_PROJECT_DIR": str(repository)}) == "vendored/part"
+    assert vcs.project_folder(nested, {}) == ""
+    assert vcs.project_folder(nested, {"CI_PROJECT_DIR": str(repository)}) == "vendored/part"
     elsewhere = {"CI_PROJECT_DIR": str(tmp_path_factory.mktemp("elsewhere"))}
-    assert vcs.folder(repository / "project", elsewhere) == "project"
+    assert vcs.project_folder(repository / "project", elsewhere) == "project"
 
 
 def test_without_a_repository_there_is_no_folder(tmp_path):
-    assert vcs.folder(tmp_path, {}) == ""
+    assert vcs.project_folder(tmp_path, {}) == ""

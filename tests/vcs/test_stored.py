@@ -33,7 +33,9 @@ def project(tmp_path):
 
 
 def files(project, commit="HEAD", named=lambda path: path.endswith(".npy")):
-    with vcs.files_at(project, vcs.named_commit(project, commit), lambda path: path.endswith(TEXTS), named) as then:
+    with vcs.files_at_commit(
+        project, vcs.resolve_revision(project, commit), lambda path: path.endswith(TEXTS), named
+    ) as then:
         assert then.name == project.name
         return {path.relative_to(then).as_posix(): path.read_bytes() for path in then.rglob("*") if path.is_file()}
 
@@ -52,7 +54,7 @@ def test_what_is_read_is_as_it_was_committed_and_what_is_named_is_empty(project)
 def test_the_folder_is_removed_after_an_error_too(project, tmp_path_factory, monkeypatch):
     place = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    with pytest.raises(KeyboardInterrupt), vcs.files_at(project, "HEAD", every, every) as then:
+    with pytest.raises(KeyboardInterrupt), vcs.files_at_commit(project, "HEAD", every, every) as then:
         stopped(then, place)
     assert list(place.iterdir()) == []
 
@@ -68,7 +70,7 @@ def test_a_link_that_leads_out_is_a_link_and_nothing_is_written_through_it(proje
     (project / "suites/away").symlink_to(outside)
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "a link")
-    with vcs.files_at(project, "HEAD", every, every) as then:
+    with vcs.files_at_commit(project, "HEAD", every, every) as then:
         assert os.readlink(then / "suites/away") == str(outside)
     assert list(outside.iterdir()) == []
 
@@ -76,7 +78,7 @@ def test_a_link_that_leads_out_is_a_link_and_nothing_is_written_through_it(proje
 def test_a_path_that_would_leave_the_folder_is_left_out(project):
     """Git refuses to make such a tree; a repository that somebody made by other means may have one."""
     blob = git(project, "hash-object", "-w", "suites/c.npy")
-    with vcs.files_at(project.parent, commit_of(project, (b"100644 ..", blob)), every, every) as then:
+    with vcs.files_at_commit(project.parent, commit_of(project, (b"100644 ..", blob)), every, every) as then:
         assert list(then.iterdir()) == []
 
 
@@ -88,7 +90,7 @@ def test_what_is_below_a_link_is_left_out(project, tmp_path):
     link = git(project, "hash-object", "-w", str(tmp_path / "target"))
     below = tree_of(project, (b"120000 away", link))
     commit = commit_of(project, (b"120000 a", link), (b"40000 a", below))
-    with vcs.files_at(project.parent, commit, every, every) as then:
+    with vcs.files_at_commit(project.parent, commit, every, every) as then:
         assert os.readlink(then / "a") == str(outside)
     assert list(outside.iterdir()) == []
 
@@ -132,6 +134,6 @@ def test_an_object_that_is_lost_is_a_clear_error(project):
 
 
 def test_no_repository_is_a_clear_error(tmp_path):
-    with pytest.raises(UserError) as caught, vcs.files_at(Path(tmp_path), "HEAD", every, every):
+    with pytest.raises(UserError) as caught, vcs.files_at_commit(Path(tmp_path), "HEAD", every, every):
         pass
     assert caught.value.slug == "no-git"

@@ -3,9 +3,10 @@
 import numpy as np
 
 from precreg.baseline.entry import entry_from
-from precreg.measure.compare import compare
-from precreg.types.records import Baseline
-from precreg.types.types import STATISTIC, Execution, Outcome, Tolerance
+from precreg.measure.comparison import compare_arrays
+from precreg.types.case import STATISTIC, Tolerance
+from precreg.types.outcome import Execution, Outcome
+from precreg.types.record import Baseline
 from tests.verdict.made import bound
 
 SHAPE = (32, 48)
@@ -21,7 +22,7 @@ def errors(seed, *, scale=1.0, shape=SHAPE, shared=0.0, draw=0):
 
 def comparison(seed, error):
     reference = np.random.default_rng([seed, 99]).uniform(1, 2, error.shape)
-    return compare(reference + error, reference, seed=seed, rtol=0.1, atol=0.1)
+    return compare_arrays(reference + error, reference, seed=seed, rtol=0.1, atol=0.1)
 
 
 def outcome(of_seed, seeds=3, name="a"):

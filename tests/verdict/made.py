@@ -1,7 +1,8 @@
 """Values for the tests of verdicts: a case, an outcome and a baseline that agree, to be changed one field at a time."""
 
-from precreg.types.records import Baseline, BaselineEntry, BaselineOutput, Environment
-from precreg.types.types import Bound, Case, Comparison, Computation, Execution, Location, Outcome, Tolerance
+from precreg.types.case import Bound, Case, Computation, Location, Tolerance
+from precreg.types.outcome import Comparison, Execution, Outcome
+from precreg.types.record import Baseline, BaselineEntry, BaselineOutput, Environment
 
 SOURCE = Location("suites/unit/s.yaml", 3)
 ENVIRONMENT = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "f00d", {})

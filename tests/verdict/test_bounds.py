@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.types.types import Bound, Location
-from precreg.verdict.bounds import broken_bounds, holds
+from precreg.types.case import Bound, Location
+from precreg.verdict.accuracy import broken_bounds, satisfies_bound
 from tests.verdict.made import comparison, tolerance
 
 PLACE = Location("s.yaml", 4)
@@ -69,9 +69,9 @@ def test_a_metric_against_a_benchmark_that_is_not_there_is_broken_and_says_what_
 )
 def test_which_side_of_a_limit_is_good(metric, limit, good, bad):
     bound = Bound(metric, limit, "suite", PLACE)
-    assert holds(bound, good)
-    assert not holds(bound, bad)
-    assert not holds(bound, float("nan"))
+    assert satisfies_bound(bound, good)
+    assert not satisfies_bound(bound, bad)
+    assert not satisfies_bound(bound, float("nan"))
 
 
 def test_a_finding_names_its_rule():

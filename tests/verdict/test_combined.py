@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.types.records import CaseResult, Kind
-from precreg.types.types import Location, Reason, Status
-from precreg.verdict.combined import combined_losses
-from precreg.verdict.judge import Policy, judge
+from precreg.types.case import Location
+from precreg.types.record import CaseResult, FindingKind
+from precreg.types.verdict import Reason, Status
+from precreg.verdict.judge import Policy, judge_case
+from precreg.verdict.small_losses import combined_losses
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import ENVIRONMENT, case
 
@@ -21,7 +22,7 @@ def result(number, factor, *, suite="s", limits=None, same_bits=False):
     found = accepted(outcome(lambda seed: drawn(seed, 2 * number)))
     on = outcome(lambda seed: drawn(seed, 2 * number + 1, factor), name="a" if same_bits else "b")
     held = {"out": limits or tolerance()}
-    verdict = judge(case(), on, held, found, ENVIRONMENT, Policy(baselines=600))
+    verdict = judge_case(case(), on, held, found, ENVIRONMENT, Policy(baselines=600))
     name = f"{number}"
     ids = (f"unit/{suite}/{name}", "unit", suite, name, Location("s.yaml"), "reference", "1:d", {}, (), on, verdict)
     return CaseResult(*ids, tolerances=held, baseline=found)
@@ -37,7 +38,7 @@ LITTLE = [result(number, 1.06) for number in range(24)]
 def test_twenty_four_small_losses_are_one_finding_and_no_case_fails_alone():
     assert {each.verdict.status for each in LITTLE} == {Status.PASSED}
     (found,) = losses(LITTLE)
-    assert (found.kind, found.about, found.binding) == (Kind.COMBINED_LOSS, "unit/s", True)
+    assert (found.kind, found.about, found.binding) == (FindingKind.COMBINED_LOSS, "unit/s", True)
     ratios = [
         np.mean([np.abs(errors(seed, shape=(12, 25), draw=2 * n + 1)).mean() for seed in range(3)])
         / np.mean([np.abs(errors(seed, shape=(12, 25), draw=2 * n)).mean() for seed in range(3)])

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.types.records import AcceptedValue, Kind
-from precreg.types.types import Location
-from precreg.verdict.creep import creep, creeps
-from precreg.verdict.growth import FLOOR_ULP
+from precreg.types.case import Location
+from precreg.types.record import AcceptedValue, FindingKind
+from precreg.verdict.growth import ROUNDING_FLOOR_ULP
+from precreg.verdict.small_losses import cumulative_loss_finding, cumulative_losses
 from tests.verdict.made import METRICS, entry
 
 FILE = Location("baselines/generic/unit/s.json")
@@ -31,14 +31,14 @@ def crept(*errors, reach=None, **others):
 
 
 def found(of, budget=1.25):
-    return creep("unit/s/a", of, {"out": budget}, FILE)
+    return cumulative_loss_finding("unit/s/a", of, {"out": budget}, FILE)
 
 
 def test_twelve_losses_of_less_than_two_percent_are_a_finding_though_each_is_too_small():
     errors = [1e-6 * 1.019**step for step in range(13)]
     assert found(crept(*errors[:-1])) is None
     finding = found(crept(*errors))
-    assert (finding.kind, finding.about, finding.source, finding.binding) == (Kind.CREEP, "unit/s/a", FILE, True)
+    assert (finding.kind, finding.about, finding.source, finding.binding) == (FindingKind.CREEP, "unit/s/a", FILE, True)
     assert finding.factor == pytest.approx(1.019**12)
     assert finding.message == (
         "mean_abs_error of out is 1.253 times (at least 1.253) what was accepted on 2026-11-01 (reason 0), "
@@ -55,7 +55,7 @@ def test_the_factor_is_the_largest_product_of_the_last_changes(ratios):
     for ratio in ratios:
         errors.append(errors[-1] * ratio)
     products = [prod(ratios[start:]) for start in range(len(ratios))]
-    largest = [one.factor for one in creeps(crept(*errors), {}) if one.metric == "mean_abs_error"]
+    largest = [one.factor for one in cumulative_losses(crept(*errors), {}) if one.metric == "mean_abs_error"]
     if max(products) > 1 + 1e-9:
         assert largest == [pytest.approx(max(products))]
     elif max(products) < 1 - 1e-9:
@@ -93,7 +93,7 @@ def test_a_loss_that_was_made_good_is_none():
 
 
 def test_an_output_that_no_budget_names_may_creep():
-    assert creep("unit/s/a", crept(1e-6, 9e-6), {}, FILE) is None
+    assert cumulative_loss_finding("unit/s/a", crept(1e-6, 9e-6), {}, FILE) is None
 
 
 def test_what_is_most_beyond_its_own_budget_is_told():
@@ -104,8 +104,8 @@ def test_what_is_most_beyond_its_own_budget_is_told():
         accepted=[replace(one.accepted[0], means=one.accepted[0].means | {"loss": {"mean_ulp": [1.0, 1.0]}})],
         reach=SURE | {"loss": {"mean_ulp": 0.0}},
     )
-    assert "of loss" in creep("unit/s/a", both, {"out": 1.1, "loss": 1.1}, FILE).message
-    assert "of out" in creep("unit/s/a", both, {"out": 1.1, "loss": 1.2}, FILE).message
+    assert "of loss" in cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.1}, FILE).message
+    assert "of out" in cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.2}, FILE).message
 
 
 def test_a_step_that_noise_explains_adds_nothing_and_one_beyond_it_does():
@@ -117,14 +117,18 @@ def test_a_step_that_noise_explains_adds_nothing_and_one_beyond_it_does():
 def test_doubts_of_several_steps_add_in_squares():
     unsure = {"out": {"mean_abs_error": 0.1}}
     (one,) = (
-        each for each in creeps(crept(1e-6, 2e-6, 4e-6, 8e-6, reach=unsure), {}) if each.metric == "mean_abs_error"
+        each
+        for each in cumulative_losses(crept(1e-6, 2e-6, 4e-6, 8e-6, reach=unsure), {})
+        if each.metric == "mean_abs_error"
     )
     assert (one.factor, one.lower, one.steps) == (pytest.approx(8), pytest.approx(8 * exp(-0.1 * sqrt(3))), 3)
 
 
 def test_the_value_counts_that_the_present_one_is_most_surely_above():
     unsure = {"out": {"mean_abs_error": 0.2}}
-    (one,) = (each for each in creeps(crept(1e-6, 1e-6, 2e-6, reach=unsure), {}) if each.metric == "mean_abs_error")
+    (one,) = (
+        each for each in cumulative_losses(crept(1e-6, 1e-6, 2e-6, reach=unsure), {}) if each.metric == "mean_abs_error"
+    )
     assert (one.steps, one.since.reason) == (1, "reason 1")
 
 
@@ -132,7 +136,7 @@ def test_the_value_counts_that_the_present_one_is_most_surely_above():
 def test_without_enough_samples_no_creep_is_proven(reach):
     entry = crept(1e-6, 9e-6, reach=reach)
     assert found(entry) is None
-    assert "too few samples" in str(next(iter(creeps(entry, {}))))
+    assert "too few samples" in str(next(iter(cumulative_losses(entry, {}))))
 
 
 def test_values_of_another_definition_are_not_compared():
@@ -150,7 +154,7 @@ def test_of_two_numbers_of_seeds_those_that_both_have_are_compared():
 
 
 def test_growth_below_the_rounding_floor_is_no_loss():
-    floor = FLOOR_ULP * METRICS["ulp_scale"]
+    floor = ROUNDING_FLOOR_ULP * METRICS["ulp_scale"]
     assert found(crept(0.0, floor)) is None
     assert found(crept(1e-30, 1.05 * floor), budget=1.1) is None
     assert found(crept(0.0, 1.2 * floor), budget=1.1).factor == pytest.approx(1.2)

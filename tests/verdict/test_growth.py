@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.types.types import Tolerance
-from precreg.verdict.growth import floor, growth_findings, means
+from precreg.types.case import Tolerance
+from precreg.verdict.growth import growth_findings, rounding_floor, seed_means
 from tests.verdict.made import comparison, entry, tolerance
 
 
@@ -64,13 +64,13 @@ def test_no_worse_is_never_a_regression_and_much_worse_always(metric, grown, bas
 
 def test_the_floor_of_each_unit():
     one = [comparison(ulp_scale=2.0**-24, mean_magnitude=0.5)]
-    assert floor(one, "mean_ulp") == 0.05
-    assert floor(one, "max_ulp") == 1.0
-    assert floor(one, "mean_abs_error") == 0.05 * 2.0**-24
-    assert floor(one, "max_abs_error") == 2.0**-24
-    assert floor(one, "mean_rel_error") == 0.05 * 2.0**-23
-    assert floor(one, "mse") == pytest.approx(0.05 * 2.0**-48)
-    assert floor(one, "share_above_1_ulp") == 0.0
+    assert rounding_floor(one, "mean_ulp") == 0.05
+    assert rounding_floor(one, "max_ulp") == 1.0
+    assert rounding_floor(one, "mean_abs_error") == 0.05 * 2.0**-24
+    assert rounding_floor(one, "max_abs_error") == 2.0**-24
+    assert rounding_floor(one, "mean_rel_error") == 0.05 * 2.0**-23
+    assert rounding_floor(one, "mse") == pytest.approx(0.05 * 2.0**-48)
+    assert rounding_floor(one, "share_above_1_ulp") == 0.0
 
 
 def chosen(metric, current, base, threshold=0.1):
@@ -102,7 +102,7 @@ def test_a_threshold_on_a_logarithm_is_a_difference():
 
 def test_means_of_the_largest_numbers_do_not_overflow():
     huge = entry(mean_abs_error=1.7e308).outputs["out"]
-    assert means([comparison(seed, mean_abs_error=1.7e308) for seed in (0, 1)], huge, "mean_abs_error") == (
+    assert seed_means([comparison(seed, mean_abs_error=1.7e308) for seed in (0, 1)], huge, "mean_abs_error") == (
         1.7e308,
         1.7e308,
     )

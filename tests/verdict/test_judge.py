@@ -3,9 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.types.types import Budget, Execution, Failure, Outcome, Positions, Reason, RepeatDifference, Status
-from precreg.verdict.exit_code import NOTHING_TO_JUDGE, exit_code
-from precreg.verdict.judge import KNOWN_BAD, Policy, acceptable, judge
+from precreg.types.case import Budget
+from precreg.types.outcome import Execution, Failure, Outcome, Positions, RepeatDifference
+from precreg.types.verdict import Reason, Status
+from precreg.verdict.exit_code import NOTHING_TO_JUDGE, run_exit_code
+from precreg.verdict.judge import EXPECTED_FAILURE_REASONS, Policy, is_acceptable, judge_case
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
 
 ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR)
@@ -14,7 +16,7 @@ ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFEREN
 def verdict(of=None, *, on=None, against=None, ci=False, require=False, tolerances=None):
     chosen = tolerances or {"out": tolerance()}
     found = baseline() if against is None else against or None
-    return judge(of or case(), on or outcome(), chosen, found, ENVIRONMENT, Policy(ci, require))
+    return judge_case(of or case(), on or outcome(), chosen, found, ENVIRONMENT, Policy(ci, require))
 
 
 def test_the_baselines_bits_are_identical():
@@ -210,13 +212,13 @@ def test_a_known_bad_case_without_figures_fails(reason):
     reshaped = outcome(replace(comparison(), shape=(100,)))
     given = verdict(case(expect_failure="why"), on=missing if reason is Reason.MISSING_OUTPUT else reshaped)
     assert (given.status, given.reason) == (Status.FAILED, reason)
-    assert reason not in KNOWN_BAD
+    assert reason not in EXPECTED_FAILURE_REASONS
 
 
 def may_accept(on, of=None, against=None):
     found = baseline() if against is None else against or None
     given = verdict(of, on=on, against=against)
-    return acceptable(of or case(), on, {"out": tolerance()}, found, ENVIRONMENT, given)
+    return is_acceptable(of or case(), on, {"out": tolerance()}, found, ENVIRONMENT, given)
 
 
 def test_what_is_sound_and_other_than_before_may_be_accepted():
@@ -271,6 +273,6 @@ def test_exit_codes():
     passed, failed, proposed = verdict(), verdict(on=outcome(comparison(match_ratio=0.0))), verdict(against=False)
     error = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.CRASHED, "boom"))))
     skipped = verdict(on=Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.UNAVAILABLE, "no device"))))
-    assert exit_code([passed, skipped]) == exit_code([], empty=NOTHING_TO_JUDGE) == 0
-    assert exit_code([passed, error]) == exit_code([passed, proposed]) == exit_code([]) == 2
-    assert exit_code([error, proposed, failed]) == 1
+    assert run_exit_code([passed, skipped]) == run_exit_code([], empty=NOTHING_TO_JUDGE) == 0
+    assert run_exit_code([passed, error]) == run_exit_code([passed, proposed]) == run_exit_code([]) == 2
+    assert run_exit_code([error, proposed, failed]) == 1

@@ -7,23 +7,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.types.types import (
-    STATISTIC,
-    AxisGroups,
-    Bound,
-    Comparison,
-    Execution,
-    Location,
-    Outcome,
-    Reason,
-    Status,
-    Tolerance,
-    Verdict,
-)
+from precreg.types.case import STATISTIC, Bound, Location, Tolerance
+from precreg.types.outcome import AxisGroups, Comparison, Execution, Outcome
+from precreg.types.verdict import Reason, Status, Verdict
 from precreg.verdict.judge import Policy
-from precreg.verdict.regression import error_level
-from precreg.verdict.statistics.looks import is_clear, planned, shared, without_bounds
-from precreg.verdict.statistics.paired import changes
+from precreg.verdict.regression import case_alpha
+from precreg.verdict.statistics.ratios import error_ratios
+from precreg.verdict.statistics.sequential import interim_analyses, is_conclusive, split_alpha, without_bounds
 
 GROUPS, ELEMENTS = 16, 24
 RTOL = Bound("rtol", 0.0, "suite", Location("s.yaml", 1))
@@ -71,13 +61,13 @@ def passed(reason=Reason.WITHIN_TOLERANCE):
     [(3, 32, (3, 6, 12, 24)), (1, 32, (1, 2, 4, 8, 16, 32)), (3, 5, (3,)), (64, 32, (64,)), (2, 4, (2, 4))],
 )
 def test_looks_are_at_twice_the_seeds_each_time(seeds, most, looks):
-    assert planned(seeds, most) == looks
+    assert interim_analyses(seeds, most) == looks
 
 
 @given(st.integers(1, 100_000), st.integers(1, 14))
 def test_all_looks_together_have_the_error_level_of_the_case(baselines, looks):
-    at_each = error_level(shared(Policy(baselines=baselines), looks).baselines)
-    assert at_each * looks <= error_level(baselines) < at_each * looks * 2.001
+    at_each = case_alpha(split_alpha(Policy(baselines=baselines), looks).baselines)
+    assert at_each * looks <= case_alpha(baselines) < at_each * looks * 2.001
 
 
 @pytest.mark.parametrize(
@@ -91,7 +81,7 @@ def test_all_looks_together_have_the_error_level_of_the_case(baselines, looks):
 )
 def test_what_is_the_same_or_failed_is_clear_and_a_time_is_measured_again(verdict, clear):
     rng = np.random.default_rng(1)
-    assert is_clear(verdict, outcome(rng, 2, digest="b"), entry(outcome(rng, 2)), {"out": TOLERANCE}) is clear
+    assert is_conclusive(verdict, outcome(rng, 2, digest="b"), entry(outcome(rng, 2)), {"out": TOLERANCE}) is clear
 
 
 def test_a_harmless_change_is_clear_when_its_interval_ends_below_what_is_material():
@@ -99,22 +89,22 @@ def test_a_harmless_change_is_clear_when_its_interval_ends_below_what_is_materia
     rng = np.random.default_rng(2)
     errors = [rng.normal(0, 1, (GROUPS, ELEMENTS)) for _ in range(4)]
     alike = [each * rng.normal(1, 0.001, each.shape) for each in errors]
-    assert is_clear(passed(), outcome_of(alike, "b"), entry(outcome_of(errors)), {"out": TOLERANCE})
-    assert not is_clear(passed(), outcome(rng, 4, digest="b"), entry(outcome_of(errors)), {"out": TOLERANCE})
+    assert is_conclusive(passed(), outcome_of(alike, "b"), entry(outcome_of(errors)), {"out": TOLERANCE})
+    assert not is_conclusive(passed(), outcome(rng, 4, digest="b"), entry(outcome_of(errors)), {"out": TOLERANCE})
 
 
 def test_an_output_of_the_same_bits_and_one_that_no_statistic_judges_are_clear():
     rng = np.random.default_rng(3)
     other = entry(outcome(rng, 2))
-    assert is_clear(passed(), outcome(rng, 2), other, {"out": TOLERANCE})
+    assert is_conclusive(passed(), outcome(rng, 2), other, {"out": TOLERANCE})
     unjudged = {"out": replace(TOLERANCE, regression={})}
-    assert is_clear(passed(), outcome(rng, 2, digest="b"), other, unjudged)
+    assert is_conclusive(passed(), outcome(rng, 2, digest="b"), other, unjudged)
 
 
 def test_too_few_samples_are_not_clear():
     rng = np.random.default_rng(4)
     current, accepted = (ungrouped(outcome(rng, 2, digest=digest)) for digest in "ba")
-    assert not is_clear(passed(), current, entry(accepted), {"out": TOLERANCE})
+    assert not is_conclusive(passed(), current, entry(accepted), {"out": TOLERANCE})
 
 
 def ungrouped(outcome):
@@ -130,7 +120,7 @@ def test_the_bounds_of_a_case_hold_for_its_own_seeds_alone():
 def test_false_alarms_of_all_looks_together_stay_below_the_level():
     """Two versions of the same errors: simulated at a level large enough to count, with the bound of docs/pairs.md."""
     rng = np.random.default_rng(6)
-    level, runs, looks = 0.2, 250, planned(1, 8)
+    level, runs, looks = 0.2, 250, interim_analyses(1, 8)
     shared_alarms = unshared_alarms = 0
     for _ in range(runs):
         current, accepted = (outcome(rng, looks[-1], digest=digest) for digest in "ab")
@@ -150,7 +140,7 @@ def chance_of_loss(current, accepted, seeds):
     kept = entry(first)
     found = {
         change.metric: change
-        for change in changes(current.comparisons[:seeds], kept.outputs["out"], kept.groups["out"])
+        for change in error_ratios(current.comparisons[:seeds], kept.outputs["out"], kept.groups["out"])
     }
     change = found["mean_abs_error"]
     return change.chance if change.ratio > 1 else 1.0

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.types.metric import Metric
-from precreg.types.types import Reason
-from precreg.verdict.bounds import holds
-from precreg.verdict.growth import allowed_ratio, worsening
-from precreg.verdict.judge import Policy, acceptable, judge
+from precreg.types.verdict import Reason
+from precreg.verdict.accuracy import satisfies_bound
+from precreg.verdict.growth import allowed_ratio, metric_growth
+from precreg.verdict.judge import Policy, is_acceptable, judge_case
 from tests.verdict.made import ENVIRONMENT, baseline, bound, case, comparison, entry, outcome, tolerance
 
 MORE_IS_BETTER = Metric("judged.gain", "dB", "gain", "higher", "ours")
@@ -26,7 +26,7 @@ def reasons(now, then, metric, growth=0.1):
     """Return the reasons of all findings on the metric, where its growth is judged, with other bits than before."""
     limits = replace(tolerance(), regression={metric.name: growth})
     on = outcome(*both_seeds(now, metric))
-    found = judge(case(), on, {"out": limits}, baseline(entry(**{metric.name: then})), ENVIRONMENT, Policy())
+    found = judge_case(case(), on, {"out": limits}, baseline(entry(**{metric.name: then})), ENVIRONMENT, Policy())
     return [finding.reason for finding in found.findings if finding.metric == metric.name]
 
 
@@ -36,10 +36,10 @@ def reasons(now, then, metric, growth=0.1):
 )
 def test_a_bound_holds_in_the_direction_of_the_metric(metric, within, beyond):
     comparison_ = measured(within, metric)
-    assert holds(bound(metric.name, 20.0), comparison_.metrics[metric.name])
-    assert not holds(bound(metric.name, 20.0), beyond)
+    assert satisfies_bound(bound(metric.name, 20.0), comparison_.metrics[metric.name])
+    assert not satisfies_bound(bound(metric.name, 20.0), beyond)
     limits = {"out": tolerance(**{metric.name: 20.0})}
-    given = judge(case(), outcome(measured(beyond, metric)), limits, None, ENVIRONMENT, Policy())
+    given = judge_case(case(), outcome(measured(beyond, metric)), limits, None, ENVIRONMENT, Policy())
     assert (given.reason, given.findings[0].metric) == (Reason.OUT_OF_TOLERANCE, metric.name)
     relation = "at least" if metric is MORE_IS_BETTER else "at most"
     assert f"must be {relation} 20" in given.message
@@ -48,7 +48,7 @@ def test_a_bound_holds_in_the_direction_of_the_metric(metric, within, beyond):
 def test_a_bound_on_a_figure_that_is_absent_is_broken():
     absent = replace(comparison(), described=(LESS_IS_BETTER,))
     limits = {"out": tolerance(**{LESS_IS_BETTER.name: 1.0})}
-    given = judge(case(), outcome(absent), limits, None, ENVIRONMENT, Policy())
+    given = judge_case(case(), outcome(absent), limits, None, ENVIRONMENT, Policy())
     assert given.reason is Reason.OUT_OF_TOLERANCE
     assert "is not defined on this data" in given.message
 
@@ -71,17 +71,17 @@ def test_growth_is_judged_in_the_direction_of_the_metric(metric, now, then, foun
 
 def test_the_direction_is_that_of_the_description():
     both_seeds(1.0, MORE_IS_BETTER)
-    assert (worsening(MORE_IS_BETTER.name, 1.0, 3.0), allowed_ratio(MORE_IS_BETTER.name, 0.25)) == (2.0, 0.75)
-    assert worsening(LESS_IS_BETTER.name, 1.0, 3.0) == -2.0
+    assert (metric_growth(MORE_IS_BETTER.name, 1.0, 3.0), allowed_ratio(MORE_IS_BETTER.name, 0.25)) == (2.0, 0.75)
+    assert metric_growth(LESS_IS_BETTER.name, 1.0, 3.0) == -2.0
 
 
 def test_a_metric_that_the_baseline_lacks_may_be_accepted_though_no_bit_changed():
     as_before = outcome(*both_seeds(1.0, LESS_IS_BETTER), digests=("a0", "a1"))
 
     def may_accept(found):
-        given = judge(case(), as_before, {"out": tolerance()}, found, ENVIRONMENT, Policy())
+        given = judge_case(case(), as_before, {"out": tolerance()}, found, ENVIRONMENT, Policy())
         assert given.reason is Reason.IDENTICAL
-        return acceptable(case(), as_before, {"out": tolerance()}, found, ENVIRONMENT, given)
+        return is_acceptable(case(), as_before, {"out": tolerance()}, found, ENVIRONMENT, given)
 
     assert may_accept(baseline())
     assert not may_accept(baseline(entry(**{LESS_IS_BETTER.name: 1.0})))

@@ -6,17 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.verdict.statistics.paired import DOUBT, TESTS, changes
-from precreg.verdict.statistics.sample import LEAST
-from precreg.verdict.statistics.student import quantile
-from precreg.verdict.statistics.verdict_spread import Spread, widest
+from precreg.verdict.statistics.distributions import t_quantile
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT, error_ratios
+from precreg.verdict.statistics.samples import MIN_SAMPLES, StandardError, largest_standard_error
 from tests.verdict.drawn import accepted, errors, outcome
 
 
 def found(now, then, seeds=3):
     entry = accepted(outcome(then, seeds)).entry
     compared = outcome(now, seeds).comparisons
-    return {change.metric: change for change in changes(compared, entry.outputs["out"], entry.groups.get("out", ()))}
+    return {
+        change.metric: change for change in error_ratios(compared, entry.outputs["out"], entry.groups.get("out", ()))
+    }
 
 
 def leaving_one_out(now, then, power, axis):
@@ -34,7 +35,7 @@ def leaving_one_out(now, then, power, axis):
 
 
 def reach_of(change, value):
-    reach = quantile(DOUBT / TESTS, change.units - 1) * change.error
+    reach = t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, change.units - 1) * change.error
     assert np.log(change.ratio) == pytest.approx(value, abs=2e-3)  # the baseline keeps four digits of each sum
     assert (np.log(change.lower), np.log(change.upper)) == pytest.approx((value - reach, value + reach), abs=2e-3)
 
@@ -74,19 +75,19 @@ def test_what_the_baseline_can_draw_is_told_from_the_baseline_alone():
 
 
 def test_an_axis_of_few_groups_is_taken_where_errors_are_clearly_shared_along_it():
-    few, many = Spread(0.02, 6, 0), Spread(0.018, 48, 1)
-    assert widest([few, many]) == many
-    assert widest([Spread(0.03, 6, 0), many]) == Spread(0.03, 6, 0)
-    assert widest([Spread(0.02, 24, 0), many]) == Spread(0.02, 24, 0)
-    assert widest([few]) == few
+    few, many = StandardError(0.02, 6, 0), StandardError(0.018, 48, 1)
+    assert largest_standard_error([few, many]) == many
+    assert largest_standard_error([StandardError(0.03, 6, 0), many]) == StandardError(0.03, 6, 0)
+    assert largest_standard_error([StandardError(0.02, 24, 0), many]) == StandardError(0.02, 24, 0)
+    assert largest_standard_error([few]) == few
 
 
 def test_seeds_are_taken_where_they_differ_plainly_more_than_every_axis_explains():
-    axes = Spread(0.3, 12, 0), Spread(0.1, 48, 1)
-    assert widest([*axes, Spread(0.35, 3, None)]) == axes[0]
-    assert widest([*axes, Spread(1.0, 3, None)]) == Spread(1.0, 3, None)
-    assert widest([Spread(0.5, 3, None), Spread(0.5, 3, 0)]).error == 0.5
-    assert widest([Spread(0.0, 3, 0), Spread(0.0, 3, None)]).error == 0.0
+    axes = StandardError(0.3, 12, 0), StandardError(0.1, 48, 1)
+    assert largest_standard_error([*axes, StandardError(0.35, 3, None)]) == axes[0]
+    assert largest_standard_error([*axes, StandardError(1.0, 3, None)]) == StandardError(1.0, 3, None)
+    assert largest_standard_error([StandardError(0.5, 3, None), StandardError(0.5, 3, 0)]).error == 0.5
+    assert largest_standard_error([StandardError(0.0, 3, 0), StandardError(0.0, 3, None)]).error == 0.0
 
 
 def test_the_logarithm_of_ulps_is_a_difference_of_means():
@@ -139,7 +140,7 @@ def test_fewer_than_five_samples_claim_nothing(shape, seeds, claimed):
         bool(found(lambda seed: errors(seed, scale=2, shape=shape), lambda seed: errors(seed, shape=shape), seeds))
         is claimed
     )
-    assert LEAST == 5
+    assert MIN_SAMPLES == 5
 
 
 def test_scalars_are_sampled_by_seeds():
@@ -158,7 +159,7 @@ def test_sums_beyond_float64_are_not_judged():
         replace(each, groups=tuple(replace(axis, squared=[None] * 16) for axis in each.groups))
         for each in given.comparisons
     )
-    metrics = {change.metric for change in changes(lost, entry.outputs["out"], entry.groups["out"])}
+    metrics = {change.metric for change in error_ratios(lost, entry.outputs["out"], entry.groups["out"])}
     assert metrics == {"mean_abs_error", "mean_ulp", "mean_log2_ulp", "bias"}
 
 

@@ -8,19 +8,19 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.measure import kept_groups
-from precreg.measure.compare import compare
-from precreg.types.types import STATISTIC, AxisGroups, Bound, Execution, Outcome
-from precreg.verdict.power import POWER, Power, losses, needed, off_from
-from precreg.verdict.regression import error_level, held, worse
-from precreg.verdict.statistics.paired import DOUBT, TESTS
-from precreg.verdict.statistics.sample import MEANS
-from precreg.verdict.statistics.sample import samples as verdict_samples
-from precreg.verdict.statistics.student import quantile
-from precreg.verdict.statistics.verdict_spread import Spread, redrawn, widest
+from precreg.measure import groups as kept_groups
+from precreg.measure.comparison import compare_arrays
+from precreg.types.case import STATISTIC, Bound
+from precreg.types.outcome import AxisGroups, Execution, Outcome
+from precreg.verdict.power import POWER, CasePower, detectable_log_ratio, detectable_losses, pairing_deviation
+from precreg.verdict.regression import case_alpha, find_regressions, gather_evidence
+from precreg.verdict.statistics.distributions import t_quantile
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT
+from precreg.verdict.statistics.samples import MEAN_MEASURES, StandardError, fresh_inputs_error, largest_standard_error
+from precreg.verdict.statistics.samples import samples as verdict_samples
 from tests.verdict.made import SOURCE, case, comparison, entry, tolerance
 
-LEVEL = error_level(1)
+LEVEL = case_alpha(1)
 STATISTICAL = replace(tolerance(), regression={STATISTIC: 0.02})
 GROUPS = 16
 
@@ -42,20 +42,20 @@ def accepted(comparisons, metrics=("mean_abs_error",)):
     kept = entry(tuple(f"a{seed}" for seed in range(len(comparisons))))
     means = {name: [each.metrics[name] for each in comparisons] for name in ("ulp_scale", *metrics)}
     output = replace(kept.outputs["out"], shape=comparisons[0].shape, metrics=means)
-    groups = {"out": kept_groups.kept(comparisons, 1, None)}
+    groups = {"out": kept_groups.keep_group_sums(comparisons, 1, None)}
     return replace(
         kept, inputs=[f"i{seed}" for seed in range(len(comparisons))], outputs={"out": output}, groups=groups
     )
 
 
 def told(kept, given=STATISTICAL, *, level=LEVEL, alike=True, **fields):
-    (loss,) = losses(case(**{"seeds": 9} | fields), kept, {"out": given}, level=level, alike=alike)
+    (loss,) = detectable_losses(case(**{"seeds": 9} | fields), kept, {"out": given}, level=level, alike=alike)
     return loss
 
 
 def caught(current, kept, *, alike=True):
-    one = held(current, kept, STATISTICAL, "reference", alike=alike, level=LEVEL)
-    return any(True for _ in worse(one))
+    one = gather_evidence(current, kept, STATISTICAL, "reference", alike=alike, level=LEVEL)
+    return any(True for _ in find_regressions(one))
 
 
 @pytest.mark.parametrize("tail", [2, 1000])
@@ -104,18 +104,18 @@ def test_no_loss_at_all_is_hardly_ever_caught():
 def test_the_shift_that_is_needed_is_the_one_that_draws_of_the_model_ask_for(freedom, material, least):
     """A normal change of which the baseline's estimate of its error is known, drawn half a million times."""
     error, level, draws = 0.01, 1e-4, 500_000
-    shift = needed(Spread(error, freedom + 1, 0), level, material, least)
+    shift = detectable_log_ratio(StandardError(error, freedom + 1, 0), level, material, least)
     random = np.random.default_rng(freedom)
     true = error / np.sqrt(random.chisquare(freedom, draws) / freedom)
     change = shift + true * random.standard_normal(draws)
-    caught = change > max(quantile(level, freedom) * error, least)
-    caught &= change - quantile(DOUBT / TESTS, freedom) * error > material
+    caught = change > max(t_quantile(level, freedom) * error, least)
+    caught &= change - t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, freedom) * error > material
     assert caught.mean() == pytest.approx(POWER, abs=2e-3)
 
 
 def test_without_any_spread_the_material_loss_is_caught():
-    assert needed(Spread(0.0, 48, 0), LEVEL, log(1.02), 0.0) == log(1.02)
-    assert needed(Spread(0.0, 48, 0), LEVEL, log(1.02), log(1.5)) == log(1.5)
+    assert detectable_log_ratio(StandardError(0.0, 48, 0), LEVEL, log(1.02), 0.0) == log(1.02)
+    assert detectable_log_ratio(StandardError(0.0, 48, 0), LEVEL, log(1.02), log(1.5)) == log(1.5)
 
 
 def test_the_spread_of_two_draws_is_that_of_their_ratio():
@@ -136,14 +136,16 @@ def test_the_spread_is_the_one_that_a_verdict_redraws(seeds, shape, shared):
     def measured(seed):
         random = np.random.default_rng([seed, *shape])
         errors = random.standard_normal(shape) * 1e-6 * np.exp(shared * random.standard_normal())
-        return compare(1 + errors, np.ones(shape), seed=seed, output="out", rtol=1e-5, atol=1e-5, regions={}, worst=1)
+        return compare_arrays(
+            1 + errors, np.ones(shape), seed=seed, output="out", rtol=1e-5, atol=1e-5, regions={}, worst=1
+        )
 
     comparisons = [measured(seed) for seed in range(seeds)]
     execution = Execution(tuple(f"i{seed}" for seed in range(seeds)), {"out": ("a",) * seeds}, 1.0)
     kept = entry_from(Outcome("unit/s/a", "1:d", execution, tuple(comparisons)), "f00d", "c0")
-    for measure in MEANS[:3]:
+    for measure in MEAN_MEASURES[:3]:
         judged = verdict_samples(measure, comparisons, kept.outputs["out"], kept.groups["out"])
-        error, units, axis = widest([redrawn(each, measure) for each in judged])
+        error, units, axis = largest_standard_error([fresh_inputs_error(each, measure) for each in judged])
         loss = told(kept, replace(tolerance(), regression={measure.metric: 0.1}))
         assert (loss.metric, loss.units, loss.axis) == (measure.metric, units, axis)
         assert loss.error == pytest.approx(error, rel=1e-9)
@@ -297,7 +299,7 @@ def test_where_runs_need_not_repeat_about_nine_in_ten_are_caught_too(seeds):
 def test_a_paired_error_is_off_from_a_redrawn_one_by_about_what_is_said(freedom):
     baseline, run = np.random.default_rng(freedom).standard_normal((2, 20_000, freedom + 1))
     off = np.log((run - baseline).std(1, ddof=1) / (sqrt(2) * baseline.std(1, ddof=1)))
-    assert off.std() == pytest.approx(off_from(Spread(1.0, freedom + 1, None)), rel=0.1)
+    assert off.std() == pytest.approx(pairing_deviation(StandardError(1.0, freedom + 1, None)), rel=0.1)
 
 
 def test_what_chance_may_do_to_matches_with_a_golden_is_no_loss_by_itself():
@@ -321,6 +323,6 @@ def test_an_alternative_that_must_hold_is_a_bound():
 
 def test_the_worst_output_is_that_of_the_case():
     known = told(accepted(drawn(Random(5), 3, 4.0)))
-    assert Power("a", (known, replace(known, ratio=3.0))).worst == 3.0
-    assert Power("a", (known, replace(known, ratio=None))).worst is None
-    assert Power("a", why="no baseline").worst is None
+    assert CasePower("a", (known, replace(known, ratio=3.0))).worst == 3.0
+    assert CasePower("a", (known, replace(known, ratio=None))).worst is None
+    assert CasePower("a", why="no baseline").worst is None

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.measure.compare import compare
-from precreg.types.records import Environment
-from precreg.types.types import Reason, Status
-from precreg.verdict.judge import Policy, judge
-from precreg.verdict.regression import FEWEST, RUN_LEVEL, error_level
+from precreg.measure.comparison import compare_arrays
+from precreg.types.record import Environment
+from precreg.types.verdict import Reason, Status
+from precreg.verdict.judge import Policy, judge_case
+from precreg.verdict.regression import MIN_BASELINES, RUN_ALPHA, case_alpha
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
 
@@ -19,7 +19,7 @@ ELSEWHERE = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), "beef", 
 def verdict(now, then=errors, *, environment=HERE, limits=None, of=None, baselines=600, seeds=3):
     found = accepted(outcome(then, seeds))
     on = outcome(now, seeds, name="b")
-    return judge(of or case(), on, {"out": limits or tolerance()}, found, environment, Policy(baselines=baselines))
+    return judge_case(of or case(), on, {"out": limits or tolerance()}, found, environment, Policy(baselines=baselines))
 
 
 def binds(given):
@@ -151,9 +151,9 @@ def test_scalars_are_left_to_bounds_and_the_verdict_says_so():
 
 
 def test_a_case_s_level_is_that_of_the_run_over_the_number_of_baselines():
-    assert error_level(1) == error_level(FEWEST) == RUN_LEVEL / 32
-    assert error_level(33) == error_level(64) == RUN_LEVEL / 64
-    assert error_level(646) == RUN_LEVEL / 1024
+    assert case_alpha(1) == case_alpha(MIN_BASELINES) == RUN_ALPHA / 32
+    assert case_alpha(33) == case_alpha(64) == RUN_ALPHA / 64
+    assert case_alpha(646) == RUN_ALPHA / 1024
 
 
 def test_more_baselines_ask_for_more_evidence():
@@ -221,14 +221,14 @@ def test_another_library_of_functions_is_worse_by_less_than_half_an_ulp(dtype, u
 
     def measured(more, name):
         made = [
-            compare(actual, reference, seed=seed, rtol=1, atol=1)
+            compare_arrays(actual, reference, seed=seed, rtol=1, atol=1)
             for seed in range(3)
             for reference, actual in [rounded(seed, more)]
         ]
         return replace(outcome(errors, name=name), comparisons=tuple(made))
 
     found = accepted(measured(0.0, "a"))
-    here = judge(case(), measured(ulps, "b"), {"out": tolerance()}, found, ELSEWHERE, Policy(baselines=600))
+    here = judge_case(case(), measured(ulps, "b"), {"out": tolerance()}, found, ELSEWHERE, Policy(baselines=600))
     assert here.reason is reason, here.message
-    same = judge(case(), measured(ulps, "b"), {"out": tolerance()}, found, HERE, Policy(baselines=600))
+    same = judge_case(case(), measured(ulps, "b"), {"out": tolerance()}, found, HERE, Policy(baselines=600))
     assert same.reason is Reason.REGRESSED

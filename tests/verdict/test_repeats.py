@@ -1,9 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.types.types import Reason, RepeatDifference, Status
-from precreg.verdict.judge import Policy, acceptable, judge
-from precreg.verdict.repeats import differs
+from precreg.types.outcome import RepeatDifference
+from precreg.types.verdict import Reason, Status
+from precreg.verdict.judge import Policy, describe_difference, is_acceptable, judge_case
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, outcome, tolerance
 
 
@@ -42,7 +42,7 @@ from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, outcome,
     ],
 )
 def test_says_where_and_by_how_much(difference, text):
-    assert differs(difference) == text
+    assert describe_difference(difference) == text
 
 
 SAME = ("a0", "a1")
@@ -53,7 +53,7 @@ PLACE = RepeatDifference("out", 0, 2, (0, 3), 7, 100, 1e-7)
 
 
 def judged(of, on, against=None):
-    return judge(of, on, {"out": tolerance()}, against or baseline(), ENVIRONMENT, Policy())
+    return judge_case(of, on, {"out": tolerance()}, against or baseline(), ENVIRONMENT, Policy())
 
 
 def unsteady(*comparisons, difference=PLACE, **fields):
@@ -109,8 +109,8 @@ def test_a_record_that_does_not_know_where_repeats_differ_is_judged_alike():
 
 def test_bits_that_may_differ_propose_no_baseline_and_a_new_seed_or_no_baseline_does():
     def proposed(of, on, against):
-        verdict = judge(of, on, {"out": tolerance()}, against, ENVIRONMENT, Policy())
-        return acceptable(of, on, {"out": tolerance()}, against, ENVIRONMENT, verdict)
+        verdict = judge_case(of, on, {"out": tolerance()}, against, ENVIRONMENT, Policy())
+        return is_acceptable(of, on, {"out": tolerance()}, against, ENVIRONMENT, verdict)
 
     assert not proposed(DECLARED, unsteady(), baseline())
     assert proposed(DECLARED, unsteady(), None)

@@ -5,11 +5,12 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.measure.pooled import AVERAGES, compare_runs
-from precreg.types.types import Execution, Outcome, Reason
-from precreg.verdict.judge import Policy, judge
-from precreg.verdict.statistics.paired import changes
-from precreg.verdict.statistics.sample import LEAST, MATCHES, MEASURES
+from precreg.measure.comparison import AVERAGES, compare_runs
+from precreg.types.outcome import Execution, Outcome
+from precreg.types.verdict import Reason
+from precreg.verdict.judge import Policy, judge_case
+from precreg.verdict.statistics.ratios import error_ratios
+from precreg.verdict.statistics.samples import MATCH_MEASURE, MEASURES, MIN_SAMPLES
 from tests.verdict.made import ENVIRONMENT, baseline, case, tolerance
 
 STATISTIC = replace(tolerance(), regression={"statistic": 0.02})
@@ -30,7 +31,7 @@ def drawn(generator, seeds, repeats, spread=1e-6, dtype=np.float32):
 
 def reasons(before, after, of, ruled=STATISTIC):
     accepted = baseline(entry_from(before, "f00d", "c0"))
-    return judge(of, after, {"out": ruled}, accepted, ENVIRONMENT, Policy()).reason
+    return judge_case(of, after, {"out": ruled}, accepted, ENVIRONMENT, Policy()).reason
 
 
 def as_if_groups_told_all(outcome):
@@ -61,14 +62,14 @@ def test_a_loss_beyond_what_runs_differ_by_is_called_one(seeds, repeats):
 def test_fewer_runs_than_a_statistic_needs_claim_none():
     outcome = drawn(np.random.default_rng(6), 2, 2)
     entry = entry_from(outcome, "f00d", "c0")
-    assert LEAST > 2 * 2
-    assert changes(outcome.comparisons, entry.outputs["out"], entry.groups["out"]) == ()
+    assert MIN_SAMPLES > 2 * 2
+    assert error_ratios(outcome.comparisons, entry.outputs["out"], entry.groups["out"]) == ()
     alone = as_if_groups_told_all(outcome).comparisons
-    assert len(changes(alone, entry.outputs["out"], entry.groups["out"])) == len(MEASURES)
+    assert len(error_ratios(alone, entry.outputs["out"], entry.groups["out"])) == len(MEASURES)
 
 
 def test_every_average_that_is_judged_is_kept_of_each_run():
-    assert sorted(AVERAGES) == sorted(measure.metric for measure in (*MEASURES, MATCHES))
+    assert sorted(AVERAGES) == sorted(measure.metric for measure in (*MEASURES, MATCH_MEASURE))
 
 
 def golden(generator, share):

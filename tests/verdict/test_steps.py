@@ -5,11 +5,10 @@ from math import log
 import pytest
 from msgspec.structs import replace
 
-from precreg.measure.kept_groups import SUMS
-from precreg.types.records import KeptSums
-from precreg.verdict.statistics.paired import changes
-from precreg.verdict.statistics.sample import MEANS
-from precreg.verdict.statistics.steps import reaches, step
+from precreg.measure.groups import GROUP_SUMS
+from precreg.types.record import KeptSums
+from precreg.verdict.statistics.ratios import error_ratios, error_ratios_between, half_widths
+from precreg.verdict.statistics.samples import MEAN_MEASURES
 from tests.verdict.drawn import accepted, errors, outcome
 
 ONE = [KeptSums(1.0, "//")]
@@ -20,14 +19,16 @@ def worse(seed):
 
 
 def of(entry, former):
-    return {change.metric: change for change in step(former, entry)}
+    return {change.metric: change for change in error_ratios_between(former, entry)}
 
 
 def test_a_step_is_the_change_of_a_run():
     now, former = outcome(worse, name="b"), accepted(outcome(errors)).entry
-    judged = {change.metric: change for change in changes(now.comparisons, former.outputs["out"], former.groups["out"])}
+    judged = {
+        change.metric: change for change in error_ratios(now.comparisons, former.outputs["out"], former.groups["out"])
+    }
     kept = of(accepted(now).entry, former)
-    assert set(kept) == {measure.metric for measure in MEANS}
+    assert set(kept) == {measure.metric for measure in MEAN_MEASURES}
     for metric, change in kept.items():
         assert change.ratio == pytest.approx(judged[metric].ratio, rel=2e-3)
         assert change.error == pytest.approx(judged[metric].error, rel=0.02)
@@ -36,16 +37,16 @@ def test_a_step_is_the_change_of_a_run():
 
 def test_a_uniform_loss_is_sure_and_one_by_other_noise_is_not():
     former = accepted(outcome(errors)).entry
-    uniform = reaches(former, accepted(outcome(lambda seed: errors(seed, scale=1.019))).entry)["out"]
+    uniform = half_widths(former, accepted(outcome(lambda seed: errors(seed, scale=1.019))).entry)["out"]
     assert max(uniform.values()) < 1e-3
-    drawn = reaches(former, accepted(outcome(lambda seed: errors(seed, draw=1, shared=0.5))).entry)["out"]
+    drawn = half_widths(former, accepted(outcome(lambda seed: errors(seed, draw=1, shared=0.5))).entry)["out"]
     assert min(drawn.values()) > 0.01
 
 
 def test_a_reach_is_the_distance_of_the_ratio_from_its_bounds():
     former, entry = accepted(outcome(errors)).entry, accepted(outcome(worse)).entry
     change = of(entry, former)["rms_error"]
-    reach = reaches(former, entry)["out"]["rms_error"]
+    reach = half_widths(former, entry)["out"]["rms_error"]
     assert log(change.upper / change.ratio) == pytest.approx(reach, rel=1e-3)
     assert log(change.ratio / change.lower) == pytest.approx(reach, rel=1e-3)
 
@@ -62,7 +63,7 @@ def test_where_no_groups_are_kept_seeds_are_the_sample_and_few_are_none():
     changed = of(without_groups(worse, 6), without_groups(errors, 6))
     assert {change.units for change in changed.values()} == {6}
     assert changed["mean_abs_error"].ratio == pytest.approx(1.3, rel=0.1)
-    assert reaches(without_groups(errors, 4), without_groups(worse, 4)) == {}
+    assert half_widths(without_groups(errors, 4), without_groups(worse, 4)) == {}
 
 
 def test_another_shape_dtype_or_output_has_no_step():
@@ -76,7 +77,7 @@ def test_an_axis_that_is_one_group_of_one_seed_is_no_sample():
     def entry(of_seed):
         found = accepted(outcome(of_seed, 1)).entry
         (rows, columns) = found.groups["out"]
-        return replace(found, groups={"out": [replace(rows, joined=16, **{name: ONE for name in SUMS}), columns]})
+        return replace(found, groups={"out": [replace(rows, joined=16, **{name: ONE for name in GROUP_SUMS}), columns]})
 
     assert {change.units for change in of(entry(worse), entry(errors)).values()} == {16}
 

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
-from precreg.types.types import Execution, Outcome, Reason
-from precreg.verdict.pair import unmeasured
-from precreg.verdict.structure import structural_findings
+from precreg.types.outcome import Execution, Outcome
+from precreg.types.verdict import Reason
+from precreg.verdict.accuracy import structural_findings
+from precreg.verdict.judge import unmeasured_verdict
 from tests.verdict.made import comparison, entry, outcome
 
 
@@ -43,5 +44,7 @@ def test_how_many_differ_in_nan_or_infinity_is_a_number_of_the_finding():
 
 
 def test_an_array_that_is_not_there_breaks_a_hard_rule_and_one_that_cannot_be_read_none():
-    rules = [unmeasured(reason, "why").findings[0].rule for reason in (Reason.MISSING_OUTPUT, Reason.SUBJECT_ERROR)]
+    rules = [
+        unmeasured_verdict(reason, "why").findings[0].rule for reason in (Reason.MISSING_OUTPUT, Reason.SUBJECT_ERROR)
+    ]
     assert rules == ["hard", ""]

@@ -1,4 +1,4 @@
-// Rounding vectors of float32 or float64 to a number format, once. precreg/arithmetic/arith_rounding.py says what is meant.
+// Rounding vectors of float32 or float64 to a number format, once. precreg/arithmetic/rounding.py says what is meant.
 #pragma once
 
 #include <cmath>

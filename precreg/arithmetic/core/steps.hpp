@@ -1,4 +1,4 @@
-// One addition of a product to a partial sum, in vectors: what precreg/arithmetic/arith_exact_sums.py does to one number.
+// One addition of a product to a partial sum, in vectors: what precreg/arithmetic/exact.py does to one number.
 #pragma once
 
 #include "rounding.hpp"

@@ -1,4 +1,6 @@
-"""Arrays that look like numpy's, and whose every operation is computed by an arithmetic that is given to them.
+"""What computes the operations of simulated arrays, and numpy itself as the plainest example.
+
+Arrays that look like numpy's, and whose every operation is computed by an arithmetic that is given to them.
 
 numpy asks an array before it computes with it: ufuncs by NEP 13 (`__array_ufunc__`), other functions by NEP 18
 (`__array_function__`). So a kernel that is written for numpy runs unchanged. Where a kernel leaves numpy (float(x),
@@ -8,13 +10,52 @@ math.sqrt, numpy.asarray(x), a plain array of its own that meets no simulated on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices.arithmetic import Arithmetic, NumpyArithmetic
 from precreg.arithmetic.formats import FORMATS
+
+
+class Arithmetic(Protocol):
+    """Computes operations on plain arrays: a simulated array hands each of its operations to its arithmetic.
+
+    A layer that changes a few operations holds the arithmetic below it, and hands on what it does not change.
+    """
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute `getattr(function, method)(*inputs, **options)`: products, reductions, element-wise functions.
+
+        `method` is __call__, reduce, accumulate, reduceat, outer or at. `inputs` are plain arrays and scalars, and
+        `options` has no `out`; numpy has put arguments by place, such as an axis, into it by their names.
+        """
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute what numpy computes in compiled code of its own and is no ufunc: dot, einsum, numpy.linalg.norm, ...
+
+        `function` is one of array.COMPILED. NotImplementedError says that it cannot be computed.
+        """
+
+    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return `values` in another dtype, as `astype` does."""
+
+
+class NumpyArithmetic:
+    """numpy's own: a simulated array with it gives the bits of a plain one."""
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call the ufunc, or the named method of it."""
+        return getattr(function, method)(*inputs, **options)
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call the function."""
+        return function(*inputs, **options)
+
+    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Round to nearest even, as numpy does."""
+        return values.astype(dtype)
+
 
 _COMPILED = (
     "dot vdot inner einsum tensordot outer cross convolve correlate interp bincount unwrap vander cov corrcoef poly "
@@ -28,7 +69,7 @@ _LINEAR_ALGEBRA = (
 
 _TRANSFORMS = "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn"
 
-COMPILED: frozenset[Callable[..., Any]] = frozenset(
+COMPILED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
     getattr(module, name)
     for module, names in ((np, _COMPILED), (np.linalg, _LINEAR_ALGEBRA), (np.fft, _TRANSFORMS))
     for name in names.split()
@@ -61,13 +102,13 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         arithmetic = _arithmetic_of((*inputs, *options.get("out", ())))
         out = options.pop("out", None)
-        plain_options = {name: plain(value) for name, value in options.items()}
+        plain_options = {name: plain_array(value) for name, value in options.items()}
         is_placed = out is not None and any(place is not None for place in out)
         if is_placed and method in _FOLDS and options.get("dtype") is None:
             plain_options |= _dtype_of_fold(inputs[0], out[0])
         operands = tuple(_counted(value, out[0]) for value in inputs) if is_placed else inputs
         where = plain_options.pop("where", True) if is_placed and method == "__call__" else True
-        result = arithmetic.ufunc(ufunc, method, tuple(map(plain, operands)), plain_options)
+        result = arithmetic.ufunc(ufunc, method, tuple(map(plain_array, operands)), plain_options)
         if is_placed:
             return _written(result, out, arithmetic, where, options.get("casting", "same_kind"))
         return _simulated(result, arithmetic)
@@ -76,10 +117,10 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         self, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
         arithmetic = _arithmetic_of((*args, *kwargs.values()))
-        if func in COMPILED:
+        if func in COMPILED_FUNCTIONS:
             args, out = (args[:2], *args[2:]) if func in _WITH_THIRD_OUT and args[2:] else (args, kwargs.get("out"))
-            plain_options = {name: plain(value) for name, value in kwargs.items() if name != "out"}
-            result = arithmetic.contraction(func, tuple(map(plain, args)), plain_options)
+            plain_options = {name: plain_array(value) for name, value in kwargs.items() if name != "out"}
+            result = arithmetic.contraction(func, tuple(map(plain_array, args)), plain_options)
             return _simulated(result, arithmetic) if out is None else _written(result, (out,), arithmetic)
         if func is np.copyto:
             return _copied(arithmetic, *args, **kwargs)
@@ -89,7 +130,7 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         return _simulated(super().__getitem__(key), self.arithmetic)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        plain(self)[key] = _cast(value, self.dtype, self.arithmetic)
+        plain_array(self)[key] = _cast(value, self.dtype, self.arithmetic)
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
         """Convert by the arithmetic where both dtypes are floating point; all else is numpy's."""
@@ -97,8 +138,8 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         casting = options.get("casting", args[1] if len(args) > 1 else "unsafe")
         floating = is_floating(wanted) and is_floating(self.dtype)
         if wanted == self.dtype or not floating or not np.can_cast(self.dtype, wanted, casting):
-            return _simulated(plain(self).astype(dtype, *args, **options), self.arithmetic)
-        return _simulated(self.arithmetic.cast(plain(self), wanted), self.arithmetic)
+            return _simulated(plain_array(self).astype(dtype, *args, **options), self.arithmetic)
+        return _simulated(self.arithmetic.cast(plain_array(self), wanted), self.arithmetic)
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """Multiply as numpy.dot does; the method itself asks no arithmetic."""
@@ -126,29 +167,29 @@ class SimulatedArray(np.ndarray[Any, np.dtype[Any]]):
         return int(np.rint(self)) if digits is None else np.round(self, digits)
 
     def __repr__(self) -> str:
-        return repr(plain(self))
+        return repr(plain_array(self))
 
     def __str__(self) -> str:
-        return str(plain(self))
+        return str(plain_array(self))
 
     def __reduce__(self) -> Any:
         """Pickle the plain array: what computes on it is for the process that reads it."""
-        return plain(self).__reduce__()
+        return plain_array(self).__reduce__()
 
 
-def simulated(array: NDArray[Any], arithmetic: Arithmetic) -> SimulatedArray:
+def simulate_array(array: NDArray[Any], arithmetic: Arithmetic) -> SimulatedArray:
     """Return a view of an array that computes by an arithmetic."""
     view = array.view(SimulatedArray)
     view.arithmetic = arithmetic
     return view
 
 
-def plain(value: Any) -> Any:
+def plain_array(value: Any) -> Any:
     """Return the plain array of a simulated one; lists and tuples are searched; all else comes back as it is."""
     if isinstance(value, SimulatedArray):
         return value.view(np.ndarray)
     if isinstance(value, list | tuple) and _first_simulated(value) is not None:
-        return type(value)(map(plain, value))
+        return type(value)(map(plain_array, value))
     return value
 
 
@@ -177,8 +218,8 @@ def _simulated(result: Any, arithmetic: Arithmetic) -> Any:
         parts = [_simulated(part, arithmetic) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     if isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
-        return simulated(np.asarray(result), arithmetic)
-    return plain(result)
+        return simulate_array(np.asarray(result), arithmetic)
+    return plain_array(result)
 
 
 def _counted(value: Any, place: Any) -> Any:
@@ -193,7 +234,7 @@ def _counted(value: Any, place: Any) -> Any:
 
 def _dtype_of_fold(terms: Any, place: Any) -> dict[str, Any]:
     """Return the dtype that numpy folds in where the result has a place of another: what both have in common."""
-    dtypes = np.asarray(plain(terms)).dtype, place.dtype
+    dtypes = np.asarray(plain_array(terms)).dtype, place.dtype
     return {"dtype": np.result_type(*dtypes)} if all(map(is_floating, dtypes)) and dtypes[0] != dtypes[1] else {}
 
 
@@ -209,17 +250,17 @@ def _written(
             values = np.asarray(part)
             if not np.can_cast(values.dtype, place.dtype, casting):
                 raise TypeError(f"cannot cast {values.dtype} to the output's {place.dtype} with casting={casting!r}")
-            np.copyto(plain(place), _cast(values, place.dtype, arithmetic), casting="unsafe", where=where)
+            np.copyto(plain_array(place), _cast(values, place.dtype, arithmetic), casting="unsafe", where=where)
     return out[0] if len(out) == 1 else out
 
 
 def _copied(arithmetic: Arithmetic, dst: Any, src: Any, *rest: Any, **options: Any) -> None:
     """Do what numpy.copyto does, whose names these are."""
-    np.copyto(plain(dst), _cast(src, dst.dtype, arithmetic), *rest, **options)
+    np.copyto(plain_array(dst), _cast(src, dst.dtype, arithmetic), *rest, **options)
 
 
 def _cast(values: Any, dtype: np.dtype[Any], arithmetic: Arithmetic) -> Any:
     """Return an array converted by the arithmetic where both dtypes are floating point and differ; or as it is."""
-    values = plain(values)
+    values = plain_array(values)
     floating = isinstance(values, np.ndarray) and is_floating(values.dtype) and is_floating(dtype)
     return arithmetic.cast(values, dtype) if floating and values.dtype != dtype else values

@@ -8,22 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arithmetic import arith_operations as operations
-from precreg.arithmetic.devices.arithmetic import Arithmetic
-from precreg.arithmetic.devices.array import is_floating
-from precreg.arithmetic.faults.layer import Layer
+from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.arithmetic.faults.fault import ArithmeticLayer
 from precreg.arithmetic.formats import FORMATS
+from precreg.arithmetic.operations import fma
 
 Array = NDArray[Any]
 
 
-OPERATIONS_REMEMBERED = 8
+MAX_REMEMBERED_OPERATIONS = 8
 
-LARGEST_EPSILON = 1e-3
+MAX_EPSILON = 1e-3
 """A number up to this, added before or after a square root, or to what one divides by, is there to keep off zero."""
 
 
-class Operation(NamedTuple):
+class RecordedOperation(NamedTuple):
     """An operation that was computed: its operands as they were, and the shape, dtype and bits of what it gave."""
 
     function: np.ufunc
@@ -33,7 +32,7 @@ class Operation(NamedTuple):
     bits: bytes
 
 
-class Remembering(Layer):
+class RememberingLayer(ArithmeticLayer):
     """Knows of the last operations of some functions where their results are used next.
 
     A result is known by its bits, wherever it was written to: a kernel may work in place. Operands are copied, for
@@ -43,14 +42,14 @@ class Remembering(Layer):
     def __init__(self, inner: Arithmetic, remembered: frozenset[np.ufunc]) -> None:
         super().__init__(inner)
         self._remembered = remembered
-        self._recent: deque[Operation] = deque(maxlen=OPERATIONS_REMEMBERED)
+        self._recent: deque[RecordedOperation] = deque(maxlen=MAX_REMEMBERED_OPERATIONS)
 
     def computed(self, function: np.ufunc, operands: tuple[Any, ...]) -> Array:
         """Compute by the arithmetic below, and remember it."""
         result = np.asarray(self.apply(function, *operands))
         if function in self._remembered and result.size:
             copies = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in operands)
-            self._recent.append(Operation(function, copies, result.shape, result.dtype, result.tobytes()))
+            self._recent.append(RecordedOperation(function, copies, result.shape, result.dtype, result.tobytes()))
         return result
 
     def origin(self, operand: Any, *functions: np.ufunc) -> tuple[Any, ...] | None:
@@ -62,7 +61,7 @@ class Remembering(Layer):
         return next((each.operands for each in alike if each.bits == bits), None)
 
 
-class SwappedOrder(Remembering):
+class SwappedOrder(RememberingLayer):
     """Multiplies before it divides where the kernel divides first, and the reverse: (a / b) c is (a c) / b."""
 
     def __init__(self, inner: Arithmetic) -> None:
@@ -82,7 +81,7 @@ class SwappedOrder(Remembering):
         return self.computed(function, inputs)
 
 
-class _Epsilon(Remembering):
+class _Epsilon(RememberingLayer):
     """Finds the epsilon in a sum that a square root, a logarithm, a power or a division takes next."""
 
     TAKERS = frozenset({np.sqrt, np.log, np.log2, np.log10, np.power, np.float_power, np.divide, np.reciprocal})
@@ -92,10 +91,10 @@ class _Epsilon(Remembering):
 
     def guarded(self, operand: Any) -> tuple[Any, Any] | None:
         """Return (v, epsilon) where an operand is v + epsilon."""
-        return parts(self.origin(operand, np.add) or ())
+        return split_epsilon(self.origin(operand, np.add) or ())
 
 
-def parts(operands: tuple[Any, ...]) -> tuple[Any, Any] | None:
+def split_epsilon(operands: tuple[Any, ...]) -> tuple[Any, Any] | None:
     """Return (v, epsilon) of the operands of an addition, one of which is an epsilon."""
     for index, operand in enumerate(operands):
         if is_epsilon(operand):
@@ -106,7 +105,7 @@ def parts(operands: tuple[Any, ...]) -> tuple[Any, Any] | None:
 def is_epsilon(operand: Any) -> bool:
     """Say whether an operand is one small number above zero."""
     single = isinstance(operand, float | np.generic) or (isinstance(operand, np.ndarray) and not operand.ndim)
-    return single and np.isrealobj(operand) and 0 < float(operand) <= LARGEST_EPSILON
+    return single and np.isrealobj(operand) and 0 < float(operand) <= MAX_EPSILON
 
 
 class DroppedEpsilon(_Epsilon):
@@ -132,14 +131,14 @@ class MovedEpsilon(_Epsilon):
             return super().ufunc(function, method, inputs, options)
         if function is np.sqrt and (inside := self.guarded(inputs[0])):
             return self.apply(np.add, self.apply(np.sqrt, inside[0]), inside[1])
-        if function is np.add and (outside := parts(inputs)):
+        if function is np.add and (outside := split_epsilon(inputs)):
             root = self.origin(outside[0], np.sqrt)
             if root:
                 return self.apply(np.sqrt, self.apply(np.add, root[0], outside[1]))
         return self.computed(function, inputs)
 
 
-class FusedMultiplyAdd(Remembering):
+class FusedMultiplyAdd(RememberingLayer):
     """Rounds a product and the addition or subtraction after it once, as a fused multiply-add does (up to float32)."""
 
     def __init__(self, inner: Arithmetic) -> None:
@@ -165,10 +164,10 @@ class FusedMultiplyAdd(Remembering):
         z = np.asarray(inputs[1 - place]).astype(dtype)
         if function is np.subtract:
             x, z = (x, -z) if place == 0 else (-x, z)
-        return operations.fma(x, y, z, FORMATS[dtype.name]).astype(dtype, copy=False)
+        return fma(x, y, z, FORMATS[dtype.name]).astype(dtype, copy=False)
 
 
-def _is_alike(operand: Array, operation: Operation) -> bool:
+def _is_alike(operand: Array, operation: RecordedOperation) -> bool:
     return operand.shape == operation.shape and operand.dtype == operation.dtype
 
 

@@ -1,8 +1,12 @@
-"""Faults of sums and of sums of products, and other orders of equal quality. A sum is over n terms, in their order."""
+"""Faults of sums and of sums of products, and other orders of equal quality. A sum is over n terms, in their order.
+
+Faults of the accumulator: partial sums that are too narrow, and a buffer that still holds what was left in it.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from math import prod
@@ -11,11 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices.arithmetic import Arithmetic, NumpyArithmetic
-from precreg.arithmetic.devices.array import is_floating
-from precreg.arithmetic.devices.contraction import PRODUCTS, Products
-from precreg.arithmetic.devices.sums import axes_of, kept_shape, together
-from precreg.arithmetic.faults.layer import Layer, is_narrower
+from precreg.arithmetic.devices import (
+    PRODUCTS,
+    Arithmetic,
+    NumpyArithmetic,
+    Products,
+    flatten_reduced_axes,
+    is_floating,
+    reduced_shape,
+    reduction_axes,
+)
+from precreg.arithmetic.faults.fault import ArithmeticLayer, is_narrower
 from precreg.arithmetic.formats import numpy_dtype
 
 Array = NDArray[Any]
@@ -32,7 +42,7 @@ _CONTRACTIONS = {function: name for function, name in PRODUCTS.items() if name n
 """numpy's functions that sum products and are no ufuncs."""
 
 
-class SummedBy(Layer):
+class SummedBy(ArithmeticLayer):
     """Takes sums over axes (numpy.add.reduce) and products of matrices in another way; all else is handed on.
 
     Sums with `where` or `initial`, sums of integers, and contractions that no device computes are handed on.
@@ -44,7 +54,7 @@ class SummedBy(Layer):
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Add up or multiply in this layer's way."""
-        if function is np.add and method == "reduce" and (sum_of := sum_from(self.inner, inputs, options)):
+        if function is np.add and method == "reduce" and (sum_of := parse_sum_terms(self.inner, inputs, options)):
             return sum_of.shaped(self._total(self.inner, sum_of.terms))
         if function is np.matmul and method == "__call__" and not options and _matrices(inputs):
             return self._multiplied(_multiply, *inputs)
@@ -86,19 +96,21 @@ class SumOf(NamedTuple):
         return np.asarray(totals).reshape(self.shape)
 
 
-def sum_from(inner: Arithmetic, inputs: tuple[Any, ...], options: dict[str, Any]) -> SumOf | None:
+def parse_sum_terms(inner: Arithmetic, inputs: tuple[Any, ...], options: dict[str, Any]) -> SumOf | None:
     """Return what numpy.add.reduce is asked to add up, or None where it is nothing that a fault can alter."""
     terms = np.asarray(inputs[0])
     plain_options = options.get("where", True) is True and options.get("initial") is None
     dtype = np.dtype(options.get("dtype") or terms.dtype)
     if not (plain_options and is_floating(terms.dtype) and is_floating(dtype)):
         return None
-    axes = axes_of(options.get("axis", 0), terms.ndim)
+    axes = reduction_axes(options.get("axis", 0), terms.ndim)
     if prod(terms.shape[axis] for axis in axes) < 2:
         return None
     if dtype != terms.dtype:
         terms = inner.cast(terms, dtype)
-    return SumOf(together(terms, axes), kept_shape(terms.shape, axes, keepdims=bool(options.get("keepdims"))))
+    return SumOf(
+        flatten_reduced_axes(terms, axes), reduced_shape(terms.shape, axes, keepdims=bool(options.get("keepdims")))
+    )
 
 
 def _alike(inputs: tuple[Any, ...]) -> bool:
@@ -134,7 +146,7 @@ def _outer(inner: Arithmetic, a: Array, b: Array, k: int) -> Array:
     return np.asarray(inner.ufunc(np.multiply, "__call__", (a[..., :, k, None], b[..., k, None, :]), {}))
 
 
-def naive(inner: Arithmetic) -> Layer:
+def sum_naive(inner: Arithmetic) -> ArithmeticLayer:
     """Add term after term into one sum, as a plain loop does; products of matrices likewise."""
 
     def total(inner: Arithmetic, terms: Array) -> Array:
@@ -149,7 +161,7 @@ def naive(inner: Arithmetic) -> Layer:
     return SummedBy(inner, total, product)
 
 
-def in_reverse(inner: Arithmetic) -> Layer:
+def sum_in_reverse(inner: Arithmetic) -> ArithmeticLayer:
     """Add the same terms from the last to the first."""
     return SummedBy(
         inner,
@@ -158,7 +170,7 @@ def in_reverse(inner: Arithmetic) -> Layer:
     )
 
 
-def _permuted(inner: Arithmetic, order: Callable[[int], NDArray[np.intp]]) -> Layer:
+def _permuted(inner: Arithmetic, order: Callable[[int], NDArray[np.intp]]) -> ArithmeticLayer:
     """Add the same terms, by the same unit of a device, in the order that `order(n)` gives of n indices.
 
     They lie side by side in memory: numpy, which computes what a device has no entry for, adds others less well.
@@ -170,7 +182,7 @@ def _permuted(inner: Arithmetic, order: Callable[[int], NDArray[np.intp]]) -> La
     )
 
 
-def in_halves(inner: Arithmetic) -> Layer:
+def sum_in_halves(inner: Arithmetic) -> ArithmeticLayer:
     """Add the first half of the terms, then the second half, and then both, as `in_float32` says.
 
     A device's unit keeps the parts of a sum in its accumulator, where no layer reaches them: parts that its vector unit
@@ -189,10 +201,10 @@ def in_halves(inner: Arithmetic) -> Layer:
             inner, _multiply(inner, a[..., :half], b[..., :half, :]), _multiply(inner, a[..., half:], b[..., half:, :])
         )
 
-    return SummedBy(inner, in_float32(total), in_float32(product))
+    return SummedBy(inner, with_float32_parts(total), with_float32_parts(product))
 
 
-def pairwise(inner: Arithmetic) -> Layer:
+def sum_pairwise(inner: Arithmetic) -> ArithmeticLayer:
     """Add neighbours, level by level, down to single terms (Higham, Accuracy and Stability, 2002, 4.1).
 
     Products of matrices are added in quarters, and the quarters pairwise. Parts are kept as `in_float32` says. On a
@@ -213,10 +225,10 @@ def pairwise(inner: Arithmetic) -> Layer:
         parts = [_multiply(inner, a[..., start:end], b[..., start:end, :]) for start, end in runs]
         return total(inner, np.stack(parts, axis=-1))
 
-    return SummedBy(inner, in_float32(total), in_float32(product))
+    return SummedBy(inner, with_float32_parts(total), with_float32_parts(product))
 
 
-def in_float32(compute: Callable[..., Array]) -> Callable[..., Array]:
+def with_float32_parts(compute: Callable[..., Array]) -> Callable[..., Array]:
     """Let parts of sums be float32 where terms are narrower: in storage they would be rounded once more."""
 
     def computed(inner: Arithmetic, *operands: Array) -> Array:
@@ -228,7 +240,7 @@ def in_float32(compute: Callable[..., Array]) -> Callable[..., Array]:
     return computed
 
 
-def widened(inner: Arithmetic) -> Layer:
+def sum_in_float64(inner: Arithmetic) -> ArithmeticLayer:
     """Add up in float64, and round the sum once."""
     wide = np.dtype(np.float64)
     return SummedBy(
@@ -238,7 +250,7 @@ def widened(inner: Arithmetic) -> Layer:
     )
 
 
-def through(inner: Arithmetic, *, format: str) -> Layer:
+def sum_through_narrower(inner: Arithmetic, *, format: str) -> ArithmeticLayer:
     """Let every sum pass through a narrower dtype on its way out: a buffer of that dtype."""
     narrow = numpy_dtype(format)
 
@@ -250,3 +262,98 @@ def through(inner: Arithmetic, *, format: str) -> Layer:
         lambda inner, terms: hop(inner, _sum(inner, terms)),
         lambda inner, a, b: hop(inner, _multiply(inner, a, b)),
     )
+
+
+MAX_REMEMBERED_SUMS = 4
+"""How many sums back an addition finds the partial sum that it goes on with: loops keep two or three at a time."""
+
+
+class NarrowAccumulator(ArithmeticLayer):
+    """Rounds every partial sum to a narrower dtype, in sums over axes, products of matrices, running sums and loops.
+
+    A loop is seen by its partial sums: an addition one of whose operands is, to the bit, what one of the last
+    SUMS_REMEMBERED additions gave. Its sum is rounded, too.
+    """
+
+    def __init__(self, inner: Arithmetic, *, format: str) -> None:
+        super().__init__(inner)
+        self._narrow = numpy_dtype(format)
+        self._sums = SummedBy(inner, self._total, self._product)
+        self._recent: deque[Array] = deque(maxlen=MAX_REMEMBERED_SUMS)
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Add up in the narrow accumulator."""
+        if function is np.add and method == "accumulate" and is_floating(inputs[0].dtype):
+            return self._accumulated(inputs[0], options)
+        if function is np.add and method == "__call__":
+            return self._added(inputs, options)
+        return self._sums.ufunc(function, method, inputs, options)
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Multiply and add up in the narrow accumulator."""
+        return self._sums.contraction(function, inputs, options)
+
+    def _rounded(self, sums: Array) -> Array:
+        if is_narrower(self._narrow, sums.dtype):
+            return self.inner.cast(self.inner.cast(sums, self._narrow), sums.dtype)
+        return sums
+
+    def _added(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        result = super().ufunc(np.add, "__call__", inputs, options)
+        if not (isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype)):
+            return result
+        total = np.asarray(result)
+        if any(_same_bits(operand, recent) for operand in inputs for recent in self._recent):
+            total = self._rounded(total)
+        self._recent.append(total)
+        return total
+
+    def _accumulated(self, terms: Array, options: dict[str, Any]) -> Array:
+        along = np.moveaxis(np.array(terms, dtype=options.get("dtype")), options.get("axis", 0), 0)
+        for k in range(1, len(along)):
+            along[k] = self._rounded(np.asarray(self.apply(np.add, along[k - 1], along[k])))
+        return np.moveaxis(along, 0, options.get("axis", 0))
+
+    def _total(self, inner: Arithmetic, terms: Array) -> Array:
+        running = terms[..., 0]
+        for k in range(1, terms.shape[-1]):
+            running = self._rounded(np.asarray(self.apply(np.add, running, terms[..., k])))
+        return running
+
+    def _product(self, inner: Arithmetic, a: Array, b: Array) -> Array:
+        running = np.asarray(self.apply(np.multiply, a[..., :, 0, None], b[..., 0, None, :]))
+        for k in range(1, a.shape[-1]):
+            term = self.apply(np.multiply, a[..., :, k, None], b[..., k, None, :])
+            running = self._rounded(np.asarray(self.apply(np.add, running, term)))
+        return running
+
+
+class StaleBuffer(ArithmeticLayer):
+    """Lets each sum over axes begin with a small share of what the sum before it left, instead of zero.
+
+    The first sum finds a clean buffer. The buffer outlives the call: the next run of the same case finds what the last
+    one left, so that repeats differ. A running sum begins so, too.
+    """
+
+    def __init__(self, inner: Arithmetic, *, share: float) -> None:
+        super().__init__(inner)
+        self._share, self._left = share, 0.0
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Begin with what was left, and leave the last sum."""
+        summed = function is np.add and method == "reduce" and parse_sum_terms(self.inner, inputs, options) is not None
+        running = function is np.add and method == "accumulate" and is_floating(inputs[0].dtype)
+        result = super().ufunc(function, method, inputs, options)
+        return self._begun_with_rest(np.asarray(result)) if summed or running else result
+
+    def _begun_with_rest(self, sums: Array) -> Array:
+        begun = np.asarray(self.apply(np.add, sums, sums.dtype.type(self._left)))
+        last = float(begun.flat[-1]) if begun.size else 0.0
+        self._left = self._share * last if np.isfinite(last) else 0.0
+        return begun
+
+
+def _same_bits(operand: Any, recent: Array) -> bool:
+    if not isinstance(operand, np.ndarray) or operand.shape != recent.shape or operand.dtype != recent.dtype:
+        return False
+    return bool(operand.size) and operand.tobytes() == recent.tobytes()

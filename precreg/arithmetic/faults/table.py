@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from precreg.arithmetic.faults.fault import Fault, Kind
+from precreg.arithmetic.faults.fault import Fault, OperationKind
 from precreg.errors import UserError, nearest
 
 _HOP = "type conversion on a hop"
@@ -21,9 +21,9 @@ _LOOPS = f"{_SUMS}, running sums, loops of additions"
 
 _TO_NARROWER = "conversions to a narrower dtype"
 
-_OF_SUMS: tuple[Kind, ...] = ("sum", "product")
+_OF_SUMS: tuple[OperationKind, ...] = ("sum", "product")
 
-_OF_LOOPS: tuple[Kind, ...] = ("sum", "product", "running sum", "addition")
+_OF_LOOPS: tuple[OperationKind, ...] = ("sum", "product", "running sum", "addition")
 
 
 _FAULTS = (
@@ -286,12 +286,12 @@ _CHANGES = (
 
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _FAULTS}
 
-CHANGES: dict[str, Fault] = {change.name: replace(change, harmful=False) for change in _CHANGES}
+HARMLESS_CHANGES: dict[str, Fault] = {change.name: replace(change, harmful=False) for change in _CHANGES}
 
 
 def fault_named(name: str) -> Fault:
     """Return the fault or the harmless change of that name. Raises UserError (unknown-fault)."""
-    known = FAULTS | CHANGES
+    known = FAULTS | HARMLESS_CHANGES
     if name not in known:
         message = f"expected one of the faults of precreg faults --list but got fault={name}{nearest(name, known)}"
         raise UserError("unknown-fault", message)

@@ -3,6 +3,10 @@
 A reference decides what an error is, and no definition digest knows its code. Nothing is executed, so code that is
 made while it runs is not seen: `setattr`, `exec`, or a module that another one changes. Compiled modules count where
 git says that they changed: what a build left beside the text, and git ignores, is made of that text.
+
+Statements that put something into what was imported: a kernel that changes numpy, or its own reference, by text.
+
+What is done in other ways, as through `vars` or `exec`, is not seen; nothing is executed.
 """
 
 from __future__ import annotations
@@ -15,11 +19,39 @@ from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple
 
-from precreg.baseline.integrity.patches import imported_names, patches
-from precreg.suite.modules import possible_files, search_path
-from precreg.vcs.imports import files_named
+from precreg.suite import possible_files, search_path
+from precreg.vcs import files_named
 
-COMPILED = (".so", ".pyd", *BYTECODE_SUFFIXES)
+_SETTING = ("setattr", "delattr")
+
+
+def patched_attributes(statements: Iterable[ast.stmt], imported: frozenset[str]) -> Iterator[str]:
+    """Yield each attribute of something imported that is set or removed, as `np.sum`; calls of setattr as they are."""
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        yield from (ast.unparse(node) for target in _targets(node) if _root(target) in imported)
+
+
+def imported_names(tree: Iterable[ast.stmt]) -> frozenset[str]:
+    """Return the names that imports bind, wherever in a module they stand."""
+    imports = (node for each in tree for node in ast.walk(each) if isinstance(node, ast.Import | ast.ImportFrom))
+    return frozenset(alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names)
+
+
+def _targets(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the attributes that a node sets or removes, and what `setattr` and `delattr` are given."""
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        yield node
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _SETTING:
+        yield from node.args[:1]
+
+
+def _root(target: ast.expr) -> str:
+    while isinstance(target, ast.Attribute):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+COMPILED_SUFFIXES = (".so", ".pyd", *BYTECODE_SUFFIXES)
 """How the names of modules end that are no text."""
 
 
@@ -63,13 +95,13 @@ class _Name(NamedTuple):
         return (attribute, _MADE_WHEN_ASKED) if attribute else (_WHOLE,)
 
 
-class Code:
+class ProjectCode:
     """The code of one project as it stands; each module is read, and each name followed, once."""
 
     def __init__(self, project: Path, changed: Iterable[str] = ()) -> None:
         """Of the files that `changed`, relative to the project, the compiled modules count."""
         self._project = project
-        self._compiled = {project / path for path in changed if path.endswith(COMPILED)}
+        self._compiled = {project / path for path in changed if path.endswith(COMPILED_SUFFIXES)}
         self._modules: dict[Path, list[tuple[ast.stmt, frozenset[str]]]] = {}
         self._steps: dict[tuple[_Name, Folders], tuple[str, list[_Name]]] = {}
         self._found: dict[tuple[str, Folders], Path | None] = {}
@@ -100,7 +132,7 @@ class Code:
         return frozenset(text for node in nodes for text in files_named(node))
 
     def _patches_in(self, name: _Name) -> frozenset[str]:
-        return frozenset(patches(self._statements_of(name), self._imports(name.path)))
+        return frozenset(patched_attributes(self._statements_of(name), self._imports(name.path)))
 
     def _imports_of(self, path: Path) -> frozenset[str]:
         return imported_names(statement for statement, _ in self._module(path))

@@ -1,1 +1,8 @@
-"""The room history/drift."""
+"""Does a metric drift?
+
+Each series is judged against its accepted baseline, an anchor and its own recent runs.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,34 +10,34 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.history.drift import wording
-from precreg.history.drift.judge import Context, judge_metric
-from precreg.history.drift.record import Anchor, MetricDrift, OutputDrift, Settings, State
-from precreg.history.drift.sizes import is_judged, place, size
-from precreg.history.series import Run, Series
+from precreg.history.drift.judge import DriftContext, judge_metric
+from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
+from precreg.history.drift.sizes import is_drift_metric, metric_order, metric_size
+from precreg.history.drift.wording import describe_drift
+from precreg.history.series import HistoryRun, HistorySeries
 
 BIAS_SHARE = 0.1
 """A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""
 
 
-MOST_STEADY_DRAWN = 50
+MAX_STEADY_DRAWN = 50
 """Outputs without a finding of which the first metric is kept to be drawn."""
 
 
-MOST_NAMED = 8
+MAX_NAMED_COMMITS = 8
 
 
-_RANK = {state: rank for rank, state in enumerate(State)}
+_RANK = {state: rank for rank, state in enumerate(DriftState)}
 
 
-class Judged(NamedTuple):
+class DriftJudgement(NamedTuple):
     """What became of all outputs, worst first, and how many series were judged in which way."""
 
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
 
 
-def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
+def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> Anchor:
     """Return the runs of a commit; without one the name is the number of a run, or the beginning of a commit.
 
     Runs with uncommitted changes stand for their commit only where there are no others.
@@ -53,7 +53,7 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
         found = [run for run in runs if run.commit == commit]
     if len({run.commit for run in found}) != 1:
         known = list(dict.fromkeys(f"{run.commit[:8]} (run {run.number})" for run in reversed(runs) if run.commit))
-        among = f"those of {', '.join(known[:MOST_NAMED])}{' and older ones' if len(known) > MOST_NAMED else ''}"
+        among = f"those of {', '.join(known[:MAX_NAMED_COMMITS])}{' and older ones' if len(known) > MAX_NAMED_COMMITS else ''}"
         named = f"{name} (no revision, by git)" if commit is None else f"{name} (commit {commit[:8]})"
         message = f"expected one commit that a run of the history is of but got anchor={named}; the runs are {among}"
         raise UserError("unknown-anchor", message)
@@ -61,9 +61,11 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[Run]) -> Anchor:
     return Anchor(name, found[0].commit, tuple(clean))
 
 
-def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, settings: Settings) -> Judged:
+def judge_series(
+    series: Iterable[HistorySeries], runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings
+) -> DriftJudgement:
     """Judge all series of one environment, which come sorted by case and output."""
-    context = Context({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
+    context = DriftContext({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
     ran: Counter[int] = Counter()
     results: list[tuple[OutputDrift, int]] = []
     for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
@@ -75,10 +77,10 @@ def judge(series: Iterable[Series], runs: Sequence[Run], anchor: Anchor | None, 
     newest = _newest_whole(runs, ran, settings.confirm)
     told = [found if last in newest else _absent(found, last) for found, last in results]
     modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
-    return Judged(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+    return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
 
 
-def _newest_whole(runs: Sequence[Run], ran: Mapping[int, int], confirm: int) -> set[int]:
+def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
     """Return the newest whole runs, and what came after them: a run of a few cases says nothing of the others."""
     half = max(ran.values(), default=0) / 2
     whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
@@ -86,40 +88,42 @@ def _newest_whole(runs: Sequence[Run], ran: Mapping[int, int], confirm: int) -> 
 
 
 def _absent(found: OutputDrift, last: int) -> OutputDrift:
-    return OutputDrift(found.case, found.output, State.ABSENT, f"not run since run {last}")
+    return OutputDrift(found.case, found.output, DriftState.ABSENT, f"not run since run {last}")
 
 
-def _judged(series: Iterable[Series]) -> Iterator[Series]:
-    return (one for one in series if is_judged(one.metric) and one.points)
+def _judged(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
+    return (one for one in series if is_drift_metric(one.metric) and one.points)
 
 
-def _output(case: str, output: str, group: Sequence[Series], context: Context) -> OutputDrift | None:
+def _output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
     found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
-    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], place(one.metric)))
+    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
     if not metrics:
         return None
     return OutputDrift(case, output, metrics[0].state, _message(metrics), tuple(metrics))
 
 
-def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[Series]) -> Iterator[MetricDrift]:
+def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySeries]) -> Iterator[MetricDrift]:
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
         slight = metric.metric == "bias" and metric.worsenings and _growth(metric) < BIAS_SHARE * error
-        yield MetricDrift(metric.metric, State.STEADY, metric.mode, metric.runs) if slight else metric
+        yield MetricDrift(metric.metric, DriftState.STEADY, metric.mode, metric.runs) if slight else metric
 
 
 def _growth(metric: MetricDrift) -> float:
-    return max(size(metric.metric, worse.now) - size(metric.metric, worse.before) for worse in metric.worsenings)
+    return max(
+        metric_size(metric.metric, worse.now) - metric_size(metric.metric, worse.before) for worse in metric.worsenings
+    )
 
 
 def _message(metrics: Sequence[MetricDrift]) -> str:
     """Say the first metric's finding, where it began, and which metrics say the same."""
     first = metrics[0]
-    if first.state is not State.DRIFT:
+    if first.state is not DriftState.DRIFT:
         return first.message
-    others = [metric.metric for metric in metrics[1:] if metric.state is State.DRIFT]
-    return "; ".join(filter(None, (wording.finding(first.worsenings), f"also {', '.join(others)}" if others else "")))
+    others = [metric.metric for metric in metrics[1:] if metric.state is DriftState.DRIFT]
+    return "; ".join(filter(None, (describe_drift(first.worsenings), f"also {', '.join(others)}" if others else "")))
 
 
 def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
@@ -132,12 +136,12 @@ def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
     """Keep the points of what was found, and of the first few steady outputs one metric's; the others are counted."""
     drawn = 0
     for found in results:
-        if found.state is not State.STEADY:
+        if found.state is not DriftState.STEADY:
             yield replace(found, metrics=tuple(_slim(metric, found.state) for metric in found.metrics))
             continue
         drawn += 1
-        yield replace(found, metrics=found.metrics[:1] if drawn <= MOST_STEADY_DRAWN else ())
+        yield replace(found, metrics=found.metrics[:1] if drawn <= MAX_STEADY_DRAWN else ())
 
 
-def _slim(metric: MetricDrift, state: State) -> MetricDrift:
+def _slim(metric: MetricDrift, state: DriftState) -> MetricDrift:
     return metric if metric.state is state else replace(metric, points=())

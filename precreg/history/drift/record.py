@@ -8,17 +8,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from precreg.history.series import Point, Run
+from precreg.history.series import HistoryPoint, HistoryRun
 
 DRIFT_SCHEMA = "precreg-drift/1"
 
 
-Against = Literal["baseline", "anchor", "recent runs"]
+DriftReference = Literal["baseline", "anchor", "recent runs"]
 
-Kind = Literal["step", "creep", "level"]
+DriftKind = Literal["step", "creep", "level"]
 
 
-class Settings(Struct, frozen=True):
+class DriftSettings(Struct, frozen=True):
     """How drift is judged: the recent runs that count, how many runs confirm a change, and the ratio that matters."""
 
     window: int = 60
@@ -26,7 +26,7 @@ class Settings(Struct, frozen=True):
     materiality: float = 1.02
 
 
-class Mode(StrEnum):
+class DriftMode(StrEnum):
     """By which rules a series was judged: its own runs show whether it repeats."""
 
     EXACT = "exactly"
@@ -34,7 +34,7 @@ class Mode(StrEnum):
     FEW = "by wide bounds"
 
 
-class State(StrEnum):
+class DriftState(StrEnum):
     """What becomes of an output (or metric), worst first."""
 
     DRIFT = "drift"
@@ -45,7 +45,7 @@ class State(StrEnum):
     STEADY = "steady"
 
 
-class Change(Struct, frozen=True):
+class DriftChange(Struct, frozen=True):
     """Where a series became worse: the last run before and the first after it, their commits, and the environment.
 
     `last_good` is None where every run that is looked at is worse. `environment` lists the facts that differ between
@@ -65,13 +65,13 @@ class Worsening(Struct, frozen=True):
     for other kinds, and where sizes include 0.
     """
 
-    against: Against
-    kind: Kind
+    against: DriftReference
+    kind: DriftKind
     before: float
     now: float
     ratio: float | None
     message: str
-    change: Change
+    change: DriftChange
     a_run: float | None = None
 
 
@@ -82,12 +82,12 @@ class MetricDrift(Struct, frozen=True):
     """
 
     metric: str
-    state: State
-    mode: Mode
+    state: DriftState
+    mode: DriftMode
     runs: int = 0
     worsenings: tuple[Worsening, ...] = ()
     message: str = ""
-    points: tuple[Point, ...] = ()
+    points: tuple[HistoryPoint, ...] = ()
     since: int | None = None
 
 
@@ -96,7 +96,7 @@ class OutputDrift(Struct, frozen=True):
 
     case: str
     output: str
-    state: State
+    state: DriftState
     message: str
     metrics: tuple[MetricDrift, ...] = ()
 
@@ -117,8 +117,8 @@ class DriftRecord(Struct, frozen=True):
     project: str
     made: str
     environment: str
-    settings: Settings
-    runs: tuple[Run, ...]
+    settings: DriftSettings
+    runs: tuple[HistoryRun, ...]
     anchor: Anchor | None
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
@@ -126,10 +126,10 @@ class DriftRecord(Struct, frozen=True):
     exit_code: int = 0
 
 
-def exit_code(states: Iterable[State]) -> int:
+def drift_exit_code(states: Iterable[DriftState]) -> int:
     """Return 1 if anything drifts, otherwise 2 if anything is no longer measured or nothing could be judged, else 0."""
     found = set(states)
-    if State.DRIFT in found:
+    if DriftState.DRIFT in found:
         return 1
-    judged = found & {State.STEADY, State.IMPROVED}
-    return 2 if State.UNMEASURED in found or not judged else 0
+    judged = found & {DriftState.STEADY, DriftState.IMPROVED}
+    return 2 if DriftState.UNMEASURED in found or not judged else 0

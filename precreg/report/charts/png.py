@@ -9,34 +9,37 @@ from math import log10, nan
 from typing import TYPE_CHECKING, Any
 
 from precreg.errors import UserError
-from precreg.report.charts import bars as four
-from precreg.report.charts import cumulative
-from precreg.report.charts.errors import Bar, bars, span
-from precreg.report.charts.figures import strips_of
-from precreg.report.charts.heat import Strip
-from precreg.report.charts.picture import Picture, about, said
-from precreg.report.charts.scale import Colours, LogScale, colours
-from precreg.report.report_describe import plain
-from precreg.types.numbers import figure
-from precreg.types.types import Histogram
+from precreg.report.charts.errors import (
+    BAR_METRICS,
+    MARKED_PERCENTILES,
+    ErrorBin,
+    bars_scale,
+    cumulative_corners,
+    error_bins,
+    error_span,
+)
+from precreg.report.charts.figures import Picture, Strip, describe_sides, error_strips, picture_figures
+from precreg.report.charts.svg import ColourScale, LogScale, colour_scale
+from precreg.report.describe import strip_controls
+from precreg.types import Histogram, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from precreg.measure.heatmap import HeatMap
+    from precreg.measure import HeatMap
 
 
 SIZE_INCHES, DOTS_PER_INCH = (12.0, 8.5), 120
 
-NOW, THEN, EXACT, INK, GROUND = "#b3261e", "#3d6fb3", "#2c6e3f", "#1d1f21", "#f1f2f0"
+MAIN_COLOUR, SECOND_COLOUR, EXACT_COLOUR, INK, GROUND = "#b3261e", "#3d6fb3", "#2c6e3f", "#1d1f21", "#f1f2f0"
 
 _OF_ZERO = -400.0
 
 UNIT = "|actual − reference|, in the output's unit"
 
 
-def render(picture: Picture) -> bytes:
+def render_picture_png(picture: Picture) -> bytes:
     """Draw one comparison. Raises UserError (missing-extra) where matplotlib is not installed."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
@@ -65,8 +68,8 @@ def _matplotlib() -> Any:
 
 def _fill(drawn: Figure, picture: Picture) -> None:
     comparison = picture.comparison
-    title = f"{picture.name}: {picture.actual} against {picture.reference}, {about(comparison)}"
-    figures = [f"{name} {value}" for name, value in said(comparison)]
+    title = f"{picture.name}: {picture.actual} against {picture.reference}, {describe_sides(comparison)}"
+    figures = [f"{name} {value}" for name, value in picture_figures(comparison)]
     lines = [_short(title), "    ".join(figures[:5]), "    ".join(figures[5:])]
     drawn.suptitle("\n".join(lines), fontsize=10, parse_math=False)
     panels = drawn.subplots(2, 2).flat
@@ -82,7 +85,7 @@ def _fill(drawn: Figure, picture: Picture) -> None:
 
 
 def _short(title: str, most: int = 150) -> str:
-    words = plain(title)
+    words = strip_controls(title)
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
@@ -92,26 +95,26 @@ def _empty(axes: Axes, words: str) -> None:
 
 
 def _histogram(axes: Axes, histogram: Histogram) -> None:
-    found = bars(histogram)
+    found = error_bins(histogram)
     low = _across(axes, found, histogram.zeros)
     axes.bar(
         [bar.low for bar in found],
         [bar.elements for bar in found],
         [bar.high - bar.low for bar in found],
         align="edge",
-        color=NOW,
+        color=MAIN_COLOUR,
         alpha=0.6,
     )
     if histogram.zeros:
-        axes.bar([low], [histogram.zeros], [(axes.get_xlim()[1] - low) * 0.05], color=EXACT, alpha=0.7)
+        axes.bar([low], [histogram.zeros], [(axes.get_xlim()[1] - low) * 0.05], color=EXACT_COLOUR, alpha=0.7)
     axes.set_yscale("log")
     axes.set_ylim(0.5, None)
     axes.set(xlabel=UNIT, ylabel="elements", title="elements by size of their error")
 
 
-def _across(axes: Axes, found: list[Bar], zeros: int) -> float:
+def _across(axes: Axes, found: list[ErrorBin], zeros: int) -> float:
     """Set the axis of sizes, and return where zero stands on it: apart, on the left."""
-    start, end = span(found)
+    start, end = error_span(found)
     zero = start - 0.08 * (end - start)
     ticks = LogScale(start, end, 0.0, 1.0).ticks()
     axes.set_xlim(zero - 0.04 * (end - start) if zeros else start, end)
@@ -123,19 +126,19 @@ def _across(axes: Axes, found: list[Bar], zeros: int) -> float:
 
 
 def _cumulative(axes: Axes, histogram: Histogram, metrics: dict[str, float]) -> None:
-    found, zeros = bars(histogram), histogram.zeros
+    found, zeros = error_bins(histogram), histogram.zeros
     zero = _across(axes, found, zeros)
     left, right = axes.get_xlim()
-    corners = cumulative.curve(found, zeros)
-    axes.plot([x for x, _ in corners] + [right], [100 * share for _, share in corners] + [100], color=NOW)
+    corners = cumulative_corners(found, zeros)
+    axes.plot([x for x, _ in corners] + [right], [100 * share for _, share in corners] + [100], color=MAIN_COLOUR)
     if zeros:
         exact = 100 * zeros / (zeros + sum(histogram.counts))
-        axes.plot([left, 2 * zero - left], [exact, exact], color=EXACT, linewidth=3)
-    for name, share in cumulative.MARKED.items():
+        axes.plot([left, 2 * zero - left], [exact, exact], color=EXACT_COLOUR, linewidth=3)
+    for name, share in MARKED_PERCENTILES.items():
         if metrics.get(name, 0.0) > 0:
             place = (log10(metrics[name]), 100 * share)
-            words = f"{name.partition('_')[0].upper()} {figure(metrics[name], 3)} "
-            axes.plot(*place, "o", color=NOW, markersize=5)
+            words = f"{name.partition('_')[0].upper()} {format_number(metrics[name], 3)} "
+            axes.plot(*place, "o", color=MAIN_COLOUR, markersize=5)
             axes.annotate(
                 words,
                 place,
@@ -149,7 +152,7 @@ def _cumulative(axes: Axes, histogram: Histogram, metrics: dict[str, float]) -> 
 
 
 def _where(axes: Axes, picture: Picture) -> None:
-    strips = strips_of(picture.comparison)
+    strips = error_strips(picture.comparison)
     if picture.heat_map is not None:
         _map(axes, picture.heat_map)
     elif strips:
@@ -159,7 +162,7 @@ def _where(axes: Axes, picture: Picture) -> None:
 
 
 def _map(axes: Axes, heat: HeatMap) -> None:
-    scale = colours(mean for row in heat.mean for mean in row if mean is not None)
+    scale = colour_scale(mean for row in heat.mean for mean in row if mean is not None)
     rows, columns = (heat.shape[-2] if len(heat.shape) > 1 else 1), (heat.shape[-1] if heat.shape else 1)
     extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
     drawn = axes.imshow(_logarithms(heat.mean), extent=extent, **_coloured(scale))
@@ -178,7 +181,7 @@ def _map(axes: Axes, heat: HeatMap) -> None:
 
 
 def _strips(axes: Axes, strips: Sequence[Strip]) -> None:
-    scale = colours(mean for strip in strips for mean in strip.means if mean is not None)
+    scale = colour_scale(mean for strip in strips for mean in strip.means if mean is not None)
     for place, strip in enumerate(strips):
         extent = (0.0, 1.0, place + 0.8, float(place))
         drawn = axes.imshow(_logarithms([strip.means]), extent=extent, **_coloured(scale))
@@ -196,16 +199,16 @@ def _logarithms(means: Sequence[Sequence[float | None]]) -> Any:
     return np.array([[nan if mean is None else log10(mean) if mean > 0 else _OF_ZERO for mean in row] for row in means])
 
 
-def _coloured(scale: Colours | None) -> dict[str, Any]:
+def _coloured(scale: ColourScale | None) -> dict[str, Any]:
     """Return how an image is drawn: white to red, what is 0 in the colour of the ground, what is not there white."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    reds = LinearSegmentedColormap.from_list("reds", ["#f6dcd9", NOW]).with_extremes(under=GROUND, bad="white")
-    low, high = scale or Colours(0.0, 1.0)
+    reds = LinearSegmentedColormap.from_list("reds", ["#f6dcd9", MAIN_COLOUR]).with_extremes(under=GROUND, bad="white")
+    low, high = scale or ColourScale(0.0, 1.0)
     return {"cmap": reds, "vmin": low, "vmax": high, "aspect": "auto", "interpolation": "nearest"}
 
 
-def _legend(axes: Axes, drawn: Any, scale: Colours | None) -> None:
+def _legend(axes: Axes, drawn: Any, scale: ColourScale | None) -> None:
     if scale is None:
         return
     ticks = LogScale(scale.low, scale.high, 0.0, 1.0).ticks()
@@ -214,14 +217,21 @@ def _legend(axes: Axes, drawn: Any, scale: Colours | None) -> None:
 
 
 def _largest(axes: Axes, metrics: dict[str, float]) -> None:
-    scale = four.scale(metrics)
-    for place, name in enumerate(four.FIGURES):
+    scale = bars_scale(metrics)
+    for place, name in enumerate(BAR_METRICS):
         value = metrics.get(name)
         end = log10(value) if value else scale.low
-        axes.barh(place, end - scale.low, left=scale.low, color=THEN if "rel" in name else NOW, alpha=0.6, height=0.5)
-        axes.text(end, place, f" {'not defined' if value is None else figure(value)}", va="center")
-    axes.set_yticks(range(len(four.FIGURES)), list(four.FIGURES.values()))
+        axes.barh(
+            place,
+            end - scale.low,
+            left=scale.low,
+            color=SECOND_COLOUR if "rel" in name else MAIN_COLOUR,
+            alpha=0.6,
+            height=0.5,
+        )
+        axes.text(end, place, f" {'not defined' if value is None else format_number(value)}", va="center")
+    axes.set_yticks(range(len(BAR_METRICS)), list(BAR_METRICS.values()))
     ticks = scale.ticks()
     axes.set_xticks([tick.at for tick in ticks], [tick.text for tick in ticks])
-    axes.set(xlim=(scale.low, scale.high + 0.18 * (scale.high - scale.low)), ylim=(len(four.FIGURES) - 0.4, -0.6))
+    axes.set(xlim=(scale.low, scale.high + 0.18 * (scale.high - scale.low)), ylim=(len(BAR_METRICS) - 0.4, -0.6))
     axes.set(xlabel="absolute: in the output's unit; relative: a ratio", title="largest and mean error")

@@ -1,55 +1,146 @@
-"""From random words to real numbers: one word makes one number, so numbers do not depend on how many are drawn.
+"""The random bits of an input: the same 64-bit words on every machine and with every version of numpy.
+
+Words are the raw output of Philox4x64-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11), which
+numpy promises to keep; numpy's distributions carry no such promise and are not used. The key is the first
+128 bits, as two little-endian words, of
+
+    BLAKE2b-128(b"precreg-inputs-1" NUL name NUL seed)        or, for a second stream, ... seed NUL purpose)
+
+with the name in UTF-8 and the seed in decimal. Word 4*i + j is word j of the block with the counter i + 1.
+
+Logarithms and powers with the same bits everywhere: only +, -, *, /, comparison, frexp and ldexp, in stated order.
+
+IEEE 754 fixes the result of each of these operations; it does not fix log and exp, and C libraries and numpy's vector
+code differ in the last bits. Series are Taylor's, long enough that what they leave out is far below rounding. Every
+numpy call is one operation with one rounding, so no multiplication is fused with an addition.
+
+From random words to real numbers: one word makes one number, so numbers do not depend on how many are drawn.
 
 Everything is float64 arithmetic that IEEE 754 specifies, in the order written here.
 """
 
 from __future__ import annotations
 
-from math import frexp
+from collections.abc import Callable
+from hashlib import blake2b
+from math import factorial, frexp
+from typing import Any, cast
 
 import numpy as np
+from numpy.random import Philox
 from numpy.typing import NDArray
 
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.formats import Format
-from precreg.suite.inputs.elementary import Reals, exp2, log, log2, polynomial
+from precreg.arithmetic import Format, round_to
 
-Bits = NDArray[np.uint64]
+Words = Callable[[int], NDArray[np.uint64]]
+"""A stream of words: called with a count, it gives that many, after those it gave before."""
 
 
-def fraction(words: Bits) -> Reals:
+def derive_key(name: str, seed: int, purpose: str | None = None) -> NDArray[np.uint64]:
+    """Return the two words of the key for an input's name and seed, and for a second stream its purpose."""
+    parts = ["precreg-inputs-1", name, str(seed)] + ([] if purpose is None else [purpose])
+    digest = blake2b("\0".join(parts).encode(), digest_size=16).digest()
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
+
+
+def word_stream(name: str, seed: int, purpose: str | None = None) -> Words:
+    """Return the stream of words for an input's name and seed; it starts anew with every call."""
+    return cast(Words, Philox(key=cast(Any, derive_key(name, seed, purpose))).random_raw)
+
+
+Reals = NDArray[np.float64]
+
+
+_LN2 = 0.6931471805599453
+
+_LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+"""The leading 32 bits of ln 2, so that its product with any exponent is exact."""
+
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+
+_SQRT_HALF = 0.7071067811865476
+
+_ARTANH_SERIES = np.array([2 / (2 * k + 1) for k in range(11)])[:, np.newaxis]
+
+_EXP_SERIES = np.array([1 / factorial(k) for k in range(14)])[:, np.newaxis]
+
+
+def evaluate_polynomial(x: Reals, coefficients: Reals) -> Reals:
+    """Return the sum of coefficients[k] * x**k along the first axis, by Horner's rule, for a vector x.
+
+    Further axes of the coefficients hold several polynomials, evaluated at once; their last has length 1.
+    """
+    result: Reals = coefficients[-1] * x
+    for coefficient in coefficients[-2:0:-1]:
+        result += coefficient
+        result *= x
+    result += coefficients[0]
+    return result
+
+
+def portable_log(x: Reals) -> Reals:
+    """Return the natural logarithm of a vector of positive, finite numbers, within 4 ulp."""
+    exponents, log_significands = _split(x)
+    return exponents * _LN2_HIGH + (exponents * _LN2_LOW + log_significands)
+
+
+def portable_log2(x: Reals) -> Reals:
+    """Return the logarithm to base 2 of a vector of positive, finite numbers, within 5 ulp."""
+    exponents, log_significands = _split(x)
+    return exponents + log_significands / _LN2
+
+
+def portable_exp2(x: Reals) -> Reals:
+    """Return 2**x of a vector, within 2 ulp where the result is a normal number."""
+    whole = np.rint(x)
+    return np.ldexp(evaluate_polynomial((x - whole) * _LN2, _EXP_SERIES), whole.astype(np.int32))
+
+
+def _split(x: Reals) -> tuple[Reals, Reals]:
+    """Return e and log(m), which is 2 artanh((m - 1) / (m + 1)), where x = m * 2**e and m is within sqrt(2) of 1."""
+    significands, exponents = np.frexp(x)
+    low = significands < _SQRT_HALF
+    significands = significands * (1.0 + low)
+    ratio = (significands - 1.0) / (significands + 1.0)
+    return exponents - 1.0 * low, ratio * evaluate_polynomial(ratio * ratio, _ARTANH_SERIES)
+
+
+RandomWords = NDArray[np.uint64]
+
+
+def unit_fraction(words: RandomWords) -> Reals:
     """Return k * 2**-53 in [0, 1), where k is the upper 53 bits of each word."""
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def open_fraction(words: Bits) -> Reals:
+def open_fraction(words: RandomWords) -> Reals:
     """Return (k + 1/2) * 2**-52 in (0, 1), exactly, where k is the upper 52 bits of each word."""
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def normal(words: Bits, mean: float, std: float) -> Reals:
+def draw_normal(words: RandomWords, mean: float, std: float) -> Reals:
     """Return normal numbers, at most 8.21 standard deviations from the mean, by inverting the distribution."""
     return normal_quantile(open_fraction(words)) * std + mean
 
 
-def uniform(words: Bits, low: float, high: float) -> Reals:
+def draw_uniform(words: RandomWords, low: float, high: float) -> Reals:
     """Return numbers spread evenly over [low, high), on a grid of (high - low) * 2**-53; rounding may give high."""
-    return np.minimum(fraction(words) * (high - low) + low, high)
+    return np.minimum(unit_fraction(words) * (high - low) + low, high)
 
 
-def log_uniform(words: Bits, low: float, high: float, sign: str) -> Reals:
+def draw_log_uniform(words: RandomWords, low: float, high: float, sign: str) -> Reals:
     """Return numbers of [low, high] whose logarithm is spread evenly; with sign "both", half of them negated.
 
     The sign is the lowest bit of the word, which the magnitude does not use.
     """
-    start, end = log2(np.array([low, high]))
-    magnitudes = np.clip(exp2(fraction(words) * (end - start) + start), low, high)
+    start, end = portable_log2(np.array([low, high]))
+    magnitudes = np.clip(portable_exp2(unit_fraction(words) * (end - start) + start), low, high)
     if sign == "positive":
         return magnitudes
     return np.where(words & np.uint64(1), -magnitudes, magnitudes)
 
 
-def integers(words: Bits, low: int, high: int) -> NDArray[np.int64]:
+def draw_integers(words: RandomWords, low: int, high: int) -> NDArray[np.int64]:
     """Return integers of [low, high) modulo 2**64, as int64: low + floor(word * (high - low) / 2**64).
 
     No integer is more likely than another by more than a share of (high - low) / 2**64: Lemire, Fast random integer
@@ -60,14 +151,14 @@ def integers(words: Bits, low: int, high: int) -> NDArray[np.int64]:
     return (offsets + np.uint64(low % 2**64)).view(np.int64)
 
 
-def _high_product(words: Bits, factor: int) -> Bits:
+def _high_product(words: RandomWords, factor: int) -> RandomWords:
     """Return the upper 64 bits of the products with a factor below 2**64, by halves of 32 bits."""
     half, mask = np.uint64(32), np.uint64(2**32 - 1)
     upper, lower = np.uint64(factor >> 32), np.uint64(factor & (2**32 - 1))
     words_upper, words_lower = words >> half, words & mask
     middle = words_upper * lower + ((words_lower * lower) >> half)
     carried = words_lower * upper + (middle & mask)
-    product: Bits = words_upper * upper + (middle >> half) + (carried >> half)
+    product: RandomWords = words_upper * upper + (middle >> half) + (carried >> half)
     return product
 
 
@@ -77,7 +168,7 @@ def normal_quantile(p: Reals) -> Reals:
     Algorithm AS 241, PPND16 (Wichura, Applied Statistics 37, 1988).
     """
     q = p - 0.5
-    numerator, denominator = polynomial(0.180625 - q * q, _CENTRE)
+    numerator, denominator = evaluate_polynomial(0.180625 - q * q, _CENTRE)
     quantiles: Reals = q * numerator / denominator
     tail = np.flatnonzero(np.abs(q) > 0.425)
     if tail.size:
@@ -87,17 +178,17 @@ def normal_quantile(p: Reals) -> Reals:
 
 def _tail_quantile(p: Reals) -> Reals:
     """Return how far from the median the tail of probability p < 0.075 begins."""
-    r = np.sqrt(-log(p))
-    numerator, denominator = polynomial(r - 1.6, _NEAR_TAIL)
+    r = np.sqrt(-portable_log(p))
+    numerator, denominator = evaluate_polynomial(r - 1.6, _NEAR_TAIL)
     quantiles: Reals = numerator / denominator
     far = np.flatnonzero(r > 5.0)
     if far.size:
-        numerator, denominator = polynomial(r[far] - 5.0, _FAR_TAIL)
+        numerator, denominator = evaluate_polynomial(r[far] - 5.0, _FAR_TAIL)
         quantiles[far] = numerator / denominator
     return quantiles
 
 
-def ill_conditioned_rows(words: Bits, length: int, condition: float, format: Format) -> Reals:
+def ill_conditioned_rows(words: RandomWords, length: int, condition: float, format: Format) -> Reals:
     """Return rows of numbers of `format` with sum |x| / |sum x| near `condition`, within a factor 1.2.
 
     `words` has `words_per_row(length)` words a row, and the result `length` numbers a row.
@@ -107,8 +198,8 @@ def ill_conditioned_rows(words: Bits, length: int, condition: float, format: For
     others; here they cancel exactly, so that the sum is known in every format.
     """
     pairs = (length - 1) // 2
-    exponents = fraction(words[:, :pairs]) * (-0.5 * log2(np.array([condition])))
-    magnitudes = exp2(exponents.ravel()).reshape(exponents.shape)
+    exponents = unit_fraction(words[:, :pairs]) * (-0.5 * portable_log2(np.array([condition])))
+    magnitudes = portable_exp2(exponents.ravel()).reshape(exponents.shape)
     magnitudes[:, 0] = 1.0
     magnitudes = round_to(magnitudes * _scale_of_sum(condition, format), format)
     totals = 2.0 * np.cumsum(magnitudes, axis=1)[:, -1:]  # np.sum's order of additions is not specified

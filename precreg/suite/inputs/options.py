@@ -10,11 +10,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from precreg.arithmetic.formats import FORMATS, Format, format_of
+from precreg.arithmetic import FORMATS, Format, format_of
 from precreg.errors import nearest
 
 
-class Options(Struct, frozen=True, forbid_unknown_fields=True):
+class DistributionOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """The options of a distribution. Values that contradict each other raise ValueError when it is made."""
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -23,7 +23,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"expected a floating dtype but got dtype={dtype}; integers and constant draw integers")
 
 
-class Normal(Options, frozen=True):
+class Normal(DistributionOptions, frozen=True):
     """Normal numbers."""
 
     mean: float = 0.0
@@ -34,7 +34,7 @@ class Normal(Options, frozen=True):
             raise ValueError(f"expected a finite mean and std >= 0 but got mean={self.mean}, std={self.std}")
 
 
-class Uniform(Options, frozen=True):
+class Uniform(DistributionOptions, frozen=True):
     """Numbers spread evenly over [low, high)."""
 
     low: float = 0.0
@@ -45,7 +45,7 @@ class Uniform(Options, frozen=True):
             raise ValueError(f"expected low < high, a finite span, but got low={self.low}, high={self.high}")
 
 
-class LogUniform(Options, frozen=True):
+class LogUniform(DistributionOptions, frozen=True):
     """Numbers of [low, high] whose logarithm is spread evenly; with sign "both", half of them negative."""
 
     low: float
@@ -57,7 +57,7 @@ class LogUniform(Options, frozen=True):
             raise ValueError(f"expected 0 < low < high, finite, but got low={self.low}, high={self.high}")
 
 
-class Integers(Options, frozen=True):
+class Integers(DistributionOptions, frozen=True):
     """Whole numbers of [low, high), all equally likely."""
 
     low: int
@@ -73,7 +73,7 @@ class Integers(Options, frozen=True):
         _check_whole(self.high - 1, dtype)
 
 
-class LegacyNormal(Options, frozen=True):
+class LegacyNormal(DistributionOptions, frozen=True):
     """Standard normal numbers of numpy's legacy generator, RandomState(seed).randn, known by the digest of the array.
 
     They are the same at every seed of the suite.
@@ -94,7 +94,7 @@ class LegacyNormal(Options, frozen=True):
             raise ValueError(f"expected a real floating dtype but got dtype={dtype}")
 
 
-class Constant(Options, frozen=True):
+class Constant(DistributionOptions, frozen=True):
     """One number everywhere."""
 
     value: int | float
@@ -125,16 +125,16 @@ class Rest(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"expected one distribution in rest but got {len(self._named())}")
 
     @property
-    def distribution(self) -> Options:
+    def distribution(self) -> DistributionOptions:
         """The distribution that is named."""
         return self._named()[0]
 
-    def _named(self) -> list[Options]:
+    def _named(self) -> list[DistributionOptions]:
         every = (self.normal, self.uniform, self.log_uniform, self.integers, self.constant)
         return [options for options in every if options is not None]
 
 
-class Special(Options, frozen=True):
+class Special(DistributionOptions, frozen=True):
     """Values at the edges of the dtype, in turn: `values` (default: all it has) cycled through the array.
 
     With `share`, that share of the positions, chosen at random, gets them, and `rest` draws the others.
@@ -164,7 +164,7 @@ class Special(Options, frozen=True):
             self.rest.distribution.check(shape, dtype)
 
 
-class IllConditionedSum(Options, frozen=True):
+class IllConditionedSum(DistributionOptions, frozen=True):
     """Numbers whose sum over the last axis cancels: sum |x| is `condition` times |sum x|, within a factor 1.2."""
 
     condition: float = 1e8
@@ -180,7 +180,7 @@ class IllConditionedSum(Options, frozen=True):
         length = shape[-1] if shape else 0
         if length < 3:
             raise ValueError(f"expected a last axis of at least 3 numbers but got shape={list(shape)}")
-        limit = greatest_condition(drawn_format(dtype))
+        limit = max_condition(drawn_format(dtype))
         if not length <= self.condition <= limit:
             raise ValueError(
                 f"expected a condition from {length}, the length of the last axis, to {limit:.3g}, what {dtype} can"
@@ -188,7 +188,7 @@ class IllConditionedSum(Options, frozen=True):
             )
 
 
-class File(Options, frozen=True):
+class File(DistributionOptions, frozen=True):
     """The numbers of a .npy file, or of one array (`key`) of a .npz file; `path` is relative to the suite's folder."""
 
     path: str
@@ -244,7 +244,7 @@ def drawn_format(dtype: str) -> Format:
     return FORMATS.get(dtype, FORMATS["float64"])
 
 
-def greatest_condition(format: Format) -> float:
+def max_condition(format: Format) -> float:
     """Return the largest condition of a sum for which a format has both the terms and what they leave."""
     return format.largest / 8.0 / format.smallest_subnormal
 

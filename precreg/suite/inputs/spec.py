@@ -8,23 +8,23 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from precreg.arithmetic.formats import DTYPE_NAMES
+from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.suite.inputs.options import (
     Constant,
+    DistributionOptions,
     File,
     IllConditionedSum,
     Integers,
     LegacyNormal,
     LogUniform,
     Normal,
-    Options,
     Special,
     Uniform,
 )
-from precreg.types.types import Location
+from precreg.types import Location
 
-DISTRIBUTIONS: dict[str, type[Options]] = {
+DISTRIBUTIONS: dict[str, type[DistributionOptions]] = {
     "normal": Normal,
     "uniform": Uniform,
     "log_uniform": LogUniform,
@@ -38,7 +38,7 @@ DISTRIBUTIONS: dict[str, type[Options]] = {
 """The distributions by the name they have in a suite."""
 
 
-PICK, FROM = "pick", "from"
+PICK_KEY, FROM_KEY = "pick", "from"
 """The keys of an input that has several distributions by name, one of which each case picks."""
 
 
@@ -47,11 +47,11 @@ class InputSpec(Struct, frozen=True):
 
     shape: tuple[int, ...]
     dtype: str
-    distribution: Options
+    distribution: DistributionOptions
     source: Location
 
 
-def parse(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
+def parse_input(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
     """Return the specification that {shape, dtype, DISTRIBUTION: options} stands for.
 
     Raises UserError: unknown-key, unknown-distribution, missing-key, unknown-dtype, bad-value; all name `where`.
@@ -62,24 +62,24 @@ def parse(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
         raise UserError(error.slug, f"input {name}: {error.message}", file=where.file, line=where.line) from None
 
 
-def picked(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
+def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
     """Return {shape, dtype, DISTRIBUTION: options} of {shape, dtype, pick: NAME, from: {NAME: {DISTRIBUTION: ...}}}.
 
     A mapping without `pick` and `from` is returned as it is. Raises UserError: missing-key, bad-value.
     """
-    if PICK not in mapping and FROM not in mapping:
+    if PICK_KEY not in mapping and FROM_KEY not in mapping:
         return mapping
-    for key, other in ((PICK, FROM), (FROM, PICK)):
+    for key, other in ((PICK_KEY, FROM_KEY), (FROM_KEY, PICK_KEY)):
         if key not in mapping:
             message = f"input {name}: expected {key} beside {other} but got {other} alone"
             raise UserError("missing-key", message, file=where.file, line=where.line)
-    choice, choices = mapping[PICK], mapping[FROM]
+    choice, choices = mapping[PICK_KEY], mapping[FROM_KEY]
     known = list(choices) if isinstance(choices, Mapping) else []
     if choice not in known or not isinstance(choices[choice], Mapping):
         expected = ", ".join(known) or "distributions by name, {NAME: {DISTRIBUTION: options}}"
         message = f"input {name}: expected one of {expected} but got pick={choice}{nearest(str(choice), known)}"
         raise UserError("bad-value", message, file=where.file, line=where.line)
-    rest = {key: value for key, value in mapping.items() if key not in (PICK, FROM)}
+    rest = {key: value for key, value in mapping.items() if key not in (PICK_KEY, FROM_KEY)}
     for key in choices[choice]:
         if key in rest:
             message = f"input {name}: expected {key} once but got it in {choice}, too"
@@ -126,7 +126,7 @@ def _dtype(value: Any) -> str:
     raise UserError("unknown-dtype", f"expected a dtype but got dtype={value}{nearest(str(value), DTYPE_NAMES)}")
 
 
-def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> Options:
+def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
     if not isinstance(mapping, Mapping):
         raise UserError("bad-value", f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}")
     struct = DISTRIBUTIONS[kind]

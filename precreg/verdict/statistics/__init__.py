@@ -1,1 +1,8 @@
-"""The room verdict/statistics."""
+"""How certain is a change of an error?
+
+Group sums, jackknife errors, Student's t, sequential tests and change points, on plain floats.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

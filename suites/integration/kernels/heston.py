@@ -16,9 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic import FORMATS, Rounding, round_to
 
 Form = Literal["corrected", "published"]
 Compensation = Literal["carried", "none"]

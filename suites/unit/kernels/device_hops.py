@@ -4,12 +4,12 @@ import numpy as np
 import numpy.typing as npt
 from kernels.cast_chain import to_half_by_integers
 
-from precreg.arithmetic.devices.hops import travel
+from precreg.arithmetic.devices import cast_through_device
 
 
 def values_at_each_place(x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray]:
     """Give the value at each place of the device that computes the suite, in the format of the place."""
-    return travel(x)
+    return cast_through_device(x)
 
 
 def declared(x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray]:

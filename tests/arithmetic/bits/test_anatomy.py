@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.anatomy import Errors, anatomy, decimal, errors, neighbours
-from precreg.arithmetic.arith_exact_rounding import exact_round
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.named import format_named
+from precreg.arithmetic.bits import RoundingErrors, describe_number, exact_decimal, neighbours, rounding_errors
+from precreg.arithmetic.exact import exact_round
+from precreg.arithmetic.formats import FORMATS, format_named
 from tests.arithmetic.patterns import SMALL_FORMATS, numbers
 
 
@@ -19,7 +18,7 @@ def test_neighbours_are_the_numbers_before_and_after(name):
     format = FORMATS[name]
     known = numbers(name) + 0.0
     beyond = None if format.overflow != inf else "inf"
-    shown = [decimal(value) for value in known]
+    shown = [exact_decimal(value) for value in known]
     below = [None if beyond is None else "-inf", *shown[:-1]]
     above = [*shown[1:], beyond]
     step = 37 if len(known) > 500 else 1
@@ -49,14 +48,14 @@ def test_neighbours_at_the_ends():
 
 @given(st.floats(allow_nan=False))
 def test_decimals_are_exact(value):
-    assert float(decimal(value)) == value
-    assert not isfinite(value) or Fraction(Decimal(decimal(value))) == Fraction(value)
+    assert float(exact_decimal(value)) == value
+    assert not isfinite(value) or Fraction(Decimal(exact_decimal(value))) == Fraction(value)
 
 
 def test_fractions_that_do_not_end_say_so():
-    assert decimal(Fraction(1, 3)) == "0.33333333333333333333..."
-    assert decimal(Fraction(-1, 80)) == "-0.0125"
-    assert (decimal(-0.0), decimal(inf), decimal(nan)) == ("-0", "inf", "nan")
+    assert exact_decimal(Fraction(1, 3)) == "0.33333333333333333333..."
+    assert exact_decimal(Fraction(-1, 80)) == "-0.0125"
+    assert (exact_decimal(-0.0), exact_decimal(inf), exact_decimal(nan)) == ("-0", "inf", "nan")
 
 
 @pytest.mark.parametrize(
@@ -73,16 +72,16 @@ def test_fractions_that_do_not_end_say_so():
     ],
 )
 def test_the_class_and_the_binade(value, kind, power):
-    seen = anatomy(value, value, FORMATS["float16"])
+    seen = describe_number(value, value, FORMATS["float16"])
     assert (seen.kind, seen.power) == (kind, power)
 
 
 @given(st.fractions(-70000, 70000))
 def test_errors_are_those_of_the_rationals(exact):
     rounded = exact_round(exact, FORMATS["float16"])
-    error = anatomy(rounded, exact, FORMATS["float16"]).error
+    error = describe_number(rounded, exact, FORMATS["float16"]).error
     if not isfinite(rounded):
-        assert error == Errors()
+        assert error == RoundingErrors()
         return
     assert error.absolute == float(Fraction(rounded) - exact)
     assert abs(error.ulp) <= 0.5
@@ -90,8 +89,8 @@ def test_errors_are_those_of_the_rationals(exact):
 
 
 def test_errors_beyond_float64_are_infinite_or_zero():
-    far = errors(1.0, Fraction(10) ** 400, Fraction(1))
+    far = rounding_errors(1.0, Fraction(10) ** 400, Fraction(1))
     assert (far.absolute, far.ulp, far.relative) == (-inf, -inf, -1.0)
-    near = errors(0.0, Fraction(1, 10**400), Fraction(1))
+    near = rounding_errors(0.0, Fraction(1, 10**400), Fraction(1))
     assert (near.absolute, near.relative) == (0.0, -1.0)
-    assert errors(nan, Fraction(1), Fraction(1)) == Errors()
+    assert rounding_errors(nan, Fraction(1), Fraction(1)) == RoundingErrors()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.literals import exact_number, pattern_of
+from precreg.arithmetic.bits import parse_number, parse_pattern
 from precreg.errors import UserError
 
 
@@ -31,25 +31,25 @@ from precreg.errors import UserError
 def test_numbers_are_read_exactly(text, value):
     if value is None:
         with pytest.raises(UserError):
-            exact_number(text)
+            parse_number(text)
     else:
-        assert exact_number(text) == value
+        assert parse_number(text) == value
 
 
 def test_nan_and_the_sign_of_zero_are_kept():
-    assert all(isnan(exact_number(text)) for text in ("nan", "NaN", "-nan"))
+    assert all(isnan(parse_number(text)) for text in ("nan", "NaN", "-nan"))
     for text in ("-0", "-0.0", "-0e5", "-0x0p0"):
-        zero = exact_number(text)
+        zero = parse_number(text)
         assert (zero, copysign(1.0, zero)) == (0, -1.0)
-    assert exact_number("0") == Fraction(0)
-    assert isinstance(exact_number("0"), Fraction)
+    assert parse_number("0") == Fraction(0)
+    assert isinstance(parse_number("0"), Fraction)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_come_back_from_both_ways_of_writing_them(value):
-    assert exact_number(value.hex()) == Fraction(value)
-    assert exact_number(f"{Fraction(value).numerator}e0") == Fraction(value).numerator
-    assert float(exact_number(repr(value))) == value
+    assert parse_number(value.hex()) == Fraction(value)
+    assert parse_number(f"{Fraction(value).numerator}e0") == Fraction(value).numerator
+    assert float(parse_number(repr(value))) == value
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_floats_come_back_from_both_ways_of_writing_them(value):
 )
 def test_what_is_no_number_is_one_clear_error(text):
     with pytest.raises(UserError, match="expected a number such as") as caught:
-        exact_number(text)
+        parse_number(text)
     assert caught.value.slug == "bad-value"
     assert len(caught.value.message) < 200
 
 
 def test_patterns():
-    assert pattern_of("bits:0x3c7c") == 0x3C7C
-    assert pattern_of("bits:0b0011") == 3
-    assert pattern_of("1.5") is None
+    assert parse_pattern("bits:0x3c7c") == 0x3C7C
+    assert parse_pattern("bits:0b0011") == 3
+    assert parse_pattern("1.5") is None
     for text in ("bits:", "bits:12", "bits:0x", "bits:0b2", "bits:0x" + "f" * 17):
         with pytest.raises(UserError, match="expected a pattern such as bits:0x3c7c") as caught:
-            pattern_of(text)
+            parse_pattern(text)
         assert caught.value.slug == "bad-value"

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from precreg.arithmetic.devices.array import plain, simulated
-from precreg.arithmetic.devices.computing import DeviceArithmetic
-from precreg.arithmetic.devices.read import device_named
+from precreg.arithmetic.devices.array import plain_array, simulate_array
+from precreg.arithmetic.devices.computation import DeviceArithmetic
+from precreg.arithmetic.devices.shipped import device_named
 from precreg.arithmetic.formats import FORMATS, numpy_dtype
 
 DEVICES = ("ascend", "mlu370", "gpu-tf32")
@@ -20,7 +20,7 @@ def device(name):
 
 def on(name, *arrays):
     """Return arrays that a shipped device computes."""
-    found = tuple(simulated(np.asarray(array), device(name)) for array in arrays)
+    found = tuple(simulate_array(np.asarray(array), device(name)) for array in arrays)
     return found[0] if len(found) == 1 else found
 
 
@@ -37,7 +37,7 @@ def hard(dtype, count=60, seed=0):
 
 def same_bits(actual, expected):
     """Say whether two arrays of one shape have the same numbers, zeros with their signs; a NaN is a NaN."""
-    a, b = np.asarray(plain(actual), np.float64), np.asarray(plain(expected), np.float64)
+    a, b = np.asarray(plain_array(actual), np.float64), np.asarray(plain_array(expected), np.float64)
     return a.shape == b.shape and bool(
         np.all((a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b)))
     )

@@ -7,8 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arithmetic.devices.arithmetic import NumpyArithmetic
-from precreg.arithmetic.devices.array import COMPILED, SimulatedArray, plain, simulated
+from precreg.arithmetic.devices.array import (
+    COMPILED_FUNCTIONS,
+    NumpyArithmetic,
+    SimulatedArray,
+    plain_array,
+    simulate_array,
+)
 from tests.arithmetic.devices.on_devices import on, same_bits
 
 X = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
@@ -41,7 +46,7 @@ def traced():
 
 @pytest.fixture
 def x(traced):
-    return simulated(X.copy(), traced)
+    return simulate_array(X.copy(), traced)
 
 
 MOVES = {
@@ -187,7 +192,7 @@ def test_terms_are_folded_in_the_dtype_of_the_place_too(fold, dtype, traced):
     terms = np.random.default_rng(3).uniform(0.5, 1.5, (100, 4)).astype(np.float32)
     expected, place = np.zeros((100, 4), dtype), np.zeros((100, 4), dtype)
     fold(terms, expected)
-    fold(simulated(terms, traced), place)
+    fold(simulate_array(terms, traced), place)
     assert same_bits(place, expected)
 
 
@@ -195,14 +200,14 @@ def test_a_third_operand_of_a_product_is_where_it_goes(x, traced):
     place = np.zeros((3, 3), np.float32)
     assert np.dot(x, x.T, place) is place
     assert same_bits(place, X @ X.T)
-    table = simulated(np.zeros((12, 2), np.float32), traced)
+    table = simulate_array(np.zeros((12, 2), np.float32), traced)
     assert np.outer(x, x[:2, 0], table) is table
     assert same_bits(table, np.outer(X, X[:2, 0]))
     assert same_bits(np.dot(x, x.T, None), X @ X.T)
 
 
 def test_what_is_stored_in_another_dtype_is_cast_by_the_arithmetic(x, traced):
-    half = simulated(np.zeros((3, 4), np.float16), traced)
+    half = simulate_array(np.zeros((3, 4), np.float16), traced)
     np.add(x, 1, out=half)
     half[0] = x[0]
     np.copyto(half, x, where=X > 0)
@@ -244,12 +249,12 @@ def test_views_share_memory(x):
     view = x[1]
     view[:] = 5
     x[2, 3] = 6
-    assert plain(x)[1].tolist() == [5, 5, 5, 5]
-    assert plain(x)[2, 3] == 6
+    assert plain_array(x)[1].tolist() == [5, 5, 5, 5]
+    assert plain_array(x)[2, 3] == 6
 
 
 def test_bits_are_seen_as_integers(x):
-    assert np.array_equal(plain(x.view(np.uint32) >> 23), X.view(np.uint32) >> 23)
+    assert np.array_equal(plain_array(x.view(np.uint32) >> 23), X.view(np.uint32) >> 23)
 
 
 def test_pickles_are_plain(x):
@@ -260,7 +265,7 @@ def test_pickles_are_plain(x):
 
 def test_bfloat16_and_smaller(traced):
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
-        x = simulated(X.astype(dtype), traced)
+        x = simulate_array(X.astype(dtype), traced)
         result = (x + x) * x
         assert result.dtype == dtype
         assert isinstance(result, SimulatedArray)
@@ -290,13 +295,13 @@ def test_which_functions_of_numpy_compute_on_plain_copies():
         traced = Traced()
         function(*(_given(value, traced) for value in arguments))
         assert traced.asked, function
-        assert function not in COMPILED
+        assert function not in COMPILED_FUNCTIONS
 
 
 def _given(value, arithmetic):
     if isinstance(value, list):
-        return [simulated(array, arithmetic) for array in value]
-    return simulated(value, arithmetic) if isinstance(value, np.ndarray) else value
+        return [simulate_array(array, arithmetic) for array in value]
+    return simulate_array(value, arithmetic) if isinstance(value, np.ndarray) else value
 
 
 def test_a_device_computes_an_operator_as_it_stands():
@@ -306,5 +311,5 @@ def test_a_device_computes_an_operator_as_it_stands():
         centered = x - x.mean(-1, keepdims=True)
         return centered / np.sqrt((centered * centered).mean(-1, keepdims=True) + np.float32(1e-5))
 
-    here, there = layer_norm(X), plain(layer_norm(on("mlu370", X)))
+    here, there = layer_norm(X), plain_array(layer_norm(on("mlu370", X)))
     assert 2**-22 < np.abs(here - there).max() < 2**-16

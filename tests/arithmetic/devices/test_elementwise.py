@@ -3,19 +3,11 @@
 import numpy as np
 import pytest
 
-from precreg.arithmetic.arith_exact_operations import (
-    exact_add,
-    exact_divide,
-    exact_multiply,
-    exact_sqrt,
-    exact_subtract,
-)
-from precreg.arithmetic.arith_exact_rounding import exact_round
-from precreg.arithmetic.devices.array import SimulatedArray, plain, simulated
-from precreg.arithmetic.devices.computing import DeviceArithmetic
+from precreg.arithmetic.devices.array import SimulatedArray, plain_array, simulate_array
+from precreg.arithmetic.devices.computation import DeviceArithmetic
 from precreg.arithmetic.devices.device import Device, Elementwise
-from precreg.arithmetic.formats import FORMATS, numpy_dtype
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.exact import exact_add, exact_divide, exact_multiply, exact_round, exact_sqrt, exact_subtract
+from precreg.arithmetic.formats import FORMATS, Rounding, numpy_dtype
 from tests.arithmetic.devices.on_devices import DEVICES, device, hard, on, same_bits
 
 TABLES = [(name, dtype) for name in DEVICES for dtype in device(name).device.elementwise]
@@ -107,8 +99,10 @@ def test_dtypes_are_those_that_numpy_gives(value):
 def test_stochastic_rounding_draws_by_the_seed_of_the_table():
     def computed(seed):
         entry = Elementwise(FORMATS["bfloat16"], Rounding.STOCHASTIC, seed=seed)
-        x = simulated(np.linspace(1, 2, 500, dtype=np.float32), DeviceArithmetic(Device("s", "", {"float32": entry})))
-        return plain(x * np.float32(1.001))
+        x = simulate_array(
+            np.linspace(1, 2, 500, dtype=np.float32), DeviceArithmetic(Device("s", "", {"float32": entry}))
+        )
+        return plain_array(x * np.float32(1.001))
 
     assert np.array_equal(computed(1), computed(1))
     assert not np.array_equal(computed(1), computed(2))

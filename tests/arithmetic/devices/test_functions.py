@@ -6,10 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from precreg.arithmetic.devices.device import METHODS, Approximation, Elementwise
-from precreg.arithmetic.devices.functions import approximated
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.devices.device import FUNCTION_METHODS, Approximation, Elementwise
+from precreg.arithmetic.devices.elementwise import approximate_function
+from precreg.arithmetic.formats import FORMATS, Rounding
 
 SINGLE, DOUBLE = Elementwise(FORMATS["float32"]), Elementwise(FORMATS["float64"])
 ROUNDOFF = 2.0**-24
@@ -18,7 +17,7 @@ ENOUGH = {
 }  # fmt: skip
 """Terms or steps after which what is left out is below half an ulp of float32."""
 
-WAYS = [(name, method) for name, methods in METHODS.items() for method in methods]
+WAYS = [(name, method) for name, methods in FUNCTION_METHODS.items() for method in methods]
 
 
 def arguments(name, count=150):
@@ -45,15 +44,15 @@ def exact(name, *values):
 
 def worst(name, way, working, values):
     """Return the largest error: relative, or absolute where the function goes through zero between the arguments."""
-    near = approximated(name, values, way, working)
+    near = approximate_function(name, values, way, working)
     floor = 1 if name in ("sin", "cos", "log", "log2") else 0
     pairs = zip(near, exact(name, *values), strict=True)
     return max(float(abs(mpmath.mpf(float(a)) - r) / max(abs(r), floor)) for a, r in pairs)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", FUNCTION_METHODS)
 def test_with_enough_terms_or_steps_only_the_roundings_are_left(name):
-    way = Approximation(METHODS[name][0], ENOUGH[name])
+    way = Approximation(FUNCTION_METHODS[name][0], ENOUGH[name])
     error = worst(name, way, SINGLE, arguments(name))
     assert ROUNDOFF / 2 < error < 5 * ROUNDOFF
     much = Approximation(way.method, {"polynomial": 2 * way.size, "newton": way.size + 1}[way.method])
@@ -85,7 +84,7 @@ def test_zeros_infinities_and_nan_are_numpys(name, method):
     values = tuple(part.ravel() for part in np.meshgrid(values, values)) if name == "divide" else (values,)
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(*(value.astype(np.float64) for value in values))
-    near = approximated(name, values, Approximation(method, 3 if method == "newton" else 64), SINGLE)
+    near = approximate_function(name, values, Approximation(method, 3 if method == "newton" else 64), SINGLE)
     assert np.array_equal(np.isnan(near), np.isnan(expected))
     special = ~np.isfinite(expected) | (expected == 0)
     assert np.array_equal(np.signbit(near[special]), np.signbit(expected[special]))
@@ -96,7 +95,9 @@ def test_zeros_infinities_and_nan_are_numpys(name, method):
 def test_every_step_is_rounded_to_the_working_format():
     """Six bits at each step, cut off: too small by up to one of the last place for each of the steps."""
     working = Elementwise(FORMATS["float8_e3m4"], Rounding.TOWARD_ZERO)
-    near = approximated("exp", (np.linspace(0.02, 0.3, 50, dtype=np.float32),), Approximation("polynomial", 6), working)
+    near = approximate_function(
+        "exp", (np.linspace(0.02, 0.3, 50, dtype=np.float32),), Approximation("polynomial", 6), working
+    )
     assert np.array_equal(near * 16, np.rint(near * 16)), "five bits of significand"
     assert np.all(near <= np.exp(np.linspace(0.02, 0.3, 50)))
 
@@ -106,7 +107,7 @@ def test_large_angles_are_reduced_as_small_ones_are(name):
     """Near multiples of pi / 2, too, where all of the sine is what the reduction leaves."""
     sizes = np.array([1e3, 1e5, 1e7, 1e12, 1e20, 1e30, 3e38])
     angles = (np.concatenate([sizes, np.rint(sizes[:3] / np.pi) * np.pi, [11.0, 355.0, 51819.0]])).astype(np.float32)
-    near = approximated(name, (angles,), Approximation("polynomial", ENOUGH[name]), SINGLE)
+    near = approximate_function(name, (angles,), Approximation("polynomial", ENOUGH[name]), SINGLE)
     for value, expected in zip(near, exact(name, angles), strict=True):
         assert abs(mpmath.mpf(float(value)) - expected) < 5 * ROUNDOFF * abs(expected)
 
@@ -115,7 +116,7 @@ def test_odd_and_even_functions_stay_so():
     x = arguments("tanh")[0]
     for name, sign in (("sin", -1), ("tanh", -1), ("cos", 1)):
         for way in (Approximation("polynomial", 5), Approximation("table", 64)):
-            left, right = (approximated(name, (value,), way, SINGLE) for value in (-x, x))
+            left, right = (approximate_function(name, (value,), way, SINGLE) for value in (-x, x))
             if name != "cos" and way.method == "polynomial":
                 assert np.array_equal(left, sign * right)
             assert np.allclose(left, sign * right, atol=1e-3)

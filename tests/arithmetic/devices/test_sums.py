@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
-from precreg.arithmetic.arith_exact_operations import exact_add, exact_multiply
-from precreg.arithmetic.arith_exact_rounding import exact_round
-from precreg.arithmetic.arith_exact_sums import exact_output, exact_total
-from precreg.arithmetic.devices.array import SimulatedArray, plain, simulated
-from precreg.arithmetic.devices.computing import DeviceArithmetic
+from precreg.arithmetic.devices.array import SimulatedArray, plain_array, simulate_array
+from precreg.arithmetic.devices.computation import DeviceArithmetic
 from precreg.arithmetic.devices.device import Device, Elementwise
-from precreg.arithmetic.formats import FORMATS, numpy_dtype
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.exact import exact_add, exact_multiply, exact_output, exact_round, exact_total
+from precreg.arithmetic.formats import FORMATS, Rounding, numpy_dtype
 from tests.arithmetic.devices.on_devices import DEVICES, device, hard, on, same_bits
 
 SUMMED = [(name, dtype) for name in DEVICES for dtype in device(name).device.reductions]
@@ -40,14 +37,21 @@ def test_a_sum_is_added_in_the_order_of_the_table(name, dtype, count):
 
 def sum_of_other_forms(name, x):
     x = on(name, x)
-    return np.array([plain(np.sum(x)), plain(np.add.reduce(x)), plain(x[None].sum(1))[0], plain(x[:, None].sum())])
+    return np.array(
+        [
+            plain_array(np.sum(x)),
+            plain_array(np.add.reduce(x)),
+            plain_array(x[None].sum(1))[0],
+            plain_array(x[:, None].sum()),
+        ]
+    )
 
 
 @pytest.mark.parametrize(("name", "dtype"), SUMMED)
 def test_infinities_and_nan_are_summed_as_ieee_says(name, dtype):
     x = hard(dtype)
-    assert np.isnan(plain(on(name, x).sum()))
-    assert plain(on(name, x[~np.isnan(x) & (x > -np.inf)]).sum()) == np.inf
+    assert np.isnan(plain_array(on(name, x).sum()))
+    assert plain_array(on(name, x[~np.isnan(x) & (x > -np.inf)]).sum()) == np.inf
 
 
 @pytest.mark.parametrize(("name", "dtype"), SUMMED)
@@ -101,7 +105,7 @@ def test_the_options_of_numpys_reductions(function, options):
     expected = function.reduce(small, **options)
     result = function.reduce(on("mlu370", small), **options)
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
-    assert np.array_equal(plain(result), expected)
+    assert np.array_equal(plain_array(result), expected)
 
 
 @pytest.mark.parametrize("function", [np.add, np.multiply], ids=lambda f: f.__name__)
@@ -140,13 +144,13 @@ def test_the_other_methods_of_ufuncs(function):
         starts = [0, 2, 1]
         for method, *arguments in (("reduceat", starts, axis), ("accumulate", axis)):
             result = getattr(function, method)(on("mlu370", small), *arguments)
-            assert np.array_equal(plain(result), getattr(function, method)(small, *arguments))
-    assert np.array_equal(plain(function.outer(on("mlu370", small), small)), function.outer(small, small))
+            assert np.array_equal(plain_array(result), getattr(function, method)(small, *arguments))
+    assert np.array_equal(plain_array(function.outer(on("mlu370", small), small)), function.outer(small, small))
     target, places = np.ones(4, np.float32), np.array([0, 3, 3, 0, 3])
     simulated_target = on("mlu370", target.copy())
     function.at(simulated_target, places, WHOLE[0, 0])
     function.at(target, places, WHOLE[0, 0])
-    assert np.array_equal(plain(simulated_target), target)
+    assert np.array_equal(plain_array(simulated_target), target)
 
 
 @pytest.mark.parametrize("starts", [[0, 5], [-1]], ids=str)
@@ -159,16 +163,16 @@ def test_runs_begin_at_indices_that_there_are(starts):
 def test_an_update_by_numbers_of_another_dtype_is_cast_by_the_device():
     x = on("mlu370", np.zeros(2, np.float32))
     np.add.at(x, [0], np.array([1 + 2**-23]))
-    assert np.array_equal(plain(x), [1, 0])
+    assert np.array_equal(plain_array(x), [1, 0])
 
 
 def test_updates_in_place_go_one_after_the_other():
     """1 + 2^-21 + 2^-21 in 21 bits, truncated: each update is lost, though their sum would not be."""
     x = on("mlu370", np.ones(2, np.float32))
     np.add.at(x, np.array([0, 0, 1]), np.float32(2**-21))
-    assert np.array_equal(plain(x), [1, 1])
+    assert np.array_equal(plain_array(x), [1, 1])
     np.add.at(x, (np.array([1]),), np.float32(2**-20))
-    assert np.array_equal(plain(x), [1, 1 + 2**-20])
+    assert np.array_equal(plain_array(x), [1, 1 + 2**-20])
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -198,7 +202,7 @@ def test_a_dtype_that_only_has_operations_on_elements_is_added_and_multiplied_by
     entry = Elementwise(FORMATS["bfloat16"], Rounding.TOWARD_ZERO)
     alone = DeviceArithmetic(Device("alone", "", {"float32": entry}))
     x, y = drawn("float32", 30), drawn("float32", 30, seed=2)
-    here, there = simulated(x, alone), simulated(y, alone)
+    here, there = simulate_array(x, alone), simulate_array(y, alone)
     total = product = here[0] * np.float32(0)
     for a, b in zip(here, there, strict=True):
         total = total + a

@@ -2,12 +2,10 @@
 
 import pytest
 
-from precreg.arithmetic.devices.device import METHODS, Approximation, Cast, Elementwise, Hop
-from precreg.arithmetic.devices.functions import _FUNCTIONS
-from precreg.arithmetic.devices.read import DEVICES, device_named, device_names, table_paths
-from precreg.arithmetic.formats import FORMATS
-from precreg.arithmetic.named import format_named
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.devices.device import FUNCTION_METHODS, Approximation, Cast, Elementwise, StorageCast
+from precreg.arithmetic.devices.elementwise import _FUNCTIONS
+from precreg.arithmetic.devices.shipped import DEVICES_FOLDER, device_named, device_names, device_table_paths
+from precreg.arithmetic.formats import FORMATS, Rounding, format_named
 from precreg.arithmetic.unit import Order, Unit
 from precreg.errors import UserError
 
@@ -40,7 +38,7 @@ def own(tmp_path):
     """Return the function that reads a table of the project's own."""
 
     def own(text, name="npu", suffix=".yaml"):
-        folder = tmp_path / DEVICES
+        folder = tmp_path / DEVICES_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}{suffix}").write_text(text)
         return device_named(name, tmp_path)
@@ -63,7 +61,7 @@ def test_a_table_says_all_of_a_device(own):
     assert device.reductions == {"bfloat16": Unit(brain, single, brain, order=Order.PAIRWISE)}
     assert device.functions["tanh"] == Approximation("table", 64)
     assert device.casts == {"float16": Cast(format_named("float16_sat"), Rounding.TOWARD_ZERO)}
-    assert device.hops == (Hop("host", single), Hop("unit", nine, Rounding.STOCHASTIC))
+    assert device.hops == (StorageCast("host", single), StorageCast("unit", nine, Rounding.STOCHASTIC))
 
 
 def test_what_is_shipped():
@@ -95,7 +93,7 @@ def test_a_projects_own_are_named_after_their_files(own, tmp_path):
     own("about: one")
     own("about: two", "npu-2", ".yml")
     assert device_names(tmp_path) == sorted([*SHIPPED, "npu", "npu-2"])
-    assert "suites/devices/npu-2.yml" in table_paths("npu-2")
+    assert "suites/devices/npu-2.yml" in device_table_paths("npu-2")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,7 @@ def test_a_mistake_is_told_with_its_line(own, before, after, line, slug, said):
     assert OWN.count(before) == 1
     with pytest.raises(UserError) as caught:
         own(OWN.replace(before, after))
-    assert (caught.value.slug, caught.value.file, caught.value.line) == (slug, f"{DEVICES}/npu.yaml", line)
+    assert (caught.value.slug, caught.value.file, caught.value.line) == (slug, f"{DEVICES_FOLDER}/npu.yaml", line)
     assert said in caught.value.message
 
 
@@ -196,8 +194,8 @@ def test_a_device_has_one_table(own):
 def test_a_table_lies_inside_the_project(tmp_path):
     project, elsewhere = tmp_path / "project", tmp_path / "npu.yaml"
     elsewhere.write_text("about: of another project")
-    (project / DEVICES).mkdir(parents=True)
-    (project / DEVICES / "npu.yaml").symlink_to(elsewhere)
+    (project / DEVICES_FOLDER).mkdir(parents=True)
+    (project / DEVICES_FOLDER / "npu.yaml").symlink_to(elsewhere)
     with pytest.raises(UserError, match=r"error\[outside-project\]: .* got path=suites/devices/npu.yaml"):
         device_named("npu", project)
 
@@ -210,4 +208,4 @@ def test_an_unknown_name_is_told_with_the_nearest(own, tmp_path):
 
 
 def test_every_function_that_a_table_may_name_is_computed():
-    assert set(_FUNCTIONS) == set(METHODS)
+    assert set(_FUNCTIONS) == set(FUNCTION_METHODS)

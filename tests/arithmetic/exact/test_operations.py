@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import libmp
 
-from precreg.arithmetic.arith_exact_operations import (
-    exact_add,
-    exact_divide,
-    exact_fma,
-    exact_multiply,
-    exact_sqrt,
-    exact_subtract,
-)
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.exact import exact_add, exact_divide, exact_fma, exact_multiply, exact_sqrt, exact_subtract
+from precreg.arithmetic.formats import FORMATS, Format, Rounding
 
 DOUBLES = st.floats(width=64)
 SINGLES = st.floats(width=32)

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from precreg.arithmetic.arith_exact_rounding import exact_random_bits
-from precreg.arithmetic.arith_exact_sums import exact_dot, exact_matmul, exact_output, exact_total
-from precreg.arithmetic.formats import FORMATS, Format
-from precreg.arithmetic.roundings import Rounding
+from precreg.arithmetic.exact import exact_dot, exact_matmul, exact_output, exact_random_bits, exact_total
+from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.unit import Order, Unit
 
 HALF, SINGLE, DOUBLE = FORMATS["float16"], FORMATS["float32"], FORMATS["float64"]

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from precreg.arithmetic.faults.inputs import one_step_less
-from precreg.arithmetic.faults.planted import altered_inputs, altered_params
+from precreg.arithmetic.faults.planting import alter_inputs, alter_params, one_step_less
 from precreg.arithmetic.faults.table import fault_named
 from tests.arithmetic.faults.planting import run, same_bits
 
@@ -27,9 +26,9 @@ def test_the_tail_is_read_one_element_too_early():
 def test_full_blocks_and_short_rows_have_no_tail():
     for shape in ((3, 32), (3, 15), (), (2, 0)):
         x = np.ones(shape, np.float32)
-        assert same_bits(altered_inputs({"x": x}, fault_named("misaligned_tail"))["x"], x)
+        assert same_bits(alter_inputs({"x": x}, fault_named("misaligned_tail"))["x"], x)
     whole = np.arange(20)
-    assert altered_inputs({"x": whole}, fault_named("misaligned_tail"))["x"] is whole
+    assert alter_inputs({"x": whole}, fault_named("misaligned_tail"))["x"] is whole
 
 
 def test_steps_are_one_less():
@@ -44,6 +43,6 @@ def test_steps_are_one_less():
 
 def test_a_fault_alters_what_it_says_and_nothing_else():
     params, inputs = {"steps": 10}, {"x": np.ones(20)}
-    assert altered_params(params, fault_named("hop_float16")) is params
-    assert altered_inputs(inputs, fault_named("one_step_less")) is inputs
+    assert alter_params(params, fault_named("hop_float16")) is params
+    assert alter_inputs(inputs, fault_named("one_step_less")) is inputs
     assert params == {"steps": 10}

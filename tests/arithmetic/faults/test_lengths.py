@@ -4,17 +4,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arithmetic.devices.arithmetic import NumpyArithmetic
-from precreg.arithmetic.devices.array import simulated
-from precreg.arithmetic.devices.computing import DeviceArithmetic
-from precreg.arithmetic.devices.read import device_named
-from precreg.arithmetic.faults.recorder import Recorder
-from precreg.types.replicate import LongSum
+from precreg.arithmetic.devices.array import NumpyArithmetic, simulate_array
+from precreg.arithmetic.devices.computation import DeviceArithmetic
+from precreg.arithmetic.devices.shipped import device_named
+from precreg.arithmetic.faults.planting import OperationRecorder
+from precreg.types.case import LongSum
 
 
 def longest(kernel, *arrays, inner=None):
-    recorder = Recorder(inner or NumpyArithmetic())
-    kernel(*(simulated(array, recorder) for array in arrays))
+    recorder = OperationRecorder(inner or NumpyArithmetic())
+    kernel(*(simulate_array(array, recorder) for array in arrays))
     return recorder.longest
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.faults.results import without_last_bits
+from precreg.arithmetic.faults.results import truncate_bits
 from tests.arithmetic.faults.planting import run, same_bits
 
 TINY = np.finfo(np.float32).tiny
@@ -24,7 +24,7 @@ def truncated(value, quantum):
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_cutting_bits_off_moves_every_pattern_toward_zero(dtype):
     values = np.arange(2**16, dtype=np.uint16).view(dtype)
-    cut = without_last_bits(values, 3)
+    cut = truncate_bits(values, 3)
     finite = np.isfinite(values)
     assert same_bits(cut[~finite], values[~finite])
     for value, result in zip(values[finite][::7].tolist(), cut[finite][::7].tolist(), strict=True):

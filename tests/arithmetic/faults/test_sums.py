@@ -6,8 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arithmetic.devices.arithmetic import NumpyArithmetic
-from precreg.arithmetic.devices.array import plain, simulated
+from precreg.arithmetic.devices.array import NumpyArithmetic, plain_array, simulate_array
 from tests.arithmetic.faults.planting import run, same_bits
 
 RNG = np.random.default_rng(5)
@@ -161,8 +160,8 @@ def test_products_of_matrices_in_other_orders(order):
 
 def test_without_a_fault_the_bits_are_numpys():
     computing = NumpyArithmetic()
-    result = np.matmul(simulated(A, computing), simulated(B, computing))
-    assert same_bits(plain(result), A @ B)
+    result = np.matmul(simulate_array(A, computing), simulate_array(B, computing))
+    assert same_bits(plain_array(result), A @ B)
 
 
 @pytest.mark.parametrize("axis", [2, -3, (0, 0)], ids=str)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from precreg.arithmetic.devices.arithmetic import NumpyArithmetic
-from precreg.arithmetic.faults.planted import INPUTS, OPERATIONS, PARAMS, planted
-from precreg.arithmetic.faults.table import CHANGES, FAULTS, fault_named
+from precreg.arithmetic.devices.array import NumpyArithmetic
+from precreg.arithmetic.faults.planting import INPUTS, OPERATIONS, PARAMS, plant_fault
+from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES, fault_named
 from precreg.errors import UserError
 
 KINDS = {
@@ -32,19 +32,19 @@ def test_every_kind_of_error_has_a_fault():
 
 def test_faults_are_harmful_and_changes_are_not():
     assert all(fault.harmful for fault in FAULTS.values())
-    assert not any(change.harmful for change in CHANGES.values())
-    assert not FAULTS.keys() & CHANGES.keys()
+    assert not any(change.harmful for change in HARMLESS_CHANGES.values())
+    assert not FAULTS.keys() & HARMLESS_CHANGES.keys()
 
 
-@pytest.mark.parametrize("fault", [*FAULTS.values(), *CHANGES.values()], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS.values(), *HARMLESS_CHANGES.values()], ids=lambda fault: fault.name)
 def test_every_alteration_takes_the_options_of_its_fault(fault):
     inner = NumpyArithmetic()
     assert fault.alteration in {"operations": OPERATIONS, "inputs": INPUTS, "params": PARAMS}[fault.place]
-    assert (planted(inner, fault) is inner) == (fault.place != "operations")
+    assert (plant_fault(inner, fault) is inner) == (fault.place != "operations")
 
 
 def test_no_alteration_is_without_a_fault():
-    used = {fault.alteration for fault in (*FAULTS.values(), *CHANGES.values())}
+    used = {fault.alteration for fault in (*FAULTS.values(), *HARMLESS_CHANGES.values())}
     assert used == {*OPERATIONS, *INPUTS, *PARAMS}
 
 

@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.arith_exact_rounding import exact_random_bits, exact_round
-from precreg.arithmetic.arith_rounding import round_to
-from precreg.arithmetic.bit_rounding import CHUNK, round_bits
-from precreg.arithmetic.defined import defined_format
-from precreg.arithmetic.formats import FORMATS, numpy_dtype
-from precreg.arithmetic.named import NAMED, format_named
-from precreg.arithmetic.random_bits import random_bits
-from precreg.arithmetic.roundings import Rounding
-from precreg.arithmetic.scaled_rounding import round_scaled
+from precreg.arithmetic.exact import exact_random_bits, exact_round
+from precreg.arithmetic.formats import FORMATS, NAMED_FORMATS, Rounding, format_named, numpy_dtype, parse_format
+from precreg.arithmetic.rounding import round_to
+from precreg.arithmetic.rounding_numpy import BIT_ROUNDING_CHUNK, random_bits, round_bits, round_scaled
 from tests.arithmetic.patterns import SMALL_FORMATS, between, everything, hard_values, numbers
 from tests.arithmetic.test_rounding import assert_same
 
@@ -36,8 +31,8 @@ DEFINED = {
     "wide": {"precision": 5, "min_exponent": -300, "max_exponent": 300},
     "long": {"precision": 30, "min_exponent": -10, "max_exponent": 20, "subnormals": False},
 }
-TARGETS = {name: format_named(name) for name in (*NAMED, *DERIVED)} | {
-    name: defined_format(name, definition) for name, definition in DEFINED.items()
+TARGETS = {name: format_named(name) for name in (*NAMED_FORMATS, *DERIVED)} | {
+    name: parse_format(name, definition) for name, definition in DEFINED.items()
 }
 
 
@@ -254,7 +249,7 @@ def test_a_nan_keeps_all_its_bits(name, form):
 
 @pytest.mark.parametrize("name", ["bf16", "e4m3fn", "fp32_m20"])
 def test_chunks_and_strides_make_no_difference(name):
-    values = np.random.default_rng(0).standard_normal((3, CHUNK + 5)).astype(np.float32)
+    values = np.random.default_rng(0).standard_normal((3, BIT_ROUNDING_CHUNK + 5)).astype(np.float32)
     format = format_named(name)
     whole = rounded(round_bits, values, format, Rounding.STOCHASTIC)
     parts = [round_bits(row, format, Rounding.STOCHASTIC, 0, at * row.size) for at, row in enumerate(values)]
@@ -287,7 +282,7 @@ def test_a_carrier_too_small_for_a_number_has_an_infinity_for_it():
 
 @ROUNDINGS
 def test_a_format_of_one_bit_has_powers_of_two(rounding):
-    format = defined_format("powers", {"precision": 1, "min_exponent": -3, "max_exponent": 3})
+    format = parse_format("powers", {"precision": 1, "min_exponent": -3, "max_exponent": 3})
     values = np.array([*numbers("float8_e4m3fn"), 0.0625 + 1e-9])
     result = round_to(values, format, rounding, seed=1)
     assert set(np.abs(result)) <= {0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, np.inf}
@@ -296,9 +291,7 @@ def test_a_format_of_one_bit_has_powers_of_two(rounding):
 
 @pytest.mark.parametrize("precision", [1, 2])
 def test_an_infinity_becomes_what_the_format_has_for_it_where_float32_is_narrower(precision):
-    format = defined_format(
-        "wide", {"precision": precision, "min_exponent": -3, "max_exponent": 200, "overflow": "nan"}
-    )
+    format = parse_format("wide", {"precision": precision, "min_exponent": -3, "max_exponent": 200, "overflow": "nan"})
     assert np.isnan(round_to(np.array([np.inf, -np.inf], np.float32), format)).all()
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from precreg.baseline.integrity.against import bar
-from precreg.baseline.proposal import propose
-from precreg.baseline.review import accept
+from precreg.baseline.integrity.base import acceptance_criteria
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
-from precreg.run.session import Judge
-from precreg.subject.module_space import step_out
+from precreg.run.session import CaseJudge
+from precreg.subject.module_space import leave_module_space
 from precreg.suite.expand import load_cases
 from tests.e2e.command import git, repository
 
@@ -156,23 +156,23 @@ class Demo:
 
     def bar(self, environ=None, base=None):
         cases = load_cases(self.root, environ or {})
-        return bar(self.root, base or self.base, cases, Baselines(self.root), environ or {})
+        return acceptance_criteria(self.root, base or self.base, cases, Baselines(self.root), environ or {})
 
     def judged(self, case, **options):
         """Return the result of one case, as a run against the base judges it."""
         held = self.bar(**options)
-        judge = Judge(self.root, environment=LABEL, ci=True)
+        judge = CaseJudge(self.root, environment=LABEL, ci=True)
         judge.baselines = held.baselines
         return ran(judge, [each for each in held.cases if each.id == case])[0]
 
     def accept(self, *cases):
         """Run cases and accept what they give now, as a person would."""
         every = load_cases(self.root, {})
-        judge = Judge(self.root, environment=LABEL, ci=False)
+        judge = CaseJudge(self.root, environment=LABEL, ci=False)
         results = ran(judge, [case for case in every if not cases or case.id in cases])
-        propose(self.root, results, judge.environment, None)
+        update_proposals(self.root, results, judge.environment, None)
         known = {case.id for case in every}
-        accept(self.root, ["*"], known=known, reason="demo", author="Ada", date="2026-11-21", environ={})
+        accept_proposals(self.root, ["*"], known=known, reason="demo", author="Ada", date="2026-11-21", environ={})
 
     def commit(self):
         git(self.root, "add", "-A")
@@ -185,7 +185,7 @@ def ran(judge, cases):
     try:
         return [judge.run(case) for case in cases]
     finally:
-        step_out()
+        leave_module_space()
 
 
 def make(folder: Path):

@@ -3,11 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.integrity.allowances import ALLOWABLE, allowed, read_allowances, unused, with_spent
-from precreg.baseline.integrity.settings import weakened
-from precreg.baseline.integrity.side import Change
+from precreg.baseline.integrity.criteria import IntegrityChange, find_weakened_settings
+from precreg.baseline.integrity.sides import (
+    ALLOWABLE_KINDS,
+    allowed_reason,
+    find_unused_allowances,
+    mark_spent,
+    read_allowances,
+)
 from precreg.errors import UserError
-from precreg.types.records import Kind
+from precreg.types.record import FindingKind
 from tests.verdict.made import case
 
 ENTRY = "allow:\n  - case: {case}\n    change: bound_loosened\n    reason: the device is coarser\n"
@@ -39,15 +44,17 @@ def written(tmp_path):
 )
 def test_an_entry_names_a_case_a_suite_a_file_or_what_matches(written, name, about):
     (entry,) = written(ENTRY.format(case=f'"{name}"'))
-    assert allowed(Kind.BOUND_LOOSENED, about, [entry]) == "the device is coarser"
-    assert allowed(Kind.SEEDS_LOWERED, about, [entry]) is None
-    assert allowed(Kind.BOUND_LOOSENED, "unit/other/a", [entry]) == (entry.reason if name == "unit/*" else None)
+    assert allowed_reason(FindingKind.BOUND_LOOSENED, about, [entry]) == "the device is coarser"
+    assert allowed_reason(FindingKind.SEEDS_LOWERED, about, [entry]) is None
+    assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/other/a", [entry]) == (
+        entry.reason if name == "unit/*" else None
+    )
     assert str(entry.source) == "baselines/allow.yaml:2"
 
 
 def test_a_suite_is_no_other_whose_name_begins_like_it(written):
     (entry,) = written(ENTRY.format(case="unit/s"))
-    assert allowed(Kind.BOUND_LOOSENED, "unit/softmax/a", [entry]) is None
+    assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/softmax/a", [entry]) is None
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "allow: []\n"])
@@ -91,31 +98,31 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path):
 
 def test_what_stood_in_the_base_word_by_word_is_spent_and_a_new_reason_is_not(written):
     entries = written(ENTRY.format(case="unit/s") + ENTRY.format(case="unit/s")[7:].replace("coarser", "newer"))
-    first, second = with_spent(entries, entries[:1])
+    first, second = mark_spent(entries, entries[:1])
     assert (first.spent, second.spent) == (True, False)
-    assert allowed(Kind.BOUND_LOOSENED, "unit/s/a", [first]) is None
-    assert allowed(Kind.BOUND_LOOSENED, "unit/s/a", [first, second]) == "the device is newer"
-    change = Change(Kind.BOUND_LOOSENED, "unit/s/a", "")
-    assert [finding.source for finding in unused([first, second], [change])] == [first.source]
+    assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/s/a", [first]) is None
+    assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/s/a", [first, second]) == "the device is newer"
+    change = IntegrityChange(FindingKind.BOUND_LOOSENED, "unit/s/a", "")
+    assert [finding.source for finding in find_unused_allowances([first, second], [change])] == [first.source]
 
 
 def test_what_only_a_run_finds_is_not_called_unused(written):
     (entry,) = written(ENTRY.format(case="unit/s"))
-    for kind in ALLOWABLE:
-        told = unused([replace(entry, kind=kind)], [])
-        assert bool(told) is (kind not in (Kind.CREEP, Kind.COMBINED_LOSS))
+    for kind in ALLOWABLE_KINDS:
+        told = find_unused_allowances([replace(entry, kind=kind)], [])
+        assert bool(told) is (kind not in (FindingKind.CREEP, FindingKind.COMBINED_LOSS))
         assert not any(finding.binding for finding in told)
 
 
 def test_an_analyzer_that_is_gone_is_a_setting():
-    found = list(weakened(case(analyzers=("spectrum", "ours")), case(analyzers=("ours",))))
+    found = list(find_weakened_settings(case(analyzers=("spectrum", "ours")), case(analyzers=("ours",))))
     assert [(change.kind, change.message) for change in found] == [
-        (Kind.SETTING_LOOSENED, "analyzer spectrum measures it no more")
+        (FindingKind.SETTING_LOOSENED, "analyzer spectrum measures it no more")
     ]
-    assert list(weakened(case(analyzers=("ours",)), case(analyzers=("spectrum", "ours")))) == []
+    assert list(find_weakened_settings(case(analyzers=("ours",)), case(analyzers=("spectrum", "ours")))) == []
 
 
 def test_more_of_everything_is_no_finding():
     before = case(seeds=2, repeats=2, timeout_s=60.0, expect_failure="known", requires=("torch",))
     now = case(seeds=3, repeats=3, timeout_s=30.0, exact=True, tags=("gate",))
-    assert list(weakened(before, now)) == []
+    assert list(find_weakened_settings(before, now)) == []

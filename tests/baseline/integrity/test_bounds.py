@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precreg.baseline.integrity.bounds import loosened
-from precreg.measure.metrics import described
-from precreg.tolerance.pyramid import SHIPPED, resolve
-from precreg.types.records import Kind
-from precreg.types.types import Layer, Location
+from precreg.baseline.integrity.criteria import find_loosened_bounds
+from precreg.measure.metrics import metric_named
+from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
+from precreg.types.case import Layer, Location
+from precreg.types.record import FindingKind
 
 CHAIN = ("npu-1", "npu", "generic")
 
@@ -18,7 +18,10 @@ def layer(bounds=None, regression=None, line=1, **restriction):
 
 
 def found(before, now):
-    return [change.message for change in loosened((*SHIPPED, *before), (*SHIPPED, *now), "unit/s/a")]
+    return [
+        change.message
+        for change in find_loosened_bounds((*SHIPPED_LAYERS, *before), (*SHIPPED_LAYERS, *now), "unit/s/a")
+    ]
 
 
 def test_the_same_is_not_looser_wherever_it_stands():
@@ -52,8 +55,10 @@ def test_the_same_is_not_looser_wherever_it_stands():
     ],
 )
 def test_a_looser_bound_is_told_with_both_figures_and_how_many_times_it_is(before, now, message, factor):
-    (change,) = loosened((*SHIPPED, layer(before)), (*SHIPPED, layer(now, line=7)), "unit/s/a")
-    assert (change.kind, change.about, change.message) == (Kind.BOUND_LOOSENED, "unit/s/a", message)
+    (change,) = find_loosened_bounds(
+        (*SHIPPED_LAYERS, layer(before)), (*SHIPPED_LAYERS, layer(now, line=7)), "unit/s/a"
+    )
+    assert (change.kind, change.about, change.message) == (FindingKind.BOUND_LOOSENED, "unit/s/a", message)
     assert change.factor is None if factor is None else change.factor == pytest.approx(factor)
 
 
@@ -117,7 +122,7 @@ def admits(tolerance, share, figures):
     values = {"match_ratio": share, **figures}
     return all(
         values[bound.metric] >= bound.limit
-        if described(bound.metric).better == "higher"
+        if metric_named(bound.metric).better == "higher"
         else values[bound.metric] <= bound.limit
         for bound in tolerance.bounds
         if bound.metric in values
@@ -133,7 +138,7 @@ def test_what_is_not_found_looser_passes_nothing_that_failed(before, now, share,
     figures = {"max_ulp": ulp, "cosine": cosine}
     for output in ("y", "x"):
         for chain in (CHAIN, ("generic",), ("cpu-1", "cpu", "generic")):
-            old, new = (resolve((*SHIPPED, *layers), output, dtype, chain) for layers in (before, now))
+            old, new = (resolve_tolerance((*SHIPPED_LAYERS, *layers), output, dtype, chain) for layers in (before, now))
             asks = any(bound.metric == "match_ratio" for bound in old.bounds)
             closer = new.rtol.limit <= old.rtol.limit and new.atol.limit <= old.atol.limit
             assert closer or not asks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.baseline.integrity.code import Code
+from precreg.baseline.integrity.code import ProjectCode
 
 MODULE = '''\
 """A module."""
@@ -52,7 +52,7 @@ def code(tmp_path):
         assert before in text
         (tmp_path / path).unlink()
         (tmp_path / path).write_text(text.replace(before, after, 1))
-        return Code(tmp_path).of("k:exact", "suites/unit")
+        return ProjectCode(tmp_path).of("k:exact", "suites/unit")
 
     return code
 
@@ -114,7 +114,7 @@ def test_moving_it_does_not_count_and_what_is_above_the_project_is_not_read(tmp_
             "from ....above import f\nfrom near import g\n\n\ndef e():\n    return f, g\n"
         )
         (project / folder / "near.py").write_text("def g():\n    return 1\n")
-    one, other = (Code(project).of("k:e", folder) for folder in ("suites/unit", "suites/model"))
+    one, other = (ProjectCode(project).of("k:e", folder) for folder in ("suites/unit", "suites/model"))
     assert one == other
     assert "Return" in one
 
@@ -123,16 +123,16 @@ def test_moving_it_does_not_count_and_what_is_above_the_project_is_not_read(tmp_
 def test_all_of_a_module_counts_where_it_is_used_for_more_than_one_attribute(use, tmp_path):
     (tmp_path / "k.py").write_text(f"import m\n\n{use}")
     (tmp_path / "m.py").write_text("f = len\n")
-    before = Code(tmp_path).of("k:e", "suites")
+    before = ProjectCode(tmp_path).of("k:e", "suites")
     (tmp_path / "m.py").write_text("f = len\ng = 1\n")
-    assert Code(tmp_path).of("k:e", "suites") != before
+    assert ProjectCode(tmp_path).of("k:e", "suites") != before
 
 
 def test_a_class_in_the_place_of_a_function_and_what_is_installed(tmp_path):
     (tmp_path / "k.py").write_text("class C:\n    @staticmethod\n    def f(x):\n        return x\n")
-    before = Code(tmp_path).of("k:C.f", "suites")
+    before = ProjectCode(tmp_path).of("k:C.f", "suites")
     (tmp_path / "k.py").unlink()
     (tmp_path / "k.py").write_text("class C:\n    @staticmethod\n    def f(x):\n        return -x\n")
     assert before
-    assert Code(tmp_path).of("k:C.f", "suites") != before
-    assert Code(tmp_path).of("numpy:mean", "suites") == ""
+    assert ProjectCode(tmp_path).of("k:C.f", "suites") != before
+    assert ProjectCode(tmp_path).of("numpy:mean", "suites") == ""

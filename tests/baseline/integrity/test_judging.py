@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from precreg.baseline.integrity.judged import AcceptedThen
-from precreg.baseline.integrity.side import Side, paired
-from precreg.types.records import Kind
-from precreg.types.types import Reason
+from precreg.baseline.integrity.base import BaseBaselines
+from precreg.baseline.integrity.criteria import ProjectSide, pair_cases
+from precreg.types.record import FindingKind
+from precreg.types.verdict import Reason
 from tests.baseline.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.baseline.integrity.test_tricks import TRICKS
 from tests.e2e.command import git, repository
@@ -92,14 +92,14 @@ def test_thresholds_of_the_environment_only_tighten_while_the_permission_is_new(
         return {bound.metric: bound.limit for bound in bounds}["max_ulp"]
 
     assert max_ulp() == 4096
-    allow(project, Kind.SETTING_LOOSENED, "suites/tolerances.yaml")
+    allow(project, FindingKind.SETTING_LOOSENED, "suites/tolerances.yaml")
     assert max_ulp() == 1e9
 
 
 def test_a_threshold_of_today_hides_nothing_that_a_file_loosens(project):
     TRICKS["raise a bound of the project"].done(project)
     held = project.bar(environ={"PRECISION_THRESHOLDS": '{"max_ulp": 1}'})
-    assert Kind.BOUND_LOOSENED in kinds(held)
+    assert FindingKind.BOUND_LOOSENED in kinds(held)
 
 
 # What may pass
@@ -111,7 +111,7 @@ def test_a_new_suite_is_told_and_judged_by_the_baseline_that_comes_with_it(proje
     project.accept("unit/more/n=17")
     held = project.bar()
     assert [(finding.kind, finding.about, finding.fails) for finding in held.findings] == [
-        (Kind.CASE_INTRODUCED, "unit/more", False)
+        (FindingKind.CASE_INTRODUCED, "unit/more", False)
     ]
     assert project.judged("unit/more/n=17").verdict.reason is Reason.IDENTICAL
 
@@ -127,7 +127,7 @@ def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_be
     )
     found = project.bar(base=merged).findings
     assert [(finding.kind, finding.about, finding.fails) for finding in found] == [
-        (Kind.CASE_INTRODUCED, "unit/mean", False)
+        (FindingKind.CASE_INTRODUCED, "unit/mean", False)
     ]
     assert "first baseline in npu" in found[0].message
 
@@ -158,7 +158,7 @@ def test_a_kernel_may_change_and_so_may_what_no_reference_uses(project):
 def test_an_accepted_change_that_is_allowed_passes(project):
     worse(project)
     project.accept(CASE)
-    allow(project, Kind.BASELINE_CHANGED, CASE, "half precision is four times as fast")
+    allow(project, FindingKind.BASELINE_CHANGED, CASE, "half precision is four times as fast")
     held = project.bar()
     assert kinds(held) == set()
     assert [finding.allowed for finding in held.findings] == ["half precision is four times as fast"]
@@ -167,7 +167,7 @@ def test_an_accepted_change_that_is_allowed_passes(project):
 
 def test_an_allowed_bound_holds(project):
     TRICKS["raise a bound of the project"].done(project)
-    allow(project, Kind.BOUND_LOOSENED)
+    allow(project, FindingKind.BOUND_LOOSENED)
     bounds = project.judged(CASE).tolerances["out"].bounds
     assert {bound.metric: bound.limit for bound in bounds}["max_ulp"] == 8192
 
@@ -175,14 +175,14 @@ def test_an_allowed_bound_holds(project):
 def test_one_permission_is_no_other(project):
     TRICKS["raise a bound of the project"].done(project)
     TRICKS["draw fewer seeds"].done(project)
-    allow(project, Kind.SEEDS_LOWERED)
-    assert kinds(project.bar()) == {Kind.BOUND_LOOSENED}
+    allow(project, FindingKind.SEEDS_LOWERED)
+    assert kinds(project.bar()) == {FindingKind.BOUND_LOOSENED}
 
 
 def test_a_removed_suite_takes_its_baselines_along(project):
     for path in ("suites/unit/mean.yaml", MEANS):
         (project.root / path).unlink()
-    assert {finding.kind for finding in project.bar().findings} == {Kind.CASE_REMOVED}
+    assert {finding.kind for finding in project.bar().findings} == {FindingKind.CASE_REMOVED}
 
 
 def test_a_renamed_suite_whose_baselines_moved_along_passes_when_it_is_allowed(project):
@@ -191,10 +191,10 @@ def test_a_renamed_suite_whose_baselines_moved_along_passes_when_it_is_allowed(p
     (project.root / MEANS).unlink()
     project.write(MEANS.replace("mean", "average"), text)
     held = project.bar()
-    assert {finding.kind for finding in held.findings} == {Kind.CASE_RENAMED}
+    assert {finding.kind for finding in held.findings} == {FindingKind.CASE_RENAMED}
     renamed = CASE.replace("unit/mean", "unit/average")
     assert project.judged(renamed).verdict.reason is Reason.IDENTICAL, "the base's baseline judges"
-    allow(project, Kind.CASE_RENAMED, "unit/average")
+    allow(project, FindingKind.CASE_RENAMED, "unit/average")
     assert project.judged(renamed).baseline.file == MEANS.replace("mean", "average")
 
 
@@ -202,8 +202,8 @@ def test_a_redefined_case_is_judged_by_its_new_baseline(project):
     TRICKS["draw easier inputs"].done(project)
     project.accept()
     assert project.judged(CASE).verdict.reason is Reason.IDENTICAL
-    assert Kind.BASELINE_CHANGED not in kinds(project.bar()), "it goes with the definition"
-    assert Kind.CASE_REDEFINED in kinds(project.bar())
+    assert FindingKind.BASELINE_CHANGED not in kinds(project.bar()), "it goes with the definition"
+    assert FindingKind.CASE_REDEFINED in kinds(project.bar())
 
 
 # What was there already
@@ -211,23 +211,23 @@ def test_a_redefined_case_is_judged_by_its_new_baseline(project):
 
 def test_what_was_merged_allows_nothing_more(project):
     TRICKS["raise a bound for some cases"].done(project)
-    allow(project, Kind.BOUND_LOOSENED, "*", "the first time")
+    allow(project, FindingKind.BOUND_LOOSENED, "*", "the first time")
     merged = project.commit()
     project.change("suites/unit/mean.yaml", "{rms_error: 0.2,", "{rms_error: 0.4,")
     held = project.bar(base=merged)
     assert {(finding.kind, finding.binding) for finding in held.findings} == {
-        (Kind.BOUND_LOOSENED, True),
-        (Kind.ALLOWANCE_UNUSED, False),
+        (FindingKind.BOUND_LOOSENED, True),
+        (FindingKind.ALLOWANCE_UNUSED, False),
     }
-    allow(project, Kind.BOUND_LOOSENED, "*", "the second time")
+    allow(project, FindingKind.BOUND_LOOSENED, "*", "the second time")
     assert kinds(project.bar(base=merged)) == set()
 
 
 def test_what_nothing_needs_is_told(project):
-    allow(project, Kind.BASELINE_CHANGED, "unit/maen/*")
+    allow(project, FindingKind.BASELINE_CHANGED, "unit/maen/*")
     found = project.bar().findings
     assert [(finding.kind, finding.fails, str(finding.source)) for finding in found] == [
-        (Kind.ALLOWANCE_UNUSED, False, "baselines/allow.yaml:2")
+        (FindingKind.ALLOWANCE_UNUSED, False, "baselines/allow.yaml:2")
     ]
     assert "unit/maen/*" in found[0].message
 
@@ -239,11 +239,11 @@ def test_a_base_with_older_baselines_is_told_and_head_judges(project):
     project.write(MEANS, text)
     held = project.bar(base=older)
     assert [(finding.kind, finding.about, finding.binding) for finding in held.findings] == [
-        (Kind.BASE_UNREADABLE, MEANS, True)
+        (FindingKind.BASE_UNREADABLE, MEANS, True)
     ]
     assert "precreg-baseline/0" in held.findings[0].message
     assert project.judged(CASE, base=older).verdict.reason is Reason.IDENTICAL
-    allow(project, Kind.BASE_UNREADABLE, "baselines/generic")
+    allow(project, FindingKind.BASE_UNREADABLE, "baselines/generic")
     assert kinds(project.bar(base=older)) == set()
 
 
@@ -253,7 +253,7 @@ def test_a_base_with_a_mistake_in_a_file_is_told(file, project):
     project.write(file, "nothing: [known\n")
     broken = project.commit()
     project.write(file, whole or "")
-    found = [finding for finding in project.bar(base=broken).findings if finding.kind is Kind.BASE_UNREADABLE]
+    found = [finding for finding in project.bar(base=broken).findings if finding.kind is FindingKind.BASE_UNREADABLE]
     assert [(finding.about, finding.binding) for finding in found] == [(file, True)]
 
 
@@ -264,7 +264,7 @@ def test_a_base_without_a_project_introduces_everything(project, tmp_path):
     empty = project.commit()
     shutil.move(tmp_path / "aside", root / "suites")
     shutil.move(tmp_path / "others", root / "baselines")
-    assert {finding.kind for finding in project.bar(base=empty).findings} == {Kind.CASE_INTRODUCED}
+    assert {finding.kind for finding in project.bar(base=empty).findings} == {FindingKind.CASE_INTRODUCED}
 
 
 def test_a_lookup_falls_back_to_head_only_where_the_base_has_nothing():
@@ -272,7 +272,7 @@ def test_a_lookup_falls_back_to_head_only_where_the_base_has_nothing():
         def lookup(self, baseline_id, chain):
             return ("HEAD's", baseline_id, chain)
 
-    then = AcceptedThen(Side({}, {}), Now(), frozenset())
+    then = BaseBaselines(ProjectSide({}, {}), Now(), frozenset())
     assert then.lookup("unit/s/a", ("generic",)) == ("HEAD's", "unit/s/a", ("generic",))
 
 
@@ -287,9 +287,9 @@ def test_baselines_of_hand_written_tests_are_looked_after_though_no_suite_tells_
     del document["cases"][second]
     project.write(file, json.dumps(document))
     assert {(finding.kind, finding.about, finding.binding) for finding in project.bar(base=base).findings} == {
-        (Kind.BASELINE_CHANGED, f"unit/test_k/{first}", True),
-        (Kind.HISTORY_REMOVED, f"unit/test_k/{first}", True),
-        (Kind.BASELINE_REMOVED, f"unit/test_k/{second}", True),
+        (FindingKind.BASELINE_CHANGED, f"unit/test_k/{first}", True),
+        (FindingKind.HISTORY_REMOVED, f"unit/test_k/{first}", True),
+        (FindingKind.BASELINE_REMOVED, f"unit/test_k/{second}", True),
     }
     chain = ("cpu-test", "cpu", "generic")
     kept = project.bar(base=base).baselines.lookup(f"unit/test_k/{first}", chain)
@@ -307,9 +307,9 @@ def test_a_project_in_a_folder_of_its_repository(template, tmp_path):
     (tmp_path / "suites/shared.py").write_text("nothing")
     TRICKS["remove a baseline's entry"].done(project)
     assert {(finding.kind, finding.about) for finding in project.bar().findings} == {
-        (Kind.REFERENCE_CHANGED, "unit/mean"),
-        (Kind.REFERENCE_CHANGED, "unit/device"),
-        (Kind.BASELINE_REMOVED, CASE),
+        (FindingKind.REFERENCE_CHANGED, "unit/mean"),
+        (FindingKind.REFERENCE_CHANGED, "unit/device"),
+        (FindingKind.BASELINE_REMOVED, CASE),
     }
 
 
@@ -317,7 +317,7 @@ def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_
     def made(*names):
         return {f"unit/s/{name}": case(id=f"unit/s/{name}", definition=f"1:{name[0]}") for name in names}
 
-    pairs = paired(made("a1", "a2", "b", "c"), made("a3", "c", "d"))
+    pairs = pair_cases(made("a1", "a2", "b", "c"), made("a3", "c", "d"))
     assert [(before.id, now.id) for before, now in pairs.renamed] == [("unit/s/a1", "unit/s/a3")]
     assert [each.id for each in pairs.removed] == ["unit/s/a2", "unit/s/b"]
     assert [each.id for each in pairs.introduced] == ["unit/s/d"]

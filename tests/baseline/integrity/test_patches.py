@@ -2,12 +2,12 @@ import ast
 
 import pytest
 
-from precreg.baseline.integrity.patches import imported_names, patches
+from precreg.baseline.integrity.code import imported_names, patched_attributes
 
 
 def found(text):
     tree = ast.parse(text).body
-    return [*patches(tree, imported_names(tree))]
+    return [*patched_attributes(tree, imported_names(tree))]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from precreg.types.records import Kind
+from precreg.types.record import FindingKind
 from tests.baseline.integrity.demo import CASE, COPY, DEVICE, KERNELS, MEAN, MEANS, RECORDED
 from tests.e2e.command import ROOT, git
 
@@ -26,7 +26,7 @@ class Trick(NamedTuple):
     """What somebody does, and what is found: the kind, what it is about, and a part of the message."""
 
     done: object
-    kind: Kind
+    kind: FindingKind
     about: str
     says: str = ""
 
@@ -157,177 +157,212 @@ def with_thresholds(project):
 
 TRICKS = {
     # What was accepted
-    "accept a worse baseline": Trick(worse_baseline, Kind.BASELINE_CHANGED, CASE, "times what was accepted"),
-    "edit a baseline by hand": Trick(edited_baseline, Kind.BASELINE_CHANGED, CASE, "mean_abs_error of out"),
+    "accept a worse baseline": Trick(worse_baseline, FindingKind.BASELINE_CHANGED, CASE, "times what was accepted"),
+    "edit a baseline by hand": Trick(edited_baseline, FindingKind.BASELINE_CHANGED, CASE, "mean_abs_error of out"),
     "make a baseline that fits no inputs": Trick(
-        in_entries(lambda cases: cases[CASE_NAME].update(inputs=["x", "y"])), Kind.BASELINE_CHANGED, CASE, "inputs"
+        in_entries(lambda cases: cases[CASE_NAME].update(inputs=["x", "y"])),
+        FindingKind.BASELINE_CHANGED,
+        CASE,
+        "inputs",
     ),
     "let a baseline claim another machine": Trick(
-        in_entries(lambda cases: cases[CASE_NAME].update(fingerprint="other")), Kind.BASELINE_CHANGED, CASE
+        in_entries(lambda cases: cases[CASE_NAME].update(fingerprint="other")), FindingKind.BASELINE_CHANGED, CASE
     ),
     "remove a baseline's entry": Trick(
-        in_entries(lambda cases: cases.pop(CASE_NAME)), Kind.BASELINE_REMOVED, CASE, "is gone"
+        in_entries(lambda cases: cases.pop(CASE_NAME)), FindingKind.BASELINE_REMOVED, CASE, "is gone"
     ),
-    "remove a file of baselines": Trick(file_removed(MEANS), Kind.BASELINE_REMOVED, MEAN_ID),
-    "add baselines of a nearer environment": Trick(shaded, Kind.BASELINE_CHANGED, MEAN_ID, "comes before"),
+    "remove a file of baselines": Trick(file_removed(MEANS), FindingKind.BASELINE_REMOVED, MEAN_ID),
+    "add baselines of a nearer environment": Trick(shaded, FindingKind.BASELINE_CHANGED, MEAN_ID, "comes before"),
     "make such baselines in the job, ignored by git": Trick(
-        shaded_by_an_ignored_file, Kind.BASELINE_CHANGED, MEAN_ID, "comes before"
+        shaded_by_an_ignored_file, FindingKind.BASELINE_CHANGED, MEAN_ID, "comes before"
     ),
-    "forget what was accepted first": Trick(history_lost, Kind.HISTORY_REMOVED, CASE),
-    "make what was accepted first look worse": Trick(history_altered, Kind.HISTORY_REMOVED, CASE, "not all kept"),
+    "forget what was accepted first": Trick(history_lost, FindingKind.HISTORY_REMOVED, CASE),
+    "make what was accepted first look worse": Trick(
+        history_altered, FindingKind.HISTORY_REMOVED, CASE, "not all kept"
+    ),
     "be judged by another case's baseline": Trick(
-        in_suite("version: v1", "version: v2", "suites/unit/recorded.yaml"), Kind.SETTING_LOOSENED, "unit/recorded"
+        in_suite("version: v1", "version: v2", "suites/unit/recorded.yaml"),
+        FindingKind.SETTING_LOOSENED,
+        "unit/recorded",
     ),
     "be judged by one's own baseline again": Trick(
         in_suite("baseline_of: {version: v1}\n", "", "suites/unit/recorded.yaml"),
-        Kind.SETTING_LOOSENED,
+        FindingKind.SETTING_LOOSENED,
         "unit/recorded/v2-a",
     ),
     # Bounds
     "raise a bound of the project": Trick(
-        in_tolerances("max_ulp: 4096", "max_ulp: 8192"), Kind.BOUND_LOOSENED, MEAN_ID, "max_ulp has to be at most 8192"
+        in_tolerances("max_ulp: 4096", "max_ulp: 8192"),
+        FindingKind.BOUND_LOOSENED,
+        MEAN_ID,
+        "max_ulp has to be at most 8192",
     ),
     "raise rtol": Trick(
         in_tolerances("tiers:\n  unit: {max_ulp: 4096}", "tiers:\n  unit: {max_ulp: 4096, rtol: 1}"),
-        Kind.BOUND_LOOSENED,
+        FindingKind.BOUND_LOOSENED,
         "unit/copy",
         "rtol has to be at most 1",
     ),
     "remove a bound": Trick(
-        in_suite("  mean_rel_error: 1\n", ""), Kind.BOUND_LOOSENED, MEAN_ID, "mean_rel_error is not bound"
+        in_suite("  mean_rel_error: 1\n", ""), FindingKind.BOUND_LOOSENED, MEAN_ID, "mean_rel_error is not bound"
     ),
     "ask for fewer matches": Trick(
         in_suite("  mean_rel_error: 1\n", "  mean_rel_error: 1\n  match_ratio: 0.9\n"),
-        Kind.BOUND_LOOSENED,
+        FindingKind.BOUND_LOOSENED,
         MEAN_ID,
         "match_ratio has to be at least 0.9",
     ),
     "ask for less of a metric where more is better": Trick(
-        in_suite("cosine: 0.9", "cosine: 0.1"), Kind.BOUND_LOOSENED, MEAN_ID, "cosine has to be at least 0.1"
+        in_suite("cosine: 0.9", "cosine: 0.1"), FindingKind.BOUND_LOOSENED, MEAN_ID, "cosine has to be at least 0.1"
     ),
     "take another standard": Trick(
-        in_suite("tolerance:\n", "tolerance:\n  standard: double-thousandth-1\n"), Kind.BOUND_LOOSENED, MEAN_ID
+        in_suite("tolerance:\n", "tolerance:\n  standard: double-thousandth-1\n"), FindingKind.BOUND_LOOSENED, MEAN_ID
     ),
     "take a standard with alternatives": Trick(
-        in_suite("tolerance:\n", "tolerance:\n  standard: msprobe-ulp-26.2.0\n"), Kind.BOUND_LOOSENED, MEAN_ID
+        in_suite("tolerance:\n", "tolerance:\n  standard: msprobe-ulp-26.2.0\n"), FindingKind.BOUND_LOOSENED, MEAN_ID
     ),
     "raise a bound for one dtype": Trick(
-        in_suite("tolerance:\n", "tolerance:\n  float16: {rtol: 1}\n"), Kind.BOUND_LOOSENED, MEAN_ID, "(float16)"
+        in_suite("tolerance:\n", "tolerance:\n  float16: {rtol: 1}\n"), FindingKind.BOUND_LOOSENED, MEAN_ID, "(float16)"
     ),
     "raise a bound for some cases": Trick(
-        in_suite("{rms_error: 0.1,", "{rms_error: 0.2,"), Kind.BOUND_LOOSENED, CASE, "rms_error"
+        in_suite("{rms_error: 0.1,", "{rms_error: 0.2,"), FindingKind.BOUND_LOOSENED, CASE, "rms_error"
     ),
     "raise a bound for one output": Trick(
-        in_suite("{cosine: 0.9}", "{cosine: 0.9, rtol: 1}"), Kind.BOUND_LOOSENED, MEAN_ID, "out)"
+        in_suite("{cosine: 0.9}", "{cosine: 0.9, rtol: 1}"), FindingKind.BOUND_LOOSENED, MEAN_ID, "out)"
     ),
     "raise a bound in one environment": Trick(
-        in_tolerances("npu: {max_ulp: 32}", "npu: {max_ulp: 64}"), Kind.BOUND_LOOSENED, MEAN_ID, "(npu)"
+        in_tolerances("npu: {max_ulp: 32}", "npu: {max_ulp: 64}"), FindingKind.BOUND_LOOSENED, MEAN_ID, "(npu)"
     ),
     "change to a laxer category": Trick(
-        in_suite("category: reduction\n", "category: other\n"), Kind.BOUND_LOOSENED, MEAN_ID, "mean_ulp is not bound"
+        in_suite("category: reduction\n", "category: other\n"),
+        FindingKind.BOUND_LOOSENED,
+        MEAN_ID,
+        "mean_ulp is not bound",
     ),
-    "remove suites/tolerances.yaml": Trick(file_removed("suites/tolerances.yaml"), Kind.BOUND_LOOSENED, MEAN_ID),
+    "remove suites/tolerances.yaml": Trick(file_removed("suites/tolerances.yaml"), FindingKind.BOUND_LOOSENED, MEAN_ID),
     "let more growth pass": Trick(
         in_suite("{mean_abs_error: 0.1}", "{mean_abs_error: 0.5}"),
-        Kind.REGRESSION_LOOSENED,
+        FindingKind.REGRESSION_LOOSENED,
         MEAN_ID,
         "regression.mean_abs_error allows 0.5",
     ),
     "judge no growth": Trick(
-        in_suite("regression: {mean_abs_error: 0.1}", "regression: off"), Kind.REGRESSION_LOOSENED, MEAN_ID, "is off"
+        in_suite("regression: {mean_abs_error: 0.1}", "regression: off"),
+        FindingKind.REGRESSION_LOOSENED,
+        MEAN_ID,
+        "is off",
     ),
-    "let a variable replace bounds": Trick(with_thresholds, Kind.SETTING_LOOSENED, "suites/tolerances.yaml"),
+    "let a variable replace bounds": Trick(with_thresholds, FindingKind.SETTING_LOOSENED, "suites/tolerances.yaml"),
     # Cases
-    "remove a suite": Trick(file_removed(SUITE), Kind.CASE_REMOVED, MEAN_ID),
-    "call its file otherwise": Trick(commented_out, Kind.CASE_REMOVED, MEAN_ID),
-    "take a value out of the matrix": Trick(in_suite("[16, 32]", "[32]"), Kind.CASE_REMOVED, CASE),
+    "remove a suite": Trick(file_removed(SUITE), FindingKind.CASE_REMOVED, MEAN_ID),
+    "call its file otherwise": Trick(commented_out, FindingKind.CASE_REMOVED, MEAN_ID),
+    "take a value out of the matrix": Trick(in_suite("[16, 32]", "[32]"), FindingKind.CASE_REMOVED, CASE),
     "exclude a row": Trick(
-        in_suite("  n: [16, 32]\n", "  n: [16, 32]\n  exclude: [{dtype: float16, n: 16}]\n"), Kind.CASE_REMOVED, CASE
+        in_suite("  n: [16, 32]\n", "  n: [16, 32]\n  exclude: [{dtype: float16, n: 16}]\n"),
+        FindingKind.CASE_REMOVED,
+        CASE,
     ),
     "remove recorded outputs with their golden": Trick(
         lambda project: [path.unlink() for path in (project.root / "suites/unit").rglob("b.npy")],
-        Kind.CASE_REMOVED,
+        FindingKind.CASE_REMOVED,
         "unit/recorded/v1-b",
     ),
-    "rename a suite": Trick(renamed, Kind.CASE_RENAMED, "unit/average", "under another name"),
-    "move a suite to another tier": Trick(into_another_tier, Kind.CASE_RENAMED, "model/mean"),
-    "draw easier inputs": Trick(in_suite("std: 1}", "std: 0.001}"), Kind.CASE_REDEFINED, MEAN_ID, "inputs"),
+    "rename a suite": Trick(renamed, FindingKind.CASE_RENAMED, "unit/average", "under another name"),
+    "move a suite to another tier": Trick(into_another_tier, FindingKind.CASE_RENAMED, "model/mean"),
+    "draw easier inputs": Trick(in_suite("std: 1}", "std: 0.001}"), FindingKind.CASE_REDEFINED, MEAN_ID, "inputs"),
     "make the subject its own reference": Trick(
-        in_suite("reference: kernels:exact", "reference: kernels:mean"), Kind.CASE_REDEFINED, MEAN_ID, "reference"
+        in_suite("reference: kernels:exact", "reference: kernels:mean"),
+        FindingKind.CASE_REDEFINED,
+        MEAN_ID,
+        "reference",
     ),
     "change a parameter that nothing reads": Trick(
-        in_suite("params: {}", "params: {mode: fast}"), Kind.CASE_REDEFINED, MEAN_ID, "params"
+        in_suite("params: {}", "params: {mode: fast}"), FindingKind.CASE_REDEFINED, MEAN_ID, "params"
     ),
     "hold against a reference in place of the golden": Trick(
-        in_suite("golden: kernels", "reference: kernels", "suites/unit/copy.yaml"), Kind.CASE_REDEFINED, "unit/copy"
+        in_suite("golden: kernels", "reference: kernels", "suites/unit/copy.yaml"),
+        FindingKind.CASE_REDEFINED,
+        "unit/copy",
     ),
     "run on another simulated device": Trick(
-        in_suite("device: npu", "device: cpu", "suites/unit/device.yaml"), Kind.CASE_REDEFINED, "unit/device"
+        in_suite("device: npu", "device: cpu", "suites/unit/device.yaml"), FindingKind.CASE_REDEFINED, "unit/device"
     ),
     # What results are held against
     "make the reference worse": Trick(
         in_suite("return average(widened(x))", "return mean(x)", "suites/unit/kernels.py"),
-        Kind.REFERENCE_CHANGED,
+        FindingKind.REFERENCE_CHANGED,
         MEAN_ID,
     ),
     "change what the reference calls": Trick(
-        in_suite("np.sum(x, axis=0) / len(x)", "mean(x)", "suites/unit/kernels.py"), Kind.REFERENCE_CHANGED, MEAN_ID
+        in_suite("np.sum(x, axis=0) / len(x)", "mean(x)", "suites/unit/kernels.py"),
+        FindingKind.REFERENCE_CHANGED,
+        MEAN_ID,
     ),
     "change what the reference imports": Trick(
-        in_suite("astype('float64')", "astype('float16')", "suites/shared.py"), Kind.REFERENCE_CHANGED, MEAN_ID
+        in_suite("astype('float64')", "astype('float16')", "suites/shared.py"), FindingKind.REFERENCE_CHANGED, MEAN_ID
     ),
-    "put another module in its place": Trick(shadowed_reference, Kind.REFERENCE_CHANGED, MEAN_ID),
-    "move the suite beside another module": Trick(moved_beside_another_module, Kind.REFERENCE_CHANGED, MEAN_ID),
-    "give the name another meaning": Trick(patched_reference, Kind.REFERENCE_CHANGED, MEAN_ID),
-    "patch a library that it calls": Trick(patched_elsewhere, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "put another module in its place": Trick(shadowed_reference, FindingKind.REFERENCE_CHANGED, MEAN_ID),
+    "move the suite beside another module": Trick(moved_beside_another_module, FindingKind.REFERENCE_CHANGED, MEAN_ID),
+    "give the name another meaning": Trick(patched_reference, FindingKind.REFERENCE_CHANGED, MEAN_ID),
+    "patch a library that it calls": Trick(patched_elsewhere, FindingKind.REFERENCE_CHANGED, MEAN_ID),
     "patch it from the kernel's side": Trick(
-        patched_by_the_kernel, Kind.REFERENCE_CHANGED, MEAN_ID, "alters what its reference may use: shared.widened"
+        patched_by_the_kernel,
+        FindingKind.REFERENCE_CHANGED,
+        MEAN_ID,
+        "alters what its reference may use: shared.widened",
     ),
     "patch a library while the kernel runs": Trick(
-        patched_while_it_runs, Kind.REFERENCE_CHANGED, MEAN_ID, "may use: setattr(np, 'sum', len)"
+        patched_while_it_runs, FindingKind.REFERENCE_CHANGED, MEAN_ID, "may use: setattr(np, 'sum', len)"
     ),
-    "put compiled code in the place of its text": Trick(compiled_in_its_place, Kind.REFERENCE_CHANGED, MEAN_ID),
-    "put a compiled module nearer than it": Trick(compiled_nearer, Kind.REFERENCE_CHANGED, MEAN_ID),
+    "put compiled code in the place of its text": Trick(compiled_in_its_place, FindingKind.REFERENCE_CHANGED, MEAN_ID),
+    "put a compiled module nearer than it": Trick(compiled_nearer, FindingKind.REFERENCE_CHANGED, MEAN_ID),
     "change a file that the reference reads": Trick(
-        in_suite("1", "2", "suites/scale.txt"), Kind.REFERENCE_CHANGED, MEAN_ID, "suites/scale.txt"
+        in_suite("1", "2", "suites/scale.txt"), FindingKind.REFERENCE_CHANGED, MEAN_ID, "suites/scale.txt"
     ),
     "change a file that a parameter names": Trick(
-        in_suite("1", "2", "suites/scale.txt"), Kind.REFERENCE_CHANGED, "unit/copy", "suites/scale.txt"
+        in_suite("1", "2", "suites/scale.txt"), FindingKind.REFERENCE_CHANGED, "unit/copy", "suites/scale.txt"
     ),
-    "record another golden": Trick(another_golden, Kind.REFERENCE_CHANGED, "unit/recorded/v1-a", "golden/a.npy"),
+    "record another golden": Trick(another_golden, FindingKind.REFERENCE_CHANGED, "unit/recorded/v1-a", "golden/a.npy"),
     "make the simulated device more precise": Trick(
         in_suite("accumulator: float16", "accumulator: float64", "suites/devices/npu.yaml"),
-        Kind.REFERENCE_CHANGED,
+        FindingKind.REFERENCE_CHANGED,
         "unit/device",
         "npu.yaml",
     ),
     # How hard it is looked at
-    "draw fewer seeds": Trick(in_suite("seeds: 2", "seeds: 1"), Kind.SEEDS_LOWERED, MEAN_ID, "seeds: 1, and had 2"),
-    "draw fewer seeds for some cases": Trick(
-        in_suite("  - match: float16-*\n", "  - match: float16-*\n    seeds: 1\n"), Kind.SEEDS_LOWERED, CASE
+    "draw fewer seeds": Trick(
+        in_suite("seeds: 2", "seeds: 1"), FindingKind.SEEDS_LOWERED, MEAN_ID, "seeds: 1, and had 2"
     ),
-    "repeat less often": Trick(in_suite("repeats: 2", "repeats: 1"), Kind.REPEATS_LOWERED, MEAN_ID),
+    "draw fewer seeds for some cases": Trick(
+        in_suite("  - match: float16-*\n", "  - match: float16-*\n    seeds: 1\n"), FindingKind.SEEDS_LOWERED, CASE
+    ),
+    "repeat less often": Trick(in_suite("repeats: 2", "repeats: 1"), FindingKind.REPEATS_LOWERED, MEAN_ID),
     "expect a failure": Trick(
-        in_suite("params: {}", "params: {}\nexpect: fail\nreason: known"), Kind.EXPECT_FAILURE_ADDED, MEAN_ID, "known"
+        in_suite("params: {}", "params: {}\nexpect: fail\nreason: known"),
+        FindingKind.EXPECT_FAILURE_ADDED,
+        MEAN_ID,
+        "known",
     ),
     "expect a failure of some cases": Trick(
         in_suite("  - match: float16-*\n", "  - match: float16-*\n    expect: fail\n    reason: known\n"),
-        Kind.EXPECT_FAILURE_ADDED,
+        FindingKind.EXPECT_FAILURE_ADDED,
         CASE,
     ),
     "promise exact bits no more": Trick(
-        in_suite("exact: true\n", "", "suites/unit/copy.yaml"), Kind.EXACT_DROPPED, "unit/copy"
+        in_suite("exact: true\n", "", "suites/unit/copy.yaml"), FindingKind.EXACT_DROPPED, "unit/copy"
     ),
     "let repeats differ": Trick(
-        in_suite("params: {}", "params: {}\ndeterministic: false"), Kind.DETERMINISM_DROPPED, MEAN_ID
+        in_suite("params: {}", "params: {}\ndeterministic: false"), FindingKind.DETERMINISM_DROPPED, MEAN_ID
     ),
-    "raise the budget": Trick(in_suite("time_ratio: 1000", "time_ratio: 9000"), Kind.BUDGET_LOOSENED, MEAN_ID),
-    "remove the budget": Trick(in_suite("budget: {time_ratio: 1000}\n", ""), Kind.BUDGET_LOOSENED, MEAN_ID),
-    "raise the timeout": Trick(in_suite("timeout: 60", "timeout: 600"), Kind.BUDGET_LOOSENED, MEAN_ID),
+    "raise the budget": Trick(in_suite("time_ratio: 1000", "time_ratio: 9000"), FindingKind.BUDGET_LOOSENED, MEAN_ID),
+    "remove the budget": Trick(in_suite("budget: {time_ratio: 1000}\n", ""), FindingKind.BUDGET_LOOSENED, MEAN_ID),
+    "raise the timeout": Trick(in_suite("timeout: 60", "timeout: 600"), FindingKind.BUDGET_LOOSENED, MEAN_ID),
     "require what is not there": Trick(
-        in_suite("params: {}", "params: {}\nrequires: [device:npu]"), Kind.CASE_SKIPPED, MEAN_ID, "device:npu"
+        in_suite("params: {}", "params: {}\nrequires: [device:npu]"), FindingKind.CASE_SKIPPED, MEAN_ID, "device:npu"
     ),
-    "remove the tag that a job selects by": Trick(in_suite("tags: [gate]\n", ""), Kind.CASE_SKIPPED, MEAN_ID, "gate"),
+    "remove the tag that a job selects by": Trick(
+        in_suite("tags: [gate]\n", ""), FindingKind.CASE_SKIPPED, MEAN_ID, "gate"
+    ),
 }
 """By what the page calls it."""
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from precreg.measure.compare import compare
-from precreg.types.records import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
-from precreg.types.types import Bound, Finding, Location, Reason, Status, Tolerance, Verdict
+from precreg.measure.comparison import compare_arrays
+from precreg.types.case import Bound, Location, Tolerance
+from precreg.types.record import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 
 LIMITS = Location("the command line")
 TOLERANCE = Tolerance(
@@ -16,7 +17,7 @@ TOLERANCE = Tolerance(
 
 
 def measured(actual, reference):
-    return compare(actual, reference, rtol=1e-3, atol=1e-5)
+    return compare_arrays(actual, reference, rtol=1e-3, atol=1e-5)
 
 
 def rounded(shape=(4, 6, 10), seed=0):

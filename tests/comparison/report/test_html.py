@@ -8,11 +8,12 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.advice import advice
-from precreg.comparison.html import MOST_DRAWN, comparison_html
+from precreg.comparison.advice import advise_comparison
+from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.measure.metrics import METRICS
+from precreg.types.case import Location
 from precreg.types.metric import Metric
-from precreg.types.types import Finding, Location, Reason, Status, Verdict
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.comparison.report.made import (
     everything,
     failed,
@@ -27,7 +28,7 @@ from tests.report.test_html import HOSTILE, Page
 
 
 def page(*pairs, **changes):
-    return Page(comparison_html(record_of(*pairs, **changes)))
+    return Page(render_comparison_html(record_of(*pairs, **changes)))
 
 
 def rows(written):
@@ -79,7 +80,7 @@ def test_a_failed_pair_has_its_numbers_bounds_and_who_set_them():
 
 
 def test_a_failed_pair_is_given_advice():
-    said = advice(failed().comparison)
+    said = advise_comparison(failed().comparison)
     assert said
     assert all(f"Advice: {text}" in page(failed()).text for text in said)
     assert "Advice" not in page(replace(failed(), verdict=passed().verdict)).text
@@ -99,7 +100,7 @@ def test_a_maximum_says_where_it_is():
     assert first == comparison.worst.index[0]
     place = f"[{first // 60}, {first // 10 % 6}, {first % 10}]"
     assert re.search(
-        rf"max_abs_error</abbr>.*<td class=.id.>{re.escape(place)}</td>", comparison_html(record_of(failed()))
+        rf"max_abs_error</abbr>.*<td class=.id.>{re.escape(place)}</td>", render_comparison_html(record_of(failed()))
     )
 
 
@@ -120,7 +121,7 @@ def test_a_benchmark_stands_beside_the_values():
 
 def test_worst_positions_are_indices_of_the_arrays_with_both_values():
     comparison = failed().comparison
-    written = comparison_html(record_of(failed()))
+    written = render_comparison_html(record_of(failed()))
     index, actual = comparison.worst.index[0], comparison.worst.actual[0]
     place = f"[{index // 60}, {index // 10 % 6}, {index % 10}]"
     assert re.search(rf">{re.escape(place)}</td><td[^>]*>{actual:.6g}</td>", written)
@@ -162,13 +163,13 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
 
 
 def test_nothing_is_fetched():
-    written = comparison_html(everything())
+    written = render_comparison_html(everything())
     assert not re.search(r"https?://|\bsrc=|@import|url\(", written)
     assert not [tag for tag, _ in Page(written).elements if tag in ("link", "img", "iframe", "object")]
 
 
 def test_the_policy_lets_only_the_pages_own_script_run():
-    written = Page(comparison_html(everything()))
+    written = Page(render_comparison_html(everything()))
     policy = next(attributes["content"] for _, attributes in written.elements if "http-equiv" in attributes)
     digest = base64.b64encode(hashlib.sha256(written.scripts["code"].encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}';" in policy
@@ -178,17 +179,17 @@ def test_ten_thousand_pairs_stay_small_and_the_worst_are_drawn():
     good, bad = passed(), failed()
     pairs = [replace(bad if number % 50 == 0 else good, name=f"layer{number:05}/out") for number in range(10_000)]
     began = time.process_time()
-    text = comparison_html(record_of(*pairs))
+    text = render_comparison_html(record_of(*pairs))
     assert time.process_time() - began < 20
     assert len(text.encode()) < 12e6
     written = Page(text)
     found = rows(written)
     assert len(found) == 10_000
-    assert [row[0] for row in found[: MOST_DRAWN + 1]] == [*range(MOST_DRAWN), None]
+    assert [row[0] for row in found[: MAX_DRAWN_PAIRS + 1]] == [*range(MAX_DRAWN_PAIRS), None]
     assert {row[2] for row in found[:200]} == {"failed"}
-    assert sum(tag == "article" for tag, _ in written.elements) == MOST_DRAWN
+    assert sum(tag == "article" for tag, _ in written.elements) == MAX_DRAWN_PAIRS
     assert "9,900 more pairs are in the table alone, to keep the page small: 9,800 passed, 100 failed" in written.text
 
 
 def test_the_same_record_gives_the_same_page():
-    assert comparison_html(everything()) == comparison_html(everything())
+    assert render_comparison_html(everything()) == render_comparison_html(everything())

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.record import read, write
+from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.errors import UserError
-from precreg.types.records import ComparisonSettings
-from precreg.types.types import Finding, Reason
+from precreg.types.record import ComparisonSettings
+from precreg.types.verdict import Finding, Reason
 from tests.comparison.report.made import everything, failed, passed, record_of
 
 
@@ -23,18 +23,18 @@ def test_a_record_comes_back_as_it_was(tmp_path):
         record_of(pair, settings=settings),
         record_of(findings=(Finding(Reason.MISSING_OUTPUT, "nothing"),), exit_code=2),
     ):
-        write(record, tmp_path / "record.json")
-        assert read(tmp_path / "record.json") == record
+        write_comparison_record(record, tmp_path / "record.json")
+        assert read_comparison_record(tmp_path / "record.json") == record
 
 
 def test_values_that_json_has_no_number_for(tmp_path):
     record = everything()
     bad = next(pair for pair in record.pairs if pair.comparison and pair.comparison.non_finite)
-    write(record, tmp_path / "record.json")
+    write_comparison_record(record, tmp_path / "record.json")
     text = (tmp_path / "record.json").read_text()
     assert '"nan"' in text
     json.loads(text, parse_constant=pytest.fail)
-    stored = next(pair for pair in read(tmp_path / "record.json").pairs if pair.name == bad.name)
+    stored = next(pair for pair in read_comparison_record(tmp_path / "record.json").pairs if pair.name == bad.name)
     assert stored.comparison.non_finite == bad.comparison.non_finite
 
 
@@ -53,18 +53,18 @@ def test_what_is_no_record_of_a_comparison_is_refused(tmp_path, text, slug, says
     path = tmp_path / "record.json"
     path.write_text(text)
     with pytest.raises(UserError) as caught:
-        read(path)
+        read_comparison_record(path)
     assert (caught.value.slug, caught.value.file) == (slug, str(path))
     assert says in caught.value.message
 
 
 def test_a_record_of_a_run_is_told_apart(tmp_path):
-    from precreg.report.record import read as read_run
+    from precreg.report.record import read_run_record as read_run
     from tests.report.made import road
 
     (tmp_path / "run.json").write_bytes(msgspec.json.encode(road()))
     with pytest.raises(UserError, match="the record of a comparison"):
-        read(tmp_path / "run.json")
-    write(everything(), tmp_path / "comparison.json")
+        read_comparison_record(tmp_path / "run.json")
+    write_comparison_record(everything(), tmp_path / "comparison.json")
     with pytest.raises(UserError, match="a run record"):
         read_run(tmp_path / "comparison.json")

@@ -6,14 +6,14 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.advice import advice
-from precreg.comparison.terminal import MOST_FAILURES, render
-from precreg.types.types import Finding, Reason
+from precreg.comparison.advice import advise_comparison
+from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
+from precreg.types.verdict import Finding, Reason
 from tests.comparison.report.made import everything, failed, identical, missing, passed, record_of, reshaped
 
 
 def lines(*pairs, **changes):
-    return render(record_of(*pairs, **changes), colour=False).splitlines()
+    return render_comparison_terminal(record_of(*pairs, **changes), colour=False).splitlines()
 
 
 def test_one_pair_shows_its_figures_with_what_is_allowed():
@@ -38,7 +38,7 @@ def test_one_pair_shows_where_it_is_worst():
 def test_a_pair_that_failed_is_given_advice_after_its_verdict():
     text = lines(failed())
     verdict = next(index for index, line in enumerate(text) if line.startswith("FAILED"))
-    assert [f"advice   {said}" for said in advice(failed().comparison)] == [
+    assert [f"advice   {said}" for said in advise_comparison(failed().comparison)] == [
         line for line in text[verdict:] if line.startswith("advice")
     ]
     assert "advice" not in "\n".join(lines(replace(failed(), verdict=passed().verdict)))
@@ -87,8 +87,8 @@ def test_many_pairs_show_those_that_failed_worst_first():
 
 
 def test_many_failures_are_counted():
-    text = lines(*(failed(f"layer{number:02}") for number in range(MOST_FAILURES + 3)))
-    assert sum(line.startswith("FAILED") for line in text) == MOST_FAILURES
+    text = lines(*(failed(f"layer{number:02}") for number in range(MAX_FAILURES + 3)))
+    assert sum(line.startswith("FAILED") for line in text) == MAX_FAILURES
     assert "and 3 more" in text
 
 
@@ -99,7 +99,7 @@ def test_where_nothing_was_compared_it_says_why():
 
 
 def test_warnings_and_files_are_named():
-    text = render(everything(), colour=False, written=[Path("r.html")]).splitlines()
+    text = render_comparison_terminal(everything(), colour=False, written=[Path("r.html")]).splitlines()
     assert "warning   rtol 1e-3 is below the unit roundoff of float16" in text
     assert "written   r.html" in text
     many = lines(passed(), warnings=tuple(f"w{number}" for number in range(8)))
@@ -108,8 +108,8 @@ def test_warnings_and_files_are_named():
 
 def test_colour_adds_nothing_but_colour():
     for record in (everything(), record_of(passed()), record_of(failed())):
-        coloured = render(record, colour=True)
-        assert click.unstyle(coloured) == render(record, colour=False)
+        coloured = render_comparison_terminal(record, colour=True)
+        assert click.unstyle(coloured) == render_comparison_terminal(record, colour=False)
         assert "\x1b[" in coloured
 
 
@@ -121,4 +121,4 @@ def test_a_name_is_one_line_of_bounded_length():
 
 
 def test_nothing_reaches_a_terminal_that_should_not():
-    assert "\x1b" not in render(record_of(passed("\x1b[31mred"), failed("\x1b]0;x")), colour=False)
+    assert "\x1b" not in render_comparison_terminal(record_of(passed("\x1b[31mred"), failed("\x1b]0;x")), colour=False)

@@ -1,8 +1,8 @@
 """Histories of one metric, drawn for the tests of the drift monitor."""
 
-from precreg.history.drift.judge import Context, judge_metric
-from precreg.history.drift.record import Settings, State
-from precreg.history.series import Point, Run, Series
+from precreg.history.drift.judge import DriftContext, judge_metric
+from precreg.history.drift.record import DriftSettings, DriftState
+from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries
 
 FACTS = {"python": "3.11.9", "numpy": "2.4.5", "cpu": "Xeon"}
 
@@ -22,7 +22,7 @@ def run(number, fingerprint="f1", commit=None, **changes):
         "precreg": "0.1.0",
         "exit_code": 0,
     }
-    return Run(**(fields | changes))
+    return HistoryRun(**(fields | changes))
 
 
 def runs(count, **changes):
@@ -36,20 +36,22 @@ def runs(count, **changes):
 def series(values, accepted=None, metric="mean_abs_error", case="unit/s/a", output="out"):
     """Return one series; `accepted` is one value for all runs or a list of them."""
     accepted = accepted if isinstance(accepted, list) else [accepted] * len(values)
-    points = (Point(number, value, then) for number, (value, then) in enumerate(zip(values, accepted, strict=True), 1))
-    return Series(case, output, metric, tuple(points))
+    points = (
+        HistoryPoint(number, value, then) for number, (value, then) in enumerate(zip(values, accepted, strict=True), 1)
+    )
+    return HistorySeries(case, output, metric, tuple(points))
 
 
 def judged(values, accepted=None, metric="mean_abs_error", anchors=(), among=None, **settings):
     """Judge one metric of a history whose runs are given as `among`, or are alike."""
     among = runs(len(values)) if among is None else among
-    context = Context({one.number: one for one in among}, anchors, Settings(**settings))
+    context = DriftContext({one.number: one for one in among}, anchors, DriftSettings(**settings))
     return judge_metric(series(values, accepted, metric), context)
 
 
 def drifts(values, *arguments, **options):
     """Tell whether the metric drifts after the last run."""
-    return judged(values, *arguments, **options).state is State.DRIFT
+    return judged(values, *arguments, **options).state is DriftState.DRIFT
 
 
 def first_alarm(values, accepted=None, **options):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from precreg.history.drift.changes import change_at, comparable, repeats
-from precreg.history.drift.record import Change
+from precreg.history.drift.judge import change_at, comparable_points, is_deterministic
+from precreg.history.drift.record import DriftChange
 from tests.history.drift.drawn import FACTS, run, runs, series
 
 
@@ -27,7 +27,7 @@ def of(prints):
 )
 def test_machines_that_take_turns_are_set_apart_and_a_new_one_is_a_change(prints, compared):
     among, points = of(prints)
-    assert [point.run for point in comparable(points, among)] == compared
+    assert [point.run for point in comparable_points(points, among)] == compared
 
 
 @pytest.mark.parametrize(
@@ -44,22 +44,22 @@ def test_machines_that_take_turns_are_set_apart_and_a_new_one_is_a_change(prints
 )
 def test_a_series_repeats_where_half_of_its_runs_do_and_it_does_not_flicker(values, expected):
     among = {number: run(number) for number in range(1, len(values) + 1)}
-    assert repeats(series([float(value) for value in values]).points, among) is expected
+    assert is_deterministic(series([float(value) for value in values]).points, among) is expected
 
 
 def test_only_runs_on_one_fingerprint_tell_whether_a_series_repeats():
     among, _ = of("aabb")
-    assert repeats(series([1.0, 1.0, 2.0, 2.0]).points, among)
+    assert is_deterministic(series([1.0, 1.0, 2.0, 2.0]).points, among)
     among, _ = of("abcd")
-    assert not repeats(series([1.0] * 4).points, among)
+    assert not is_deterministic(series([1.0] * 4).points, among)
 
 
 def test_a_change_names_runs_commits_and_what_else_differs():
     among = {one.number: one for one in [*runs(2), run(3, "f2", facts=FACTS | {"numpy": "2.4.6"})]}
     points = series([1.0, 1.0, 2.0]).points
-    assert change_at(2, points, among) == Change(2, 3, "00000002..00000003", ("numpy 2.4.5 -> 2.4.6",))
-    assert change_at(1, points, among) == Change(1, 2, "00000001..00000002", ())
-    assert change_at(0, points, among) == Change(None, 1, "00000001", ())
+    assert change_at(2, points, among) == DriftChange(2, 3, "00000002..00000003", ("numpy 2.4.5 -> 2.4.6",))
+    assert change_at(1, points, among) == DriftChange(1, 2, "00000001..00000002", ())
+    assert change_at(0, points, among) == DriftChange(None, 1, "00000001", ())
 
 
 def test_a_history_without_a_repository_names_no_commits():

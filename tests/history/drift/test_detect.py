@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.verdict.statistics import detect
+from precreg.verdict.statistics import change_points as detect
 
 NUMBERS = st.lists(st.integers(-50, 50).map(float), min_size=3, max_size=14)
 
@@ -30,7 +30,7 @@ def test_rank_excess_is_mann_and_whitneys_u_over_its_mean(values):
 @given(NUMBERS)
 def test_concordance_is_half_of_kendalls_s(values):
     signs = ((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
-    assert detect.concordance(values) == sum(signs) / 2
+    assert detect.half_kendall_s(values) == sum(signs) / 2
 
 
 @pytest.mark.parametrize(("small", "large"), [(1, 1), (1, 5), (2, 3), (3, 4), (2, 6)])
@@ -54,22 +54,22 @@ def test_chances_of_rising_pairs_are_those_of_all_orders(count):
 def test_a_critical_shift_is_the_least_that_is_rare_enough(count):
     for at, least in enumerate(detect.critical_shifts(count), 1):
         small, large = sorted((at, count - at))
-        if small > detect.EXACT_SIDE:
+        if small > detect.MAX_EXACT_SIDE:
             continue
         tails = detect._chances_of_u(small, large)[::-1].cumsum()[::-1]
         if least == inf:
-            assert tails[-1] > detect.SIGNIFICANCE
+            assert tails[-1] > detect.DRIFT_ALPHA
         else:
             u = int(least + small * large / 2)
-            assert tails[u] <= detect.SIGNIFICANCE < tails[u - 1]
+            assert tails[u] <= detect.DRIFT_ALPHA < tails[u - 1]
 
 
 def test_the_normal_limit_asks_for_more_than_the_exact_one(monkeypatch):
     normal = detect.critical_shifts(60)[29]
     deviation = (30 * 30 * 61 / 12) ** 0.5
-    assert normal == pytest.approx(NormalDist().inv_cdf(1 - detect.SIGNIFICANCE) * deviation)
+    assert normal == pytest.approx(NormalDist().inv_cdf(1 - detect.DRIFT_ALPHA) * deviation)
     tails = detect._chances_of_u(30, 30)[::-1].cumsum()[::-1]
-    assert tails[int(normal + 450) + 1] <= detect.SIGNIFICANCE
+    assert tails[int(normal + 450) + 1] <= detect.DRIFT_ALPHA
 
 
 def test_tables_of_long_windows_are_made_without_deep_recursion():
@@ -81,19 +81,19 @@ def test_tables_of_long_windows_are_made_without_deep_recursion():
 @pytest.mark.parametrize("count", [*range(8), 8])
 def test_so_few_runs_are_never_significant(count):
     rising = [float(at) for at in range(count)]
-    assert not detect.rising(rising)
-    assert not detect.shifted(rising)
+    assert not detect.has_trend(rising)
+    assert not detect.has_shift(rising)
 
 
 def test_nine_rising_runs_are_a_trend():
-    assert detect.rising([float(at) for at in range(9)])
+    assert detect.has_trend([float(at) for at in range(9)])
 
 
 def test_a_falling_row_neither_rises_nor_shifts():
     falling = [-float(at) for at in range(60)]
-    assert not detect.rising(falling)
-    assert not detect.shifted(falling)
-    assert not detect.jumped(falling, 2)
+    assert not detect.has_trend(falling)
+    assert not detect.has_shift(falling)
+    assert not detect.has_jump(falling, 2)
 
 
 def gauss(seed, count=60, size=1.0):
@@ -105,18 +105,18 @@ def test_the_spread_of_noise_is_its_standard_deviation_whatever_steps_and_slopes
     estimates, with_step, with_slope = [], [], []
     for seed in range(200):
         noise = gauss(seed)
-        estimates.append(detect.spread(noise))
-        with_step.append(detect.spread([value + 100 * (at >= 40) for at, value in enumerate(noise)]))
-        with_slope.append(detect.spread([value + 100 * at for at, value in enumerate(noise)]))
+        estimates.append(detect.noise_sigma(noise))
+        with_step.append(detect.noise_sigma([value + 100 * (at >= 40) for at, value in enumerate(noise)]))
+        with_slope.append(detect.noise_sigma([value + 100 * at for at, value in enumerate(noise)]))
     assert fmean(estimates) == pytest.approx(1, abs=0.05)
     assert fmean(with_step) == pytest.approx(1, abs=0.08)
     assert with_slope == pytest.approx(estimates, rel=1e-6)
 
 
 def test_the_spread_of_a_row_that_rarely_moves_is_not_zero():
-    assert detect.spread([1.0] * 10) == 0
-    assert detect.spread([1.0] * 10 + [2.0] + [1.0] * 10) > 0.1
-    assert detect.spread([1.0]) == detect.spread([]) == 0
+    assert detect.noise_sigma([1.0] * 10) == 0
+    assert detect.noise_sigma([1.0] * 10 + [2.0] + [1.0] * 10) > 0.1
+    assert detect.noise_sigma([1.0]) == detect.noise_sigma([]) == 0
 
 
 def test_inflation_is_that_of_an_autoregressive_process():
@@ -124,10 +124,10 @@ def test_inflation_is_that_of_an_autoregressive_process():
     for _ in range(20_000):
         value = 0.5 * value + noise.gauss(0, 1)
         row.append(value)
-    assert detect.inflation(row) == pytest.approx(3, rel=0.1)
-    assert detect.inflation(gauss(2, 20_000)) == pytest.approx(1, abs=0.05)
-    assert detect.inflation([1.0, 1.0]) == 1
-    assert detect.inflation([1.0, -1.0] * 10) == 1
+    assert detect.variance_inflation(row) == pytest.approx(3, rel=0.1)
+    assert detect.variance_inflation(gauss(2, 20_000)) == pytest.approx(1, abs=0.05)
+    assert detect.variance_inflation([1.0, 1.0]) == 1
+    assert detect.variance_inflation([1.0, -1.0] * 10) == 1
 
 
 @given(st.lists(st.integers(-9, 9).map(float), min_size=3, max_size=9))
@@ -159,19 +159,19 @@ def test_a_ramp_is_found_where_it_bends():
 def test_theil_and_sens_slope_ignores_outliers():
     values = [3.0 * at for at in range(20)]
     values[7] = 1e6
-    assert detect.rise(values) == pytest.approx(3.0)
+    assert detect.theil_sen_slope(values) == pytest.approx(3.0)
 
 
 def test_the_running_median_takes_single_outliers_only():
-    assert detect.calmed([0.0, 0.0, 9.0, 0.0, 0.0, 5.0, 5.0]) == [0, 0, 0, 0, 0, 5, 5]
-    assert detect.calmed([1.0, 2.0]) == [1.0, 2.0]
+    assert detect.running_median([0.0, 0.0, 9.0, 0.0, 0.0, 5.0, 5.0]) == [0, 0, 0, 0, 0, 5, 5]
+    assert detect.running_median([1.0, 2.0]) == [1.0, 2.0]
 
 
 def test_a_jump_needs_all_of_the_last_values():
     quiet = gauss(3, 30, 0.01)
-    assert detect.jumped([*quiet, 1.0, 1.0], 2)
-    assert not detect.jumped([*quiet, 1.0], 2)
-    assert not detect.jumped([*quiet, 1.0, 0.0], 2)
+    assert detect.has_jump([*quiet, 1.0, 1.0], 2)
+    assert not detect.has_jump([*quiet, 1.0], 2)
+    assert not detect.has_jump([*quiet, 1.0, 0.0], 2)
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=9, max_size=30), st.floats(0.5, 8), st.integers(-100, 100))
@@ -188,7 +188,7 @@ def test_each_test_is_as_rarely_wrong_as_it_claims():
     for seed in range(500):
         row = gauss(seed)
         prefixes = [row[:count] for count in range(8, 61)]
-        wrong["shifted"] += any(map(detect.shifted, prefixes))
-        wrong["rising"] += any(map(detect.rising, prefixes))
-        wrong["jumped"] += any(detect.jumped(prefix, 2) for prefix in prefixes)
+        wrong["shifted"] += any(map(detect.has_shift, prefixes))
+        wrong["rising"] += any(map(detect.has_trend, prefixes))
+        wrong["jumped"] += any(detect.has_jump(prefix, 2) for prefix in prefixes)
     assert all(count < 6 for count in wrong.values()), wrong

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history.drift.record import Mode, State
+from precreg.history.drift.record import DriftMode, DriftState
 from precreg.measure.metrics import METRICS
 from tests.history.drift.drawn import FACTS, drifts, first_alarm, judged, run, runs
 
@@ -25,7 +25,7 @@ def worst(found, against):
 
 def test_a_constant_is_steady_and_judged_exactly():
     found = judged([LEVEL] * 60, LEVEL)
-    assert (found.state, found.mode, found.runs) == (State.STEADY, Mode.EXACT, 60)
+    assert (found.state, found.mode, found.runs) == (DriftState.STEADY, DriftMode.EXACT, 60)
 
 
 def test_an_exact_step_is_told_by_the_second_run_with_its_place():
@@ -80,7 +80,7 @@ def test_a_creep_among_noise_is_found_and_dated():
 def test_a_step_among_noise_is_found_and_dated():
     values = [value * (1.1 if at >= 39 else 1) for at, value in enumerate(noise(2, 60, 0.02))]
     found = judged(values)
-    assert found.mode is Mode.STATISTICAL
+    assert found.mode is DriftMode.STATISTICAL
     worse = worst(found, "recent runs")
     assert (worse.kind, worse.change.first_bad) == ("step", 40)
 
@@ -109,15 +109,15 @@ def test_a_flickering_series_is_judged_by_statistics():
     drawn = random.Random(4)
     values = [LEVEL * (2 if drawn.random() < 0.15 else 1) for _ in range(60)]
     found = judged(values)
-    assert found.mode is Mode.STATISTICAL
-    assert found.state is State.STEADY
+    assert found.mode is DriftMode.STATISTICAL
+    assert found.state is DriftState.STEADY
 
 
 def test_levels_that_move_about_with_every_change_of_code_are_no_drift_and_a_large_step_is():
     drawn = random.Random(5)
     levels = [LEVEL * math.exp(drawn.gauss(0, 0.05)) for _ in range(12)]
     values = [level for level in levels for _ in range(5)]
-    assert judged(values).mode is Mode.EXACT
+    assert judged(values).mode is DriftMode.EXACT
     assert not drifts(values)
     assert drifts([*values, 3 * LEVEL, 3 * LEVEL])
 
@@ -250,11 +250,11 @@ def test_where_every_run_is_worse_no_good_one_is_named():
 )
 def test_every_kind_of_metric_is_judged_in_its_own_direction(metric, good, bad, ratio):
     found = judged([good] * 10 + [bad] * 3, good, metric)
-    assert found.state is State.DRIFT
+    assert found.state is DriftState.DRIFT
     assert all(worse.ratio == (None if ratio is None else pytest.approx(ratio)) for worse in found.worsenings)
     assert worst(found, "recent runs").now == pytest.approx(abs(bad) if metric == "bias" else bad)
     better = judged([bad] * 10 + [good] * 3, bad, metric)
-    assert better.state is State.IMPROVED
+    assert better.state is DriftState.IMPROVED
 
 
 @pytest.mark.parametrize("metric", ["max_abs_error", "max_ulp", "bias"])
@@ -264,16 +264,16 @@ def test_maxima_and_bias_are_guards(metric):
 
 
 def test_every_metric_that_is_judged_is_measured():
-    from precreg.history.drift.sizes import JUDGED
+    from precreg.history.drift.sizes import DRIFT_METRICS
 
-    assert set(JUDGED) <= set(METRICS)
+    assert set(DRIFT_METRICS) <= set(METRICS)
 
 
 def test_runs_without_a_value_are_passed_over_and_at_the_end_told():
     values = [LEVEL, None, LEVEL, None, LEVEL]
-    assert judged(values, LEVEL).state is State.STEADY
+    assert judged(values, LEVEL).state is DriftState.STEADY
     found = judged([*values, None, None], LEVEL)
-    assert (found.state, found.since) == (State.UNMEASURED, 6)
+    assert (found.state, found.since) == (DriftState.UNMEASURED, 6)
     assert found.message == "mean_abs_error is not measured since run 6"
     assert judged([None, None]) is None
 
@@ -284,8 +284,8 @@ def test_drift_that_is_no_longer_measured_is_still_drift():
 
 def test_too_few_noisy_runs_say_so():
     found = judged([1.0, 1.1, 0.9, 1.05], 1.0)
-    assert (found.state, found.mode) == (State.TOO_FEW, Mode.FEW)
-    assert judged([1.0], 1.0).state is State.TOO_FEW
+    assert (found.state, found.mode) == (DriftState.TOO_FEW, DriftMode.FEW)
+    assert judged([1.0], 1.0).state is DriftState.TOO_FEW
 
 
 def test_few_noisy_runs_are_held_against_the_baseline_by_a_wide_bound():
@@ -296,9 +296,9 @@ def test_few_noisy_runs_are_held_against_the_baseline_by_a_wide_bound():
 
 def test_an_improvement_is_told_and_no_drift():
     found = judged([LEVEL] * 10 + [LEVEL / 2] * 5, LEVEL)
-    assert found.state is State.IMPROVED
+    assert found.state is DriftState.IMPROVED
     assert found.message == "mean_abs_error is better than accepted: 0.005 against 0.01"
-    assert judged([value / 2 for value in noise(7, 30, 0.01)], LEVEL).state is State.IMPROVED
+    assert judged([value / 2 for value in noise(7, 30, 0.01)], LEVEL).state is DriftState.IMPROVED
 
 
 def test_an_improvement_that_is_accepted_with_the_change_is_no_drift():
@@ -312,16 +312,16 @@ def test_an_improvement_that_is_accepted_with_the_change_is_no_drift():
 
 def test_a_loss_that_was_just_accepted_is_not_called_better():
     values = [value * (2 if at >= 30 else 1) for at, value in enumerate(noise(9, 31, 0.01))]
-    assert judged(values, [LEVEL] * 30 + [2 * LEVEL]).state is State.STEADY
+    assert judged(values, [LEVEL] * 30 + [2 * LEVEL]).state is DriftState.STEADY
 
 
 def test_noisy_runs_far_beyond_the_accepted_value_are_told_by_the_second():
     crept = [LEVEL * 1.01**at for at in range(12)]
     values = [*crept, *crept[-1:] * 5, *[5 * LEVEL] * 3]
     accepted = [LEVEL] * 12 + crept[-1:] * 8
-    assert judged(values[:18], accepted[:18]).state is State.STEADY
+    assert judged(values[:18], accepted[:18]).state is DriftState.STEADY
     found = judged(values[:19], accepted[:19])
-    assert (found.mode, found.state) == (Mode.STATISTICAL, State.DRIFT)
+    assert (found.mode, found.state) == (DriftMode.STATISTICAL, DriftState.DRIFT)
     worse = worst(found, "baseline")
     assert (worse.now, worse.change.last_good, worse.change.first_bad) == (pytest.approx(5 * LEVEL), 17, 18)
 
@@ -336,7 +336,7 @@ def test_only_the_window_is_recent():
 def test_two_runs_since_a_loss_was_accepted_are_judged_if_one_confirms():
     found = judged([LEVEL] * 3 + [2 * LEVEL], [LEVEL / 2] * 2 + [LEVEL] * 2, confirm=1)
     assert [worse.kind for worse in found.worsenings] == ["level", "step"]
-    assert judged([LEVEL, 2 * LEVEL], confirm=1).state is State.TOO_FEW
+    assert judged([LEVEL, 2 * LEVEL], confirm=1).state is DriftState.TOO_FEW
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_two_runs_since_a_loss_was_accepted_are_judged_if_one_confirms():
 )
 def test_errors_as_large_as_floats_are_judged(values):
     for confirm in (1, 2):
-        assert judged(values, confirm=confirm).state in State
+        assert judged(values, confirm=confirm).state in DriftState
 
 
 HISTORIES = st.one_of(
@@ -390,4 +390,4 @@ def test_a_step_that_lasts_stays_told_while_the_level_before_it_is_recent():
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, 0.01, 1e300])
 def test_a_constant_is_steady_however_short_and_whatever_its_value(value):
-    assert [judged([value] * count, value).state for count in (2, 3, 15, 70)] == [State.STEADY] * 4
+    assert [judged([value] * count, value).state for count in (2, 3, 15, 70)] == [DriftState.STEADY] * 4

@@ -3,15 +3,15 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.history.drift.monitor import MOST_STEADY_DRAWN, find_anchor, judge
-from precreg.history.drift.record import Anchor, Mode, Settings, State, exit_code
-from precreg.history.series import Point, Series
+from precreg.history.drift.monitor import MAX_STEADY_DRAWN, find_anchor, judge_series
+from precreg.history.drift.record import Anchor, DriftMode, DriftSettings, DriftState, drift_exit_code
+from precreg.history.series import HistoryPoint, HistorySeries
 from tests.history.drift.drawn import run, runs, series
 
 
 def found(*histories, count=20, anchor=None, **settings):
     """Judge series of one history of so many runs."""
-    return judge(histories, runs(count), anchor, Settings(**settings))
+    return judge_series(histories, runs(count), anchor, DriftSettings(**settings))
 
 
 def stepped(factor, metric="mean_abs_error", **where):
@@ -20,7 +20,7 @@ def stepped(factor, metric="mean_abs_error", **where):
 
 def test_one_finding_for_each_output_with_its_metrics_as_evidence():
     judged = found(stepped(2.0), stepped(5.0, "max_abs_error"), stepped(1.5, "rms_error"), stepped(9.0, output="z"))
-    assert [(one.output, one.state) for one in judged.results] == [("z", State.DRIFT), ("out", State.DRIFT)]
+    assert [(one.output, one.state) for one in judged.results] == [("z", DriftState.DRIFT), ("out", DriftState.DRIFT)]
     evidence = judged.results[1].metrics
     assert [metric.metric for metric in evidence] == ["mean_abs_error", "rms_error", "max_abs_error"]
     assert all(metric.points for metric in evidence)
@@ -53,54 +53,59 @@ def test_a_case_that_the_newest_whole_runs_did_not_run_is_absent_and_not_judged(
     gone = series([1.0] * 10 + [9.0] * 8, 1.0, case="unit/s/gone")
     others = [series([1.0] * 20, 1.0, case=f"unit/s/{name}") for name in "abc"]
     judged = found(gone, *others)
-    assert [(one.state, one.message) for one in judged.results[:1]] == [(State.ABSENT, "not run since run 18")]
+    assert [(one.state, one.message) for one in judged.results[:1]] == [(DriftState.ABSENT, "not run since run 18")]
     later = found(gone, *(series([1.0] * 19, 1.0, case=f"unit/s/{name}") for name in "abc"), count=19)
-    assert later.results[0].state is State.DRIFT
+    assert later.results[0].state is DriftState.DRIFT
 
 
 def test_runs_of_a_few_cases_make_no_other_case_absent():
     drifting = series([1.0] * 10 + [9.0] * 5, 1.0, case="unit/s/a")
     others = [series([1.0] * 15, 1.0, case=f"unit/s/{name}") for name in "bcd"]
     alone = series([1.0] * 20, 1.0, case="unit/s/e")
-    assert [one.state for one in found(drifting, *others, alone).results] == [State.DRIFT, *[State.STEADY] * 4]
+    assert [one.state for one in found(drifting, *others, alone).results] == [
+        DriftState.DRIFT,
+        *[DriftState.STEADY] * 4,
+    ]
 
 
 def test_a_slight_bias_is_no_drift_and_a_large_one_is():
     error = series([1.0] * 20, 1.0)
-    assert found(series([1e-6] * 10 + [1e-3] * 10, 1e-6, "bias"), error).results[0].state is State.STEADY
-    assert found(series([1e-6] * 10 + [0.5] * 10, 1e-6, "bias"), error).results[0].state is State.DRIFT
+    assert found(series([1e-6] * 10 + [1e-3] * 10, 1e-6, "bias"), error).results[0].state is DriftState.STEADY
+    assert found(series([1e-6] * 10 + [0.5] * 10, 1e-6, "bias"), error).results[0].state is DriftState.DRIFT
 
 
 def test_an_output_that_is_measured_in_part_says_which_metric_is_not():
     judged = found(series([1.0] * 20, 1.0), series([1.0] * 18 + [None] * 2, 1.0, "mean_ulp"))
-    assert judged.results[0].state is State.UNMEASURED
+    assert judged.results[0].state is DriftState.UNMEASURED
     assert judged.results[0].message == "mean_ulp is not measured since run 19"
 
 
 def test_modes_are_counted():
     judged = found(series([1.0] * 20), series([1.0 + 0.01 * ((7 * at) % 20) for at in range(20)], metric="rms_error"))
-    assert judged.modes == {str(Mode.EXACT): 1, str(Mode.STATISTICAL): 1}
+    assert judged.modes == {str(DriftMode.EXACT): 1, str(DriftMode.STATISTICAL): 1}
 
 
 def test_what_is_absent_is_not_counted_as_judged():
     gone = series([1.0] * 15, 1.0, case="unit/s/gone")
     judged = found(gone, *(series([1.0] * 20, 1.0, case=f"unit/s/{name}") for name in "ab"))
-    assert [one.state for one in judged.results] == [State.ABSENT, State.STEADY, State.STEADY]
-    assert judged.modes == {str(Mode.EXACT): 2}
+    assert [one.state for one in judged.results] == [DriftState.ABSENT, DriftState.STEADY, DriftState.STEADY]
+    assert judged.modes == {str(DriftMode.EXACT): 2}
 
 
 def test_few_steady_outputs_keep_what_is_drawn():
-    many = [series([1.0] * 20, 1.0, case=f"unit/s/{number:03}") for number in range(MOST_STEADY_DRAWN + 10)]
+    many = [series([1.0] * 20, 1.0, case=f"unit/s/{number:03}") for number in range(MAX_STEADY_DRAWN + 10)]
     drawn = [one for one in found(*many).results if one.metrics]
-    assert len(drawn) == MOST_STEADY_DRAWN
+    assert len(drawn) == MAX_STEADY_DRAWN
     assert drawn[0].metrics[0].points
 
 
 def test_runs_that_were_added_late_stand_where_they_started():
     """Numbers are names: the order is that of the runs, so the newest run here is number 1."""
     order = [run(number) for number in (3, 4, 5, 2, 1)]
-    points = tuple(Point(one.number, value, 1.0) for one, value in zip(order, [1.0, 1.0, 1.0, 2.0, 2.0], strict=True))
-    judged = judge([Series("unit/s/a", "out", "mean_abs_error", points)], order, None, Settings())
+    points = tuple(
+        HistoryPoint(one.number, value, 1.0) for one, value in zip(order, [1.0, 1.0, 1.0, 2.0, 2.0], strict=True)
+    )
+    judged = judge_series([HistorySeries("unit/s/a", "out", "mean_abs_error", points)], order, None, DriftSettings())
     change = judged.results[0].metrics[0].worsenings[0].change
     assert (change.last_good, change.first_bad) == (5, 2)
 
@@ -128,19 +133,19 @@ def test_a_beginning_that_two_commits_share_names_none():
 @pytest.mark.parametrize(
     ("states", "code"),
     [
-        ([State.DRIFT, State.UNMEASURED], 1),
-        ([State.STEADY, State.UNMEASURED], 2),
-        ([State.STEADY, State.IMPROVED, State.ABSENT, State.TOO_FEW], 0),
-        ([State.TOO_FEW, State.ABSENT], 2),
+        ([DriftState.DRIFT, DriftState.UNMEASURED], 1),
+        ([DriftState.STEADY, DriftState.UNMEASURED], 2),
+        ([DriftState.STEADY, DriftState.IMPROVED, DriftState.ABSENT, DriftState.TOO_FEW], 0),
+        ([DriftState.TOO_FEW, DriftState.ABSENT], 2),
         ([], 2),
     ],
 )
 def test_exit_codes(states, code):
-    assert exit_code(states) == code
+    assert drift_exit_code(states) == code
 
 
 def test_a_case_is_judged_alike_alone_and_among_others():
     many = [stepped(1.0 + number / 100, case=f"unit/s/{number:02}") for number in range(20)]
     together = {one.case: one.state for one in found(*many).results}
     assert together == {one.case: found(one).results[0].state for one in many}
-    assert set(together.values()) == {State.STEADY, State.DRIFT}
+    assert set(together.values()) == {DriftState.STEADY, DriftState.DRIFT}

@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.history.drift.sizes import GUARD_FACTOR, JUDGED, axis_of, is_judged, least_ratio, place, ratio, size, value
-from precreg.measure.metrics import KEPT
-from precreg.types.metric import Metric, learn
+from precreg.history.drift.sizes import (
+    DRIFT_METRICS,
+    MIN_RELEVANT_MAXIMUM_RATIO,
+    drift_min_ratio,
+    is_drift_metric,
+    metric_order,
+    metric_size,
+    size_axis,
+    size_ratio,
+    value_of_size,
+)
+from precreg.measure.metrics import BASELINE_METRICS
+from precreg.types.metric import Metric, register_metrics
 
 
 @pytest.mark.parametrize(
@@ -25,16 +35,16 @@ from precreg.types.metric import Metric, learn
     ],
 )
 def test_the_size_of_a_value(metric, of, expected):
-    assert size(metric, of) == expected
+    assert metric_size(metric, of) == expected
 
 
-@given(st.sampled_from(JUDGED), st.floats(1e-3, 0.99))
+@given(st.sampled_from(DRIFT_METRICS), st.floats(1e-3, 0.99))
 def test_a_size_is_the_value_again(metric, of):
-    assert value(metric, size(metric, of)) == pytest.approx(of)
+    assert value_of_size(metric, metric_size(metric, of)) == pytest.approx(of)
 
 
 def test_a_history_keeps_every_metric_that_is_judged():
-    assert set(JUDGED) <= set(KEPT)
+    assert set(DRIFT_METRICS) <= set(BASELINE_METRICS)
 
 
 OF_ANALYZERS = (
@@ -45,28 +55,28 @@ OF_ANALYZERS = (
 
 
 def test_what_analyzers_measure_is_judged_where_its_best_value_is_known():
-    learn(OF_ANALYZERS)
-    assert [is_judged(metric.name) for metric in OF_ANALYZERS] == [True, True, False]
-    assert (size("drifting.loss", -3.0), size("drifting.share", 0.75)) == (3.0, 0.25)
-    assert least_ratio("drifting.loss", 1.02) == GUARD_FACTOR
+    register_metrics(OF_ANALYZERS)
+    assert [is_drift_metric(metric.name) for metric in OF_ANALYZERS] == [True, True, False]
+    assert (metric_size("drifting.loss", -3.0), metric_size("drifting.share", 0.75)) == (3.0, 0.25)
+    assert drift_min_ratio("drifting.loss", 1.02) == MIN_RELEVANT_MAXIMUM_RATIO
 
 
 def test_of_metrics_that_say_the_same_ours_come_first():
     names = ["drifting.share", "bias", "drifting.loss", "mean_abs_error"]
-    assert sorted(names, key=place) == ["mean_abs_error", "bias", "drifting.loss", "drifting.share"]
+    assert sorted(names, key=metric_order) == ["mean_abs_error", "bias", "drifting.loss", "drifting.share"]
 
 
 def test_ratios_from_zero():
-    assert (ratio(0, 0), ratio(1e-300, 0), ratio(3, 2)) == (1, inf, 1.5)
+    assert (size_ratio(0, 0), size_ratio(1e-300, 0), size_ratio(3, 2)) == (1, inf, 1.5)
 
 
 def test_guards_are_wide_whatever_is_material():
-    assert [least_ratio(metric, 1.02) for metric in ("mean_ulp", "max_ulp")] == [1.02, GUARD_FACTOR]
-    assert least_ratio("bias", 9.0) == 9.0
+    assert [drift_min_ratio(metric, 1.02) for metric in ("mean_ulp", "max_ulp")] == [1.02, MIN_RELEVANT_MAXIMUM_RATIO]
+    assert drift_min_ratio("bias", 9.0) == 9.0
 
 
 def test_the_axis_is_logarithmic_where_every_size_allows_it():
     for sizes, is_logarithmic in (([1.0, 2.0], True), ([0.0, 2.0], False)):
-        axis = axis_of(sizes)
+        axis = size_axis(sizes)
         assert axis.is_logarithmic is is_logarithmic
         assert [axis.size(axis.place(one)) for one in sizes] == pytest.approx(sizes)

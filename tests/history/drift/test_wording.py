@@ -3,8 +3,8 @@
 import pytest
 
 from precreg.history.drift import wording
-from precreg.history.drift.recent import Found
-from precreg.history.drift.record import Change, Worsening
+from precreg.history.drift.record import DriftChange, Worsening
+from precreg.history.drift.sizes import FoundWorsening
 
 
 @pytest.mark.parametrize(
@@ -13,94 +13,94 @@ from precreg.history.drift.record import Change, Worsening
         (
             "recent runs",
             "rms_error",
-            Found("step", 4, 1.0, 1.1),
+            FoundWorsening("step", 4, 1.0, 1.1),
             (1.0, 1.1),
             "rose by 10 % with a step at run 5: 1.1 against 1",
         ),
         (
             "recent runs",
             "rms_error",
-            Found("step", 4, 1.0, 6.0),
+            FoundWorsening("step", 4, 1.0, 6.0),
             (1.0, 6.0),
             "rose to 6 times with a step at run 5: 6 against 1",
         ),
         (
             "recent runs",
             "rms_error",
-            Found("step", 4, 0.0, 6.0),
+            FoundWorsening("step", 4, 0.0, 6.0),
             (0.0, 6.0),
             "rose from 0 with a step at run 5: 6 against 0",
         ),
         (
             "recent runs",
             "match_ratio",
-            Found("step", 4, 0.0, 0.25),
+            FoundWorsening("step", 4, 0.0, 0.25),
             (1.0, 0.75),
             "fell with a step at run 5: 0.75 against 1",
         ),
         (
             "recent runs",
             "rms_error",
-            Found("creep", 4, 1.0, 1.5, 0.0123),
+            FoundWorsening("creep", 4, 1.0, 1.5, 0.0123),
             (1.0, 1.5),
             "creeps by 1.2 % a run since run 5 and rose by 50 % so far: 1.5 against 1",
         ),
         (
             "recent runs",
             "rms_error",
-            Found("creep", 4, 0.0, 1.5),
+            FoundWorsening("creep", 4, 0.0, 1.5),
             (0.0, 1.5),
             "creeps since run 5 and rose from 0 so far: 1.5 against 0",
         ),
         (
             "baseline",
             "rms_error",
-            Found("level", 4, 1.0, 1.5),
+            FoundWorsening("level", 4, 1.0, 1.5),
             (1.0, 1.5),
             "is worse than accepted, since run 5: 1.5 against 1, 1.5 times",
         ),
         (
             "anchor",
             "rms_error",
-            Found("level", 4, 0.0, 1.5),
+            FoundWorsening("level", 4, 0.0, 1.5),
             (0.0, 1.5),
             "is worse than at the anchor, since run 5: 1.5 against 0",
         ),
     ],
 )
 def test_what_became_worse(against, metric, found, numbers, sentence):
-    assert wording.worse(against, metric, found, *numbers, 5) == f"{metric} {sentence}"
+    assert wording.describe_worsening(against, metric, found, *numbers, 5) == f"{metric} {sentence}"
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (Change(4, 5, "a..b"), "between runs 4 and 5; commits a..b"),
+        (DriftChange(4, 5, "a..b"), "between runs 4 and 5; commits a..b"),
         (
-            Change(4, 5, "a", ("numpy 1 -> 2", "cpu x -> y")),
+            DriftChange(4, 5, "a", ("numpy 1 -> 2", "cpu x -> y")),
             "between runs 4 and 5; commit a; environment: numpy 1 -> 2, cpu x -> y",
         ),
-        (Change(4, 5, ""), "between runs 4 and 5"),
-        (Change(None, 5, "a"), "from run 5 on, the first looked at; commit a"),
+        (DriftChange(4, 5, ""), "between runs 4 and 5"),
+        (DriftChange(None, 5, "a"), "from run 5 on, the first looked at; commit a"),
     ],
 )
 def test_where_it_began(change, sentence):
-    assert wording.change(change) == sentence
+    assert wording.describe_drift_change(change) == sentence
 
 
 def test_a_finding_leads_with_how_the_metric_changed_and_then_says_what_else_it_is_worse_than():
-    change = Change(4, 5, "a..b")
+    change = DriftChange(4, 5, "a..b")
     baseline, anchor, recent = (
         Worsening(against, "level", 1.0, 2.0, 2.0, f"({against})", change)
         for against in ("baseline", "anchor", "recent runs")
     )
     where = "between runs 4 and 5; commits a..b"
-    assert wording.finding([baseline, anchor, recent]) == (
+    assert wording.describe_drift([baseline, anchor, recent]) == (
         f"(recent runs); worse than accepted and than at the anchor, too; {where}"
     )
-    assert wording.finding([baseline, anchor]) == f"(baseline); worse than at the anchor, too; {where}"
-    assert wording.finding([anchor]) == f"(anchor); {where}"
+    assert wording.describe_drift([baseline, anchor]) == f"(baseline); worse than at the anchor, too; {where}"
+    assert wording.describe_drift([anchor]) == f"(anchor); {where}"
 
 
 def test_runs_are_counted():
-    assert [wording.runs(number) for number in (1, 2)] == ["1 run", "2 runs"]
+    assert [wording.count_runs(number) for number in (1, 2)] == ["1 run", "2 runs"]

@@ -3,9 +3,9 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.measure.installed import analyzer_of, entry_point, load, metrics_like
-from precreg.measure.metrics import KEPT, METRICS, described, kept
-from precreg.types.metric import Metric, learn
+from precreg.measure.analyzers import analyzer_entry_point, analyzer_of, load_analyzer, metrics_like
+from precreg.measure.metrics import BASELINE_METRICS, METRICS, metric_named, metrics_to_keep
+from precreg.types.metric import Metric, register_metrics
 
 
 def mistake(of, *arguments):
@@ -16,13 +16,13 @@ def mistake(of, *arguments):
 
 def test_an_analyzer_is_found_without_being_imported(brought):
     name = brought("1 / 0")
-    assert entry_point(name).name == name
+    assert analyzer_entry_point(name).name == name
 
 
 def test_its_metrics_are_called_after_it_and_known_from_then_on(whole):
     name = whole("return {}")
-    assert list(load(name).metrics) == [f"{name}.share"] == [*metrics_like(f"{name}.anything")]
-    assert described(f"{name}.share") == Metric(f"{name}.share", "1", "a share", "lower", "ours")
+    assert list(load_analyzer(name).metrics) == [f"{name}.share"] == [*metrics_like(f"{name}.anything")]
+    assert metric_named(f"{name}.share") == Metric(f"{name}.share", "1", "a share", "lower", "ours")
 
 
 def test_a_class_is_called_and_an_object_taken_as_it_is(brought):
@@ -31,13 +31,13 @@ def test_a_class_is_called_and_an_object_taken_as_it_is(brought):
     )
     code = f"class Kind:\n    metrics = [Metric('n', '1', 'a number', 'higher', 'ours')]\n{methods}\n"
     for last in ("it = Kind", "it = Kind()"):
-        found = load(brought(f"{code}\n{last}\n"))
+        found = load_analyzer(brought(f"{code}\n{last}\n"))
         assert (found.whole, type(found.chunked).__name__) == (None, "Kind")
 
 
 def test_a_misspelt_name_is_told_the_nearest(brought):
     brought("it = None", name="sign_flips")
-    assert mistake(load, "sign_flip") == (
+    assert mistake(load_analyzer, "sign_flip") == (
         "unknown-analyzer",
         'expected an installed analyzer but got analyzer=sign_flip; did you mean "sign_flips"?',
     )
@@ -46,14 +46,14 @@ def test_a_misspelt_name_is_told_the_nearest(brought):
 def test_two_packages_with_one_name_are_refused(brought):
     brought("it = None", name="twice")
     brought("it = None", name="twice")
-    slug, message = mistake(load, "twice")
+    slug, message = mistake(load_analyzer, "twice")
     assert slug == "unknown-analyzer"
     assert message.count(":it") == 2
 
 
 def test_what_cannot_be_imported_has_failed(brought):
-    assert mistake(load, brought("1 / 0"))[0] == "analyzer-failed"
-    assert "has no attribute 'it'" in mistake(load, brought("its = None"))[1]
+    assert mistake(load_analyzer, brought("1 / 0"))[0] == "analyzer-failed"
+    assert "has no attribute 'it'" in mistake(load_analyzer, brought("its = None"))[1]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_cannot_be_imported_has_failed(brought):
 )
 def test_what_is_declared_badly_is_refused(code, part, brought):
     name = brought(code)
-    slug, message = mistake(load, name)
+    slug, message = mistake(load_analyzer, name)
     assert slug == "bad-analyzer"
     assert part in message
     assert name in message
@@ -100,7 +100,7 @@ def test_ours_need_no_package():
 
 def test_what_was_told_last_of_a_metric_holds_and_ours_stay():
     one, other = (Metric("told.twice", "1", formula, "higher", "ours") for formula in ("first", "second"))
-    learn([one, other, METRICS["max_ulp"]._replace(unit="bit")])
-    assert described("told.twice") == other
-    assert described("max_ulp").unit == "ULP"
-    assert (described("told.never").better, kept([one])) == ("lower", (*KEPT, "told.twice"))
+    register_metrics([one, other, METRICS["max_ulp"]._replace(unit="bit")])
+    assert metric_named("told.twice") == other
+    assert metric_named("max_ulp").unit == "ULP"
+    assert (metric_named("told.never").better, metrics_to_keep([one])) == ("lower", (*BASELINE_METRICS, "told.twice"))

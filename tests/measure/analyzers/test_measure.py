@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import precreg
 from precreg.errors import UserError
-from precreg.measure.installed import load
-from precreg.measure.measure import CHUNK, PIECE, Pair, _states, analyzed
+from precreg.measure.analyzers import ANALYZER_CHUNK, PIECE, ArrayPair, _states, add_analyzer_metrics, load_analyzer
 from precreg.types.metric import Metric
 
 ROUNDED_SUM = """\
@@ -172,31 +171,34 @@ def test_a_chunked_analyzer_is_told_shape_and_dtypes_and_gets_every_element_once
     actual, reference = base.T, np.asfortranarray(base.T.astype(np.float64))
     assert not actual.flags.c_contiguous
     found = metrics(actual, reference, name)
-    first, *chunks = load(name).chunked.seen
+    first, *chunks = load_analyzer(name).chunked.seen
     assert first == ((3, 70_000), "float32", "float64")
-    assert [offset for offset, _, _ in chunks] == [0, CHUNK, 2 * CHUNK, 3 * CHUNK]
+    assert [offset for offset, _, _ in chunks] == [0, ANALYZER_CHUNK, 2 * ANALYZER_CHUNK, 3 * ANALYZER_CHUNK]
     assert np.array_equal(np.concatenate([chunk for _, chunk, _ in chunks]), actual.reshape(-1))
     assert np.array_equal(np.concatenate([chunk for _, _, chunk in chunks]), reference.reshape(-1))
     assert list(found.values()) == [4]
 
 
-@pytest.mark.parametrize("size", [1, CHUNK, PIECE, 2 * PIECE + 3 * CHUNK + 7])
+@pytest.mark.parametrize("size", [1, ANALYZER_CHUNK, PIECE, 2 * PIECE + 3 * ANALYZER_CHUNK + 7])
 def test_threads_change_no_bit_even_of_sums_that_round(size, brought):
     name = brought(ROUNDED_SUM)
     generator = np.random.default_rng(1)
     actual, reference = generator.random(size, np.float32), generator.random(size, np.float32)
     comparison = precreg.compare(actual[:1], reference[:1])
-    sums = {analyzed(comparison, actual, reference, [name], threads).metrics[f"{name}.sum"] for threads in (1, 2, 5)}
+    sums = {
+        add_analyzer_metrics(comparison, actual, reference, [name], threads).metrics[f"{name}.sum"]
+        for threads in (1, 2, 5)
+    }
     assert len(sums) == 1
     assert math.isclose(sums.pop(), float(np.abs(actual.astype(float) - reference).sum()), rel_tol=1e-3)
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 4), st.integers(1, 4))
 def test_pieces_and_chunks_are_in_order_whatever_their_size(size, chunk, chunks_of_a_piece, threads):
-    pair = Pair(np.arange(size), -np.arange(size))
+    pair = ArrayPair(np.arange(size), -np.arange(size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("precreg.measure.measure.CHUNK", chunk)
-        patch.setattr("precreg.measure.measure.PIECE", chunk * chunks_of_a_piece)
+        patch.setattr("precreg.measure.analyzers.CHUNK", chunk)
+        patch.setattr("precreg.measure.analyzers.PIECE", chunk * chunks_of_a_piece)
         states = list(_states(Listed(), pair, threads))
     given = [(offset, *pairs) for state in states for offset, *pairs in state]
     assert [offset for offset, *_ in given] == list(range(0, size, chunk))
@@ -207,4 +209,4 @@ def test_an_error_in_a_thread_is_told(brought):
     code = ROUNDED_SUM.replace("return state + np", "assert offset == 0, 'later'\n        return state + np")
     comparison, zeros = precreg.compare([1], [1]), np.zeros(2 * PIECE, np.int8)
     with pytest.raises(UserError, match="raised AssertionError: later"):
-        analyzed(comparison, zeros, zeros, [brought(code)], 2)
+        add_analyzer_metrics(comparison, zeros, zeros, [brought(code)], 2)

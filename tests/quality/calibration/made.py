@@ -1,7 +1,8 @@
 """Values that tests of calibration are made of."""
 
-from precreg.types.replicate import LongSum, Noise
-from precreg.types.types import Bound, Comparison, Execution, Failure, Location, Outcome, Reason, Tolerance
+from precreg.types.case import Bound, Location, LongSum, Noise, Tolerance
+from precreg.types.outcome import Comparison, Execution, Failure, Outcome
+from precreg.types.verdict import Reason
 
 HERE = Location("suites/unit/s.yaml", 7)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.quality.analytic import analytic, gamma
-from precreg.types.replicate import LongSum
+from precreg.quality.calibration import gamma, sum_error_bound
+from precreg.types.case import LongSum
 
 
 def test_gamma_is_that_of_the_book_and_ends_at_one():
@@ -24,7 +24,7 @@ def test_no_sum_of_one_sign_is_off_by_more(terms, products):
     for term in terms:
         total = np.float32(total + np.float32(term * term)) if products else np.float32(total + np.float32(term))
     exact = sum(Fraction(term) ** (2 if products else 1) for term in terms)
-    bounds = analytic(LongSum(len(terms), 24, products), "float32", None)
+    bounds = sum_error_bound(LongSum(len(terms), 24, products), "float32", None)
     assert abs(Fraction(float(total)) - exact) / exact <= Fraction(bounds.bound)
 
 
@@ -35,15 +35,15 @@ def test_the_worst_case_is_nearly_reached_where_each_addition_loses_half_a_unit(
         total = np.float16(total + np.float16(2.0**-11))
     exact = 1 + Fraction(n - 1, 2**11)
     error = float((exact - Fraction(float(total))) / exact)
-    bounds = analytic(LongSum(n, 11, products=False), "float16", error)
+    bounds = sum_error_bound(LongSum(n, 11, products=False), "float16", error)
     assert 0.3 < bounds.ratio < 1
     assert error > 10 * bounds.probable
 
 
 def test_a_narrower_output_adds_its_rounding():
-    in_single = analytic(LongSum(2, 24, products=False), "float32", None)
-    in_half = analytic(LongSum(2, 24, products=False), "float16", None)
+    in_single = sum_error_bound(LongSum(2, 24, products=False), "float32", None)
+    in_half = sum_error_bound(LongSum(2, 24, products=False), "float16", None)
     assert in_single.bound == pytest.approx(gamma(1, 2.0**-24))
     assert in_half.bound == pytest.approx((1 + gamma(1, 2.0**-24)) * (1 + 2.0**-11) - 1)
-    assert analytic(LongSum(4096, 11, products=False), "float16", 0.5).bound is None
-    assert analytic(LongSum(2, 24, products=True), "int32", inf).ratio == inf
+    assert sum_error_bound(LongSum(4096, 11, products=False), "float16", 0.5).bound is None
+    assert sum_error_bound(LongSum(2, 24, products=True), "int32", inf).ratio == inf

@@ -6,9 +6,9 @@ from statistics import stdev
 import pytest
 from msgspec.structs import replace
 
-from precreg.quality.calibrated import Calibrated, Uncalibrated, calibrated
-from precreg.quality.quality import LAST_BIT, OWN, REORDERED, RESEEDED, Margins, Quality
-from precreg.types.types import Layer
+from precreg.quality.bounds import LAST_BIT_KIND, OWN_KIND, REORDERED_KIND, RESEEDED_KIND, BoundQuality, Margins
+from precreg.quality.calibration import CaseCalibration, Uncalibrated, calibrate_case
+from precreg.types.case import Layer
 from tests.quality.calibration.made import HERE, comparison, failed, outcome
 from tests.run.conftest import case_of
 
@@ -23,8 +23,8 @@ def run(name, error=1.0, **others):
 
 
 def of(case=CASE, **ran):
-    kinds = {"own": OWN, "reseeded": RESEEDED, "last_bit": LAST_BIT, "reordered": REORDERED}
-    return calibrated(case, {kinds[kind]: outcomes for kind, outcomes in ran.items()}, CHAIN, Margins())
+    kinds = {"own": OWN_KIND, "reseeded": RESEEDED_KIND, "last_bit": LAST_BIT_KIND, "reordered": REORDERED_KIND}
+    return calibrate_case(case, {kinds[kind]: outcomes for kind, outcomes in ran.items()}, CHAIN, Margins())
 
 
 def ulps(found):
@@ -33,15 +33,15 @@ def ulps(found):
 
 def test_every_kind_is_counted_and_the_worst_of_each_is_kept():
     found = of(own=[run("a")], reseeded=[run("b", 1.5), run("c", 0.5)], last_bit=[run("d", 1.25)])
-    assert found.runs == {OWN: 1, RESEEDED: 2, LAST_BIT: 1, REORDERED: 0}
-    assert ulps(found).largest == {OWN: 1, RESEEDED: 1.5, LAST_BIT: 1.25}
+    assert found.runs == {OWN_KIND: 1, RESEEDED_KIND: 2, LAST_BIT_KIND: 1, REORDERED_KIND: 0}
+    assert ulps(found).largest == {OWN_KIND: 1, RESEEDED_KIND: 1.5, LAST_BIT_KIND: 1.25}
     assert (ulps(found).noise.n, ulps(found).headroom) == (4, 2 / 1.5)
 
 
 def test_runs_of_the_same_bits_count_once_and_failed_ones_are_named():
     again = replace(run("again"), execution=run("a").execution)
     found = of(own=[run("a")], reseeded=[run("b"), failed("x"), failed("y")], reordered=[again, again])
-    assert found.runs == {OWN: 1, RESEEDED: 1, LAST_BIT: 0, REORDERED: 0}
+    assert found.runs == {OWN_KIND: 1, RESEEDED_KIND: 1, LAST_BIT_KIND: 0, REORDERED_KIND: 0}
     assert found.notes == ("2 of 3 reseeded runs failed: subject_error, ValueError: no",)
 
 
@@ -55,9 +55,9 @@ def test_without_a_replicate_that_differs_nothing_is_told():
 
 def test_the_quality_of_a_bound_follows_its_runs():
     others = [run(str(k), 1.0 + k / 100) for k in range(8)]
-    assert ulps(of(own=[run("a")], reseeded=others)).quality is Quality.SOUND
-    assert ulps(of(own=[run("a")], reseeded=[*others, run("z", 2.5)])).quality is Quality.FLAKY
-    assert ulps(of(own=[run("a", 2.5)], reseeded=others)).quality is Quality.BROKEN
+    assert ulps(of(own=[run("a")], reseeded=others)).quality is BoundQuality.SOUND
+    assert ulps(of(own=[run("a")], reseeded=[*others, run("z", 2.5)])).quality is BoundQuality.FLAKY
+    assert ulps(of(own=[run("a", 2.5)], reseeded=others)).quality is BoundQuality.BROKEN
 
 
 def test_the_mean_error_is_compared_on_the_same_inputs_alone():
@@ -89,7 +89,7 @@ def test_the_longest_sum_stands_beside_the_largest_error_of_any_run():
 def test_a_tolerance_that_lets_twice_the_reference_pass_is_vacuous():
     layers = (Layer("suite", HERE, {"rtol": 2.0, "atol": 0.0}),)
     found = of(replace(CASE, layers=layers), own=[run("a")], reseeded=[run("b")])
-    assert isinstance(found, Calibrated)
+    assert isinstance(found, CaseCalibration)
     (elements,) = found.bounds
-    assert (elements.quality, elements.proposal) == (Quality.VACUOUS, {"rtol": 2.0, "atol": 0.0})
+    assert (elements.quality, elements.proposal) == (BoundQuality.VACUOUS, {"rtol": 2.0, "atol": 0.0})
     assert "wrong by 100 %" in elements.why

@@ -3,26 +3,29 @@
 import yaml
 from msgspec.structs import replace
 
-from precreg.quality.calibrated import Calibrated
-from precreg.quality.held import Held, Reading
-from precreg.quality.quality import OWN, Margins, judged
-from precreg.report.fragment import of_cases
+from precreg.quality.bounds import OWN_KIND, BoundReading, CalibratedBound, Margins, calibrate_bound
+from precreg.quality.calibration import CaseCalibration
+from precreg.report.calibration import calibration_yaml
 from tests.quality.calibration.made import HERE, bound
 
 
 def of_metric(metric, limit, proposal, output="out", dtype="float32"):
-    found = judged(
-        Held(metric, (bound(metric, limit),), 1.0, 0.0), (output, dtype), {OWN: [Reading(0.5, True)]}, "", Margins()
+    found = calibrate_bound(
+        CalibratedBound(metric, (bound(metric, limit),), 1.0, 0.0),
+        (output, dtype),
+        {OWN_KIND: [BoundReading(0.5, True)]},
+        "",
+        Margins(),
     )
     return replace(found, proposal={metric: proposal} if proposal is not None else {})
 
 
 def case(name, *bounds, suite="s"):
-    return Calibrated(f"unit/{suite}/{name}", "unit", suite, name, HERE, 1, {}, bounds, (), (), "", ())
+    return CaseCalibration(f"unit/{suite}/{name}", "unit", suite, name, HERE, 1, {}, bounds, (), (), "", ())
 
 
 def read(*cases):
-    return yaml.safe_load(of_cases(cases))
+    return yaml.safe_load(calibration_yaml(cases))
 
 
 def test_cases_of_one_dtype_with_the_same_limits_share_the_widest_proposals():
@@ -52,14 +55,16 @@ def test_outputs_with_limits_of_their_own_are_told_apart():
 
 
 def test_what_stood_before_is_a_comment_and_numbers_are_read_back_as_they_are():
-    text = of_cases([case("a", of_metric("max_abs_error", 1e-30, 0.1 + 0.2))])
+    text = calibration_yaml([case("a", of_metric("max_abs_error", 1e-30, 0.1 + 0.2))])
     assert text.splitlines()[0] == "# unit/s (suites/unit/s.yaml:7)"
     assert text.count("# was max_abs_error: 1e-30") == 1
     assert yaml.safe_load(text)["tolerance"]["float32"] == {"max_abs_error": 0.1 + 0.2}
 
 
 def test_each_suite_has_its_own_and_one_without_proposals_says_so():
-    text = of_cases([case("a", of_metric("max_ulp", 4, None)), case("a", of_metric("max_ulp", 4, 2.0), suite="t")])
+    text = calibration_yaml(
+        [case("a", of_metric("max_ulp", 4, None)), case("a", of_metric("max_ulp", 4, 2.0), suite="t")]
+    )
     first, second = text.split("\n\n")
     assert first.splitlines() == ["# unit/s (suites/unit/s.yaml:7)", "# nothing to propose"]
     assert yaml.safe_load(second) == {"tolerance": {"float32": {"max_ulp": 2.0}}}

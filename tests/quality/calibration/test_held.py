@@ -2,26 +2,26 @@
 
 from math import inf
 
-from precreg.quality.held import ALTERNATIVES, held, read
-from precreg.quality.scale import ELEMENTS
+from precreg.quality.bounds import ALTERNATIVES_BOUND, calibrated_bounds, read_bound
+from precreg.quality.scale import ELEMENTS_BOUND
 from tests.quality.calibration.made import bound, comparison, tolerance
 
 FIRST = comparison(max_magnitude=1.0, ulp_scale=2.0**-23)
 
 
 def the_only(of):
-    (found,) = held(of, FIRST, "reference")
+    (found,) = calibrated_bounds(of, FIRST, "reference")
     return found
 
 
 def test_elements_are_read_by_their_share_of_the_tolerance_and_kept_if_all_match():
     asked = tolerance(bound("match_ratio", 1.0), rtol=1e-6)
     elements = the_only(asked)
-    assert (elements.name, elements.limit) == (ELEMENTS, 1)
+    assert (elements.name, elements.limit) == (ELEMENTS_BOUND, 1)
     run = [comparison(match_ratio=1.0), comparison(1, match_ratio=1.0)]
-    reading = read(elements, asked, run, (0.25, 0.5))
+    reading = read_bound(elements, asked, run, (0.25, 0.5))
     assert (reading.loss, reading.kept) == (0.5, True)
-    assert not read(elements, asked, [run[0], comparison(1, match_ratio=0.75)], (0.25, 1.5)).kept
+    assert not read_bound(elements, asked, [run[0], comparison(1, match_ratio=0.75)], (0.25, 1.5)).kept
 
 
 def test_where_nothing_but_equality_is_let_pass_the_limit_is_zero():
@@ -32,7 +32,7 @@ def test_a_share_below_all_elements_is_a_metric_as_any_other():
     asked = tolerance(bound("match_ratio", 0.75), rtol=1e-6)
     share = the_only(asked)
     assert (share.name, share.limit, share.floor, share.end) == ("match_ratio", 0.25, 1 / 16, 0)
-    reading = read(share, asked, [comparison(match_ratio=1.0), comparison(1, match_ratio=0.5)], (0, 0))
+    reading = read_bound(share, asked, [comparison(match_ratio=1.0), comparison(1, match_ratio=0.5)], (0, 0))
     assert (reading.loss, reading.kept) == (0.5, False)
 
 
@@ -40,8 +40,8 @@ def test_a_metric_is_read_at_its_worst_seed_and_one_that_is_not_defined_breaks_i
     asked = tolerance(bound("max_ulp", 2.0))
     ulps = the_only(asked)
     assert (ulps.limit, ulps.floor, ulps.end) == (2, 0.5, 0.5)
-    assert read(ulps, asked, [comparison(max_ulp=1.0), comparison(1, max_ulp=2.0)], ()).loss == 2
-    undefined = read(ulps, asked, [comparison(max_ulp=1.0), comparison(1)], ())
+    assert read_bound(ulps, asked, [comparison(max_ulp=1.0), comparison(1, max_ulp=2.0)], ()).loss == 2
+    undefined = read_bound(ulps, asked, [comparison(max_ulp=1.0), comparison(1)], ())
     assert (undefined.loss, undefined.kept) == (inf, False)
 
 
@@ -49,7 +49,7 @@ def test_what_has_no_scale_is_kept_or_not_and_no_more():
     asked = tolerance(bound("error_magnitude_correlation", 0.5))
     correlation = the_only(asked)
     assert correlation.limit is None
-    reading = read(correlation, asked, [comparison(error_magnitude_correlation=0.25)], ())
+    reading = read_bound(correlation, asked, [comparison(error_magnitude_correlation=0.25)], ())
     assert (reading.loss, reading.kept) == (None, True)
 
 
@@ -58,14 +58,14 @@ def test_of_alternatives_the_best_counts_by_its_worst_bound():
         alternatives=((bound("max_ulp", 2.0), bound("mean_ulp", 1.0)), (bound("max_abs_error", 1e-3),)),
     )
     best = the_only(asked)
-    assert (best.name, best.limit) == (ALTERNATIVES, 1)
-    by_ulps = read(best, asked, [comparison(max_ulp=1.0, mean_ulp=0.75, max_abs_error=1.0)], ())
+    assert (best.name, best.limit) == (ALTERNATIVES_BOUND, 1)
+    by_ulps = read_bound(best, asked, [comparison(max_ulp=1.0, mean_ulp=0.75, max_abs_error=1.0)], ())
     assert (by_ulps.loss, by_ulps.kept) == (0.75, True)
-    by_none = read(best, asked, [comparison(max_ulp=8.0, mean_ulp=0.75, max_abs_error=2e-3)], ())
+    by_none = read_bound(best, asked, [comparison(max_ulp=8.0, mean_ulp=0.75, max_abs_error=2e-3)], ())
     assert (by_none.loss, by_none.kept) == (2.0, False)
 
 
 def test_against_a_golden_rounding_costs_nothing():
     asked = tolerance(bound("match_ratio", 1.0), bound("max_ulp", 2.0), rtol=1e-6)
-    assert [each.floor for each in held(asked, FIRST, "golden")] == [0, 0]
-    assert all(each.floor > 0 for each in held(asked, FIRST, "reference"))
+    assert [each.floor for each in calibrated_bounds(asked, FIRST, "golden")] == [0, 0]
+    assert all(each.floor > 0 for each in calibrated_bounds(asked, FIRST, "reference"))

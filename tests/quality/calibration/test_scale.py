@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.arith_exact_rounding import exact_round
+from precreg.arithmetic.exact import exact_round
 from precreg.arithmetic.formats import FORMATS
-from precreg.quality.scale import DIGITS, floor_of, limit_of, loss, rounded
-from precreg.types.types import Comparison
-from precreg.verdict.bounds import holds
+from precreg.quality.scale import LIMIT_DIGITS, limit_for_loss, metric_loss, output_rounding_floor, round_limit
+from precreg.types.outcome import Comparison
+from precreg.verdict.accuracy import satisfies_bound
 from tests.quality.calibration.made import bound
 
 SCALED = (
@@ -35,49 +35,51 @@ SCALED = (
 @pytest.mark.parametrize("metric", SCALED)
 @given(size=st.floats(1e-12, 0.9))
 def test_a_limit_for_a_loss_admits_what_has_it_and_not_what_has_three_times_it(metric, size):
-    limit = limit_of(metric, size)
+    limit = limit_for_loss(metric, size)
     if limit is None:
-        assert rounded(size, up=True) >= 1
+        assert round_limit(size, up=True) >= 1
         return
-    assert loss(metric, limit) >= size * (1 - 1e-12) or loss(metric, limit) == pytest.approx(size, abs=1e-16)
-    assert loss(metric, limit) <= 3 * size + 1e-16
+    assert metric_loss(metric, limit) >= size * (1 - 1e-12) or metric_loss(metric, limit) == pytest.approx(
+        size, abs=1e-16
+    )
+    assert metric_loss(metric, limit) <= 3 * size + 1e-16
 
 
 def test_losses_of_figures_that_are_known():
-    assert loss("bias", -0.25) == 0.25
-    assert loss("match_ratio", 0.75) == 0.25
-    assert loss("cosine", 1 + 1e-16) == 0
-    assert loss("snr", 40.0) == pytest.approx(0.01)
-    assert loss("snr", 9999.0) == 0
-    assert loss("effective_bits", 10.0) == 2**-10
-    assert loss("mean_log2_ulp", 3.0) == 8
-    assert loss("error_magnitude_correlation", 0.5) is None
-    assert loss("somebody.metric", 0.5) is None
+    assert metric_loss("bias", -0.25) == 0.25
+    assert metric_loss("match_ratio", 0.75) == 0.25
+    assert metric_loss("cosine", 1 + 1e-16) == 0
+    assert metric_loss("snr", 40.0) == pytest.approx(0.01)
+    assert metric_loss("snr", 9999.0) == 0
+    assert metric_loss("effective_bits", 10.0) == 2**-10
+    assert metric_loss("mean_log2_ulp", 3.0) == 8
+    assert metric_loss("error_magnitude_correlation", 0.5) is None
+    assert metric_loss("somebody.metric", 0.5) is None
 
 
 @given(st.floats(min_value=5e-324, max_value=1e300), st.booleans())
 def test_rounding_is_to_the_next_number_of_so_many_digits(value, up):
-    exact, found = Decimal(repr(value)), Decimal(repr(rounded(value, up=up)))
-    assert len(found.normalize().as_tuple().digits) <= DIGITS
-    assert abs(found - exact) <= Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
+    exact, found = Decimal(repr(value)), Decimal(repr(round_limit(value, up=up)))
+    assert len(found.normalize().as_tuple().digits) <= LIMIT_DIGITS
+    assert abs(found - exact) <= Decimal(1).scaleb(exact.adjusted() - LIMIT_DIGITS + 1)
     slight = abs(exact) * Decimal("1e-12")
     assert found >= exact - slight if up else found <= exact + slight
 
 
 def test_what_is_rounded_already_stays():
-    assert rounded(0.0012, up=True) == rounded(0.0012, up=False) == 0.0012
-    assert rounded(1e-5 * 0.2, up=True) == 2e-6 != 1e-5 * 0.2
-    assert rounded(1024.0, up=True) == 1100
-    assert rounded(1024.0, up=False) == 1000
-    assert rounded(inf, up=True) == inf
-    assert rounded(0.0, up=True) == 0
+    assert round_limit(0.0012, up=True) == round_limit(0.0012, up=False) == 0.0012
+    assert round_limit(1e-5 * 0.2, up=True) == 2e-6 != 1e-5 * 0.2
+    assert round_limit(1024.0, up=True) == 1100
+    assert round_limit(1024.0, up=False) == 1000
+    assert round_limit(inf, up=True) == inf
+    assert round_limit(0.0, up=True) == 0
 
 
 def test_a_limit_of_everything_is_none():
-    assert limit_of("equal_share", 1.5) is None
-    assert limit_of("share_above_1_ulp", 1.0) is None
-    assert limit_of("max_rel_error", 3.0) == 3
-    assert limit_of("max_abs_error", inf) is None
+    assert limit_for_loss("equal_share", 1.5) is None
+    assert limit_for_loss("share_above_1_ulp", 1.0) is None
+    assert limit_for_loss("max_rel_error", 3.0) == 3
+    assert limit_for_loss("max_abs_error", inf) is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -86,7 +88,7 @@ def test_no_correctly_rounded_result_is_above_the_floor(dtype):
     references = [Fraction(k, 7) for k in range(1, 400)]
     errors = [abs(Fraction(exact_round(each, number_format)) - each) for each in references]
     metrics = {"max_magnitude": float(max(references)), "ulp_scale": 0.0}
-    floor = floor_of(Comparison("out", 0, dtype, (399,), "float64", (399,), metrics))
+    floor = output_rounding_floor(Comparison("out", 0, dtype, (399,), "float64", (399,), metrics))
     assert float(max(errors)) <= floor.loss("max_abs_error")
     assert float(max(error / each for error, each in zip(errors, references, strict=True))) <= floor.loss(
         "max_rel_error"
@@ -97,7 +99,7 @@ def test_no_correctly_rounded_result_is_above_the_floor(dtype):
 
 
 def test_integers_have_units_and_no_roundoff():
-    floor = floor_of(Comparison("out", 0, "int32", (3,), "int32", (3,), {"max_magnitude": 7.0}))
+    floor = output_rounding_floor(Comparison("out", 0, "int32", (3,), "int32", (3,), {"max_magnitude": 7.0}))
     assert floor.loss("max_abs_error") == 0.5
     assert floor.loss("max_rel_error") == 0
     assert floor.share(0.0, 0.0, 7.0) == 0
@@ -106,7 +108,7 @@ def test_integers_have_units_and_no_roundoff():
 def test_a_proposal_is_kept_by_what_it_is_made_for():
     for metric in SCALED:
         for size in (1e-9, 0.013, 0.2):
-            limit = limit_of(metric, size)
+            limit = limit_for_loss(metric, size)
             value = {"match_ratio": 1 - size, "equal_share": 1 - size, "cosine": 1 - size}.get(metric)
             if value is not None:
-                assert holds(bound(metric, limit), nextafter(value, 2))
+                assert satisfies_bound(bound(metric, limit), nextafter(value, 2))

@@ -1,15 +1,15 @@
 """What a person is shown of a calibration."""
 
-from precreg.quality.calibrated import Calibrated, MeanError
-from precreg.report.calibration_terminal import of_cases
+from precreg.quality.calibration import CaseCalibration, MeanError
+from precreg.report.calibration import render_calibrations
 from tests.quality.calibration.made import HERE
 
 RUNS = {"own": 1, "reseeded": 8, "last-bit": 8, "reordered": 0}
 
 
 def shown(*mean_errors):
-    case = Calibrated("unit/s/a", "unit", "s", "a", HERE, 1, RUNS, (), mean_errors, (), "no sum was seen", ())
-    return of_cases([case], [], all_shown=True)
+    case = CaseCalibration("unit/s/a", "unit", "s", "a", HERE, 1, RUNS, (), mean_errors, (), "no sum was seen", ())
+    return render_calibrations([case], [], all_shown=True)
 
 
 def test_a_factor_from_which_a_change_stands_out_never_looks_like_none():

@@ -11,17 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from precreg.measure.compare import compare
+from precreg.measure.comparison import compare_arrays
 from precreg.measure.heatmap import HeatMap, heat_map
-from precreg.report.charts import bars, cumulative, errors, heat, histogram
-from precreg.report.charts.figures import figures, strips_of
-from precreg.report.charts.heat import Strip
-from precreg.report.charts.scale import size
-from precreg.types.types import Histogram
+from precreg.report.charts import errors
+from precreg.report.charts import errors as bars
+from precreg.report.charts import errors as cumulative
+from precreg.report.charts import errors as histogram
+from precreg.report.charts import figures as heat
+from precreg.report.charts.figures import Strip, draw_figures, error_strips
+from precreg.report.charts.svg import number_of_log10
+from precreg.types.outcome import Histogram
 
 
 def measured(actual, reference):
-    return compare(actual, reference, rtol=1e-3, atol=1e-5)
+    return compare_arrays(actual, reference, rtol=1e-3, atol=1e-5)
 
 
 def parsed(svg):
@@ -53,7 +56,7 @@ def test_whatever_is_measured_every_chart_is_whole_and_inside_its_box(reference,
     with np.errstate(all="ignore"):
         actual = factors * reference
     comparison = measured(actual, reference)
-    drawn = [*figures(comparison, heat_map(actual, reference)), *figures(comparison)]
+    drawn = [*draw_figures(comparison, heat_map(actual, reference)), *draw_figures(comparison)]
     assert drawn[0].name in ("histogram", "map")
     for one in drawn:
         tree = parsed(one.svg)
@@ -77,7 +80,7 @@ def test_whatever_is_measured_every_chart_is_whole_and_inside_its_box(reference,
 
 
 def test_a_histogram_has_a_bar_for_each_bin_and_zeros_apart():
-    svg = histogram.draw(Histogram(50, [4092, 4096, 4099], [1000, 10, 1]))
+    svg = histogram.draw_histogram(Histogram(50, [4092, 4096, 4099], [1000, 10, 1]))
     counted = of_class(svg, "bar-now")
     assert [said(one).partition(": ")[2] for one in counted] == [
         "1,000 of 1,061 elements, 94.3 %",
@@ -93,27 +96,27 @@ def test_a_histogram_has_a_bar_for_each_bin_and_zeros_apart():
 
 
 def test_the_ends_of_a_bin_are_those_of_its_float64():
-    (bar,) = errors.bars(Histogram(0, [4092], [7]))
+    (bar,) = errors.error_bins(Histogram(0, [4092], [7]))
     assert 10**bar.low == pytest.approx(1.0)
     assert 10**bar.high == pytest.approx(1.25)
-    assert size(errors.edge(8188)) == sys.float_info.max
-    assert errors.edge(0) == pytest.approx(np.log10(5e-324))
+    assert number_of_log10(errors.bin_edge(8188)) == sys.float_info.max
+    assert errors.bin_edge(0) == pytest.approx(np.log10(5e-324))
 
 
 def test_many_bins_become_fewer_bars_with_the_same_elements():
     wide = Histogram(0, list(range(8188)), [2] * 8188)
-    found = errors.bars(wide)
-    assert len(found) <= errors.MOST_BARS
+    found = errors.error_bins(wide)
+    assert len(found) <= errors.MAX_BARS
     assert sum(bar.elements for bar in found) == 2 * 8188
     assert all(left.high == right.low for left, right in pairwise(found))
 
 
 def test_the_curve_rises_from_the_share_of_zeros_to_all():
-    found = errors.bars(Histogram(0, [4092, 4100], [3, 5]))
-    corners = cumulative.curve(found, 2)
+    found = errors.error_bins(Histogram(0, [4092, 4100], [3, 5]))
+    corners = cumulative.cumulative_corners(found, 2)
     assert [share for _, share in corners] == [0.2, 0.5, 0.5, 1.0]
     assert corners[1][0] == found[0].high
-    svg = cumulative.draw(Histogram(2, [4092, 4100], [3, 5]), {"p50_abs_error": 1.25, "p99_abs_error": 4.0})
+    svg = cumulative.draw_cumulative(Histogram(2, [4092, 4100], [3, 5]), {"p50_abs_error": 1.25, "p99_abs_error": 4.0})
     assert len(of_class(svg, "dot")) == 2
     assert len(of_class(svg, "line-zero")) == 1
     texts = [one.text for one in parsed(svg).iter() if one.tag == "text"]
@@ -122,7 +125,7 @@ def test_the_curve_rises_from_the_share_of_zeros_to_all():
 
 def test_the_four_figures_are_bars_as_long_as_their_logarithms():
     metrics = {"max_abs_error": 0.1, "mean_abs_error": 1e-3, "max_rel_error": 0.0}
-    svg = bars.draw(metrics)
+    svg = bars.draw_bars(metrics)
     longest, shorter = of_class(svg, "bar-now")
     assert [said(longest), said(shorter)] == ["max_abs_error 0.1", "mean_abs_error 0.001"]
     decade = number(shorter, "width")
@@ -169,12 +172,12 @@ def test_a_map_names_the_place_of_each_cell_and_crosses_out_mismatches():
 def test_charts_are_the_same_bytes_each_time():
     reference = np.random.default_rng(3).standard_normal((20, 30))
     comparison = measured(reference.astype(np.float32), reference)
-    assert figures(comparison) == figures(comparison)
+    assert draw_figures(comparison) == draw_figures(comparison)
 
 
 def test_no_chart_names_a_colour_that_dark_pages_could_not_change():
     reference = np.random.default_rng(3).standard_normal((20, 30))
-    drawn = figures(measured(reference.astype(np.float16), reference), heat_map(reference, reference))
+    drawn = draw_figures(measured(reference.astype(np.float16), reference), heat_map(reference, reference))
     assert not [one.name for one in drawn if re.search(r"(fill|stroke|style)=", one.svg)]
 
 
@@ -190,7 +193,7 @@ def test_strips_are_the_groups_of_a_comparison():
     actual = reference.copy()
     actual[20:25, :, 2] += 0.5
     actual[:, :, 4] = np.nan
-    rows, columns = strips_of(measured(actual, reference))
+    rows, columns = error_strips(measured(actual, reference))
     assert (rows.axis, rows.length, columns.axis, columns.length) == (0, 40, 2, 6)
     expected = [0.5 * 5 / 40 if column == 2 else 0.0 for column in range(6)]
     assert columns.means == [None if column == 4 else pytest.approx(expected[column]) for column in range(6)]
@@ -201,11 +204,11 @@ def test_strips_are_the_groups_of_a_comparison():
 
 def test_a_sum_beyond_float64_is_drawn_as_the_largest_error():
     large = np.full((2, 3), 1.7e308)
-    (first, _) = strips_of(measured(large, -large))
+    (first, _) = error_strips(measured(large, -large))
     assert first.means == [sys.float_info.max] * 2
     assert parsed(heat.draw_strips([first])).tag == "svg"
 
 
 @pytest.mark.parametrize("array", [np.float64(1), np.ones(1), np.ones((1, 1)), np.full((2, 3), np.nan)])
 def test_without_axes_or_finite_pairs_there_is_no_strip(array):
-    assert strips_of(measured(array, array)) == []
+    assert error_strips(measured(array, array)) == []

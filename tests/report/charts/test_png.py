@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from precreg.measure.compare import compare
+from precreg.measure.comparison import compare_arrays
 from precreg.measure.heatmap import heat_map
 from precreg.report.charts import png
-from precreg.report.charts.picture import Picture, render
+from precreg.report.charts.figures import Picture, render_picture_html
 
 PAIRS = {
     "scalar": (np.float32(1.5), np.float64(1.25)),
@@ -26,12 +26,12 @@ PAIRS = {
 
 
 def picture(name, actual, reference, mapped=True):
-    comparison = compare(actual, reference, rtol=1e-3, atol=1e-5)
+    comparison = compare_arrays(actual, reference, rtol=1e-3, atol=1e-5)
     return Picture(name, "a.npy", "r.npy", comparison, heat_map(actual, reference) if mapped else None)
 
 
 def image(drawn):
-    return np.asarray(Image.open(BytesIO(png.render(drawn))).convert("RGB"))
+    return np.asarray(Image.open(BytesIO(png.render_picture_png(drawn))).convert("RGB"))
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -41,7 +41,7 @@ def test_whatever_can_be_measured_can_be_drawn_with_and_without_its_arrays(kind)
         pixels = image(drawn)
         assert pixels.shape == (1020, 1440, 3)
         assert len(np.unique(pixels.astype(np.uint32) @ [1, 256, 65536])) > 50
-        assert "<figure" in render(drawn)
+        assert "<figure" in render_picture_html(drawn)
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{", "\u5c42", "a\x1bb\nc", "x" * 500, "\ud800"])

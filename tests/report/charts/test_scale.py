@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.report.charts.scale import COLOURED_DECADES, FAINTEST, MOST_LABELS, LogScale, around, colours
+from precreg.report.charts.svg import FAINTEST, MAX_COLOURED_DECADES, MAX_LABELS, LogScale, colour_scale, log_range
 
 LOGARITHMS = st.floats(-324, 309)
 
@@ -16,7 +16,7 @@ LOGARITHMS = st.floats(-324, 309)
 def test_ticks_are_few_ordered_and_say_where_they_stand(low, width):
     scale = LogScale(low, low + width, 10.0, 400.0)
     ticks = scale.ticks()
-    assert 1 <= len(ticks) <= MOST_LABELS + 1
+    assert 1 <= len(ticks) <= MAX_LABELS + 1
     assert [tick.at for tick in ticks] == sorted({tick.at for tick in ticks})
     for tick in ticks:
         assert low <= tick.at <= low + width
@@ -43,17 +43,17 @@ def test_a_place_beyond_the_ends_is_the_nearer_end():
 
 
 def test_a_range_is_wide_enough_to_be_read():
-    assert around([-3.0, 4.0]) == (-3.0, 4.0)
-    assert around([0.25]) == (-0.25, 0.75)
+    assert log_range([-3.0, 4.0]) == (-3.0, 4.0)
+    assert log_range([0.25]) == (-0.25, 0.75)
 
 
 @given(st.lists(st.floats(0, sys.float_info.max), min_size=1))
 def test_colours_grow_with_the_value_and_zero_has_none(values):
-    scale = colours(values)
+    scale = colour_scale(values)
     if scale is None:
         assert max(values) == 0
         return
-    assert 1 - 1e-9 <= scale.high - scale.low <= COLOURED_DECADES + 1e-9
+    assert 1 - 1e-9 <= scale.high - scale.low <= MAX_COLOURED_DECADES + 1e-9
     strengths = [scale.strength(value) for value in sorted(values)]
     assert strengths == sorted(strengths)
     assert scale.strength(max(values)) == 1.0

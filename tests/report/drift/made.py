@@ -1,7 +1,7 @@
 """Drift records for the tests of reports: made by the judge itself from drawn histories."""
 
-from precreg.history.drift.monitor import find_anchor, judge
-from precreg.history.drift.record import DRIFT_SCHEMA, DriftRecord, Settings, exit_code
+from precreg.history.drift.monitor import find_anchor, judge_series
+from precreg.history.drift.record import DRIFT_SCHEMA, DriftRecord, DriftSettings, drift_exit_code
 from tests.history.drift.drawn import FACTS, run, runs, series
 
 STEP = [0.01] * 30 + [0.011] * 10
@@ -11,19 +11,19 @@ WITH_ANOTHER_NUMPY = [*runs(30), *(run(number, "f2", facts=FACTS | {"numpy": "2.
 def recorded(*histories, among=WITH_ANOTHER_NUMPY, anchor=None, **changes):
     """Return the record of these series, which are of runs 1 to 40."""
     frozen = None if anchor is None else find_anchor(anchor, None, among)
-    judged = judge(sorted(histories, key=lambda one: (one.case, one.output)), among, frozen, Settings())
+    judged = judge_series(sorted(histories, key=lambda one: (one.case, one.output)), among, frozen, DriftSettings())
     fields = {
         "schema": DRIFT_SCHEMA,
         "precreg": "0.1.0",
         "project": "demo",
         "made": "2026-11-21T03:00:00+00:00",
         "environment": "cpu-x86_64",
-        "settings": Settings(),
+        "settings": DriftSettings(),
         "runs": tuple(among),
         "anchor": frozen,
         "results": judged.results,
         "modes": judged.modes,
-        "exit_code": exit_code(found.state for found in judged.results),
+        "exit_code": drift_exit_code(found.state for found in judged.results),
     }
     return DriftRecord(**(fields | changes))
 

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import report_drift_html as html
-from precreg.report.report_drift_chart import HEIGHT, WIDTH, draw
+from precreg.report import drift_files as html
+from precreg.report.drift_files import HEIGHT, WIDTH, draw_drift_chart
 from tests.history.drift.drawn import FACTS, run, series
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 from tests.report.test_html import HOSTILE
@@ -34,7 +34,7 @@ def chart_of(values, accepted=None, among=None, **options):
     record = recorded(
         series(values, accepted), **({"among": [run(n + 1) for n in range(len(values))]} if among is None else {})
     )
-    return draw(record.results[0].metrics[0], record)
+    return draw_drift_chart(record.results[0].metrics[0], record)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -43,22 +43,24 @@ def test_text_of_a_history_is_neither_markup_nor_code(text):
         among = [run(number, facts=FACTS | {"cpu": word}, commit=word, branch=word) for number in range(1, 21)]
         among += [run(number, "f2", facts=FACTS | {"cpu": word + "2"}, commit=word) for number in range(21, 41)]
         record = recorded(stepped(word, output=word), unmeasured(word), steady(word), among=among)
-        return Page(html.render(replace(record, project=word, environment=word, warnings=(word,))))
+        return Page(html.render_drift_html(replace(record, project=word, environment=word, warnings=(word,))))
 
     assert [tag for tag, _ in page(text).elements] == [tag for tag, _ in page("tame").elements]
     assert f"unit/mean/{text}" in page(text).text
 
 
 def test_nothing_is_fetched_and_nothing_runs():
-    page = Page(html.render(everything()))
+    page = Page(html.render_drift_html(everything()))
     assert not {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object"}
-    assert not re.search(r"https?://|\bsrc=|@import|url\(", html.render(everything()))
+    assert not re.search(r"https?://|\bsrc=|@import|url\(", html.render_drift_html(everything()))
     policy = next(attributes["content"] for attributes in page.all_of("meta") if "http-equiv" in attributes)
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
 
 
 def test_every_drawing_says_in_words_what_it_shows():
-    drawings = [one for one in Page(html.render(everything())).all_of("svg") if one.get("aria-hidden") != "true"]
+    drawings = [
+        one for one in Page(html.render_drift_html(everything())).all_of("svg") if one.get("aria-hidden") != "true"
+    ]
     assert drawings
     assert all(one["role"] == "img" for one in drawings)
     first = drawings[0]["aria-label"]
@@ -68,7 +70,7 @@ def test_every_drawing_says_in_words_what_it_shows():
 
 def test_the_marks_of_a_chart():
     record = everything()
-    chart = draw(record.results[0].metrics[0], record)
+    chart = draw_drift_chart(record.results[0].metrics[0], record)
     assert [(mark.kind, mark.text) for mark in chart.marks] == [
         ("environment", "environment changed before run 31: numpy 2.4.5 to 2.4.6"),
         ("change", "worse from run 31 on"),
@@ -82,7 +84,10 @@ def test_runs_without_a_value_leave_a_gap():
     chart = chart_of([1.0, 1.0, None, 2.0, 2.0])
     assert [len(line.split()) for line in chart.lines] == [2, 2]
     assert (
-        draw(replace(recorded().settings and recorded(steady()).results[0].metrics[0], points=()), recorded()) is None
+        draw_drift_chart(
+            replace(recorded().settings and recorded(steady()).results[0].metrics[0], points=()), recorded()
+        )
+        is None
     )
 
 
@@ -112,9 +117,9 @@ def test_every_number_of_a_chart_lies_inside_it(values):
 
 def test_thousands_of_findings_stay_small_and_the_worst_are_drawn():
     found = recorded(*(stepped(f"{number:05}") for number in range(5000)))
-    written = html.render(found)
+    written = html.render_drift_html(found)
     assert len(written) < 12e6
     page = Page(written)
-    assert len([one for one in page.all_of("article") if one.get("id")]) == html.MOST_DRAWN
-    assert len(page.all_of("tr")) < 2 * html.MOST_ROWS
+    assert len([one for one in page.all_of("article") if one.get("id")]) == html.MAX_DRAWN_SERIES
+    assert len(page.all_of("tr")) < 2 * html.MAX_DRIFT_HTML_ROWS
     assert "And 4000 more; drift.json has them all." in page.text

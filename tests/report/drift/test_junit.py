@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.report_drift_junit import render
+from precreg.report.drift_files import render_drift_junit
 from tests.report.drift.made import everything, recorded, steady, stepped
 from tests.report.test_junit import as_gitlab_reads, valid
 
 
 @pytest.mark.parametrize("record", [everything(), recorded()], ids=["everything", "nothing"])
 def test_it_keeps_jenkins_schema(record):
-    assert valid(render(record))
+    assert valid(render_drift_junit(record))
 
 
 def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
-    seen = {name: rest for name, *rest in as_gitlab_reads(render(everything()))}
+    seen = {name: rest for name, *rest in as_gitlab_reads(render_drift_junit(everything()))}
     assert {name: status for name, (status, *_) in seen.items()} == {
         "step": "failed",
         "lost": "error",
@@ -34,7 +34,7 @@ def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
 
 
 def test_names_hold_nothing_that_changes_from_day_to_day_and_are_apart_from_those_of_runs():
-    root = ElementTree.fromstring(render(everything()))
+    root = ElementTree.fromstring(render_drift_junit(everything()))
     assert [suite.get("name") for suite in root] == [
         "precreg.drift.unit",
         "precreg.drift.integration",
@@ -45,12 +45,12 @@ def test_names_hold_nothing_that_changes_from_day_to_day_and_are_apart_from_thos
 
 
 def test_totals_are_those_of_the_cases():
-    root = ElementTree.fromstring(render(everything()))
+    root = ElementTree.fromstring(render_drift_junit(everything()))
     assert [root.get(name) for name in ("tests", "failures", "errors")] == ["5", "1", "1"]
 
 
 def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
-    seen = as_gitlab_reads(render(recorded(steady("a"), stepped("a\x01"))))
+    seen = as_gitlab_reads(render_drift_junit(recorded(steady("a"), stepped("a\x01"))))
     assert [(name, status) for name, status, *_ in seen] == [("a", "failed")]
 
 
@@ -58,4 +58,4 @@ def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
 def test_any_text_gives_xml_that_a_parser_reads(text):
     record = recorded(stepped(text))
     found = replace(record.results[0], output=text, message=text)
-    assert valid(render(replace(record, results=(found,))))
+    assert valid(render_drift_junit(replace(record, results=(found,))))

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from precreg.history.drift.record import DriftRecord
-from precreg.report import report_drift_markdown as markdown
-from precreg.report import report_drift_terminal as terminal
-from precreg.report.report_drift_files import write_drift_reports
+from precreg.report import drift as markdown
+from precreg.report import drift as terminal
+from precreg.report.drift_files import write_drift_reports
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 
 
 def printed(record, **options):
-    return terminal.render(record, colour=False, **options)
+    return terminal.render_drift_terminal(record, colour=False, **options)
 
 
 def test_a_finding_says_what_by_how_much_where_and_why():
@@ -48,22 +48,22 @@ def test_the_last_line_says_why_the_exit_code_is_what_it_is(record, last):
 
 def test_many_findings_are_counted():
     text = printed(recorded(*(stepped(f"{number:03}") for number in range(50))))
-    assert text.count("DRIFT ") == terminal.MOST_OUTPUTS
+    assert text.count("DRIFT ") == terminal.MAX_OUTPUTS
     assert "... and 30 more in the report" in text
 
 
 def test_colours_change_nothing_but_colours():
     import click
 
-    assert click.unstyle(terminal.render(everything(), colour=True)) == printed(everything())
+    assert click.unstyle(terminal.render_drift_terminal(everything(), colour=True)) == printed(everything())
 
 
 def test_the_summary_is_a_table_and_text_of_a_record_is_no_markup():
-    text = markdown.render(everything())
+    text = markdown.render_drift_markdown(everything())
     assert text.startswith("# precreg drift: 1 case drifts\n\nEnvironment cpu-x86_64")
     assert "| drift | `unit/mean/step` | out | mean_abs_error rose by 10 % with a step at run 31" in text
     assert "Improved: `model/mean/better`." in text
-    hostile = markdown.render(recorded(stepped("<b>|`x`")))
+    hostile = markdown.render_drift_markdown(recorded(stepped("<b>|`x`")))
     assert "``` unit/mean/<b>\\|`x` ```" in hostile or "`` unit/mean/<b>\\|`x` ``" in hostile
 
 

@@ -4,8 +4,8 @@ from math import expm1, sqrt
 
 from msgspec.structs import replace
 
-from precreg.types.study import Growth, Note, Study, TradeOff
-from precreg.types.types import Execution, Outcome
+from precreg.types.case import Growth, Note, Study, TradeOff
+from precreg.types.outcome import Execution, Outcome
 from tests.report.made import TOLERANCE, comparison, crashed, passed, run_of
 
 DEPTHS = (1, 4, 16, 64, 256, 1024)

@@ -5,14 +5,11 @@ from html.parser import HTMLParser
 
 from click import unstyle
 
-from precreg.report import report_html as html
-from precreg.report import report_markdown as markdown
-from precreg.report import report_terminal as terminal
-from precreg.report.growth import series
-from precreg.report.report_studies_chart import axes, draw
-from precreg.report.report_studies_html import MOST_DRAWN, MOST_ROWS, shown
-from precreg.report.told import told
-from precreg.types.study import Note, Study, TradeOff
+from precreg.report import html, markdown, terminal
+from precreg.report.error_growth import growth_series
+from precreg.report.studies import describe_studies
+from precreg.report.study_charts import MAX_DRAWN_STUDIES, MAX_STUDY_ROWS, draw_growth, growth_axes, studies_for_html
+from precreg.types.case import Note, Study, TradeOff
 from tests.report.made import road
 from tests.report.studies.made import GROWTH, TRADE_OFF, both, form, forms, link, rounding, studied, truncating
 
@@ -51,7 +48,7 @@ class Tables(HTMLParser):
 
 
 def test_the_table_of_a_growth():
-    growth, _ = told(both())
+    growth, _ = describe_studies(both())
     assert growth.columns == (
         *("series", "e of one", "direction", "depth"),
         *("measured", "exp(n e)", "sqrt(n)", "nearer", "grows like"),
@@ -63,7 +60,7 @@ def test_the_table_of_a_growth():
 
 
 def test_the_table_of_a_trade_off_says_what_is_not_faster_and_what_has_the_same_bits():
-    _, trade_off = told(both())
+    _, trade_off = describe_studies(both())
     assert trade_off.columns == (
         *("form", "time", "speed-up", "error", "error ratio", "mean ULP", "matches", "use", "risk"),
     )
@@ -78,35 +75,35 @@ def test_the_table_of_a_trade_off_says_what_is_not_faster_and_what_has_the_same_
 
 
 def test_columns_without_any_text_are_left_out():
-    (growth,) = told(studied(*truncating((1, 4, 16)), studies=[GROWTH]))
+    (growth,) = describe_studies(studied(*truncating((1, 4, 16)), studies=[GROWTH]))
     assert growth.columns == ("series", "e of one", "direction", "depth", "measured", "grows like")
-    (trade_off,) = told(studied(form("fp16", 0.04, 4e-3, "d2"), studies=[TRADE_OFF]))
+    (trade_off,) = describe_studies(studied(form("fp16", 0.04, 4e-3, "d2"), studies=[TRADE_OFF]))
     assert trade_off.columns == ("form", "time", "error", "mean ULP", "matches")
 
 
 def test_a_study_whose_suite_did_not_run_is_not_told():
-    assert told(studied(*forms(), studies=[GROWTH])) == []
-    assert told(road()) == []
+    assert describe_studies(studied(*forms(), studies=[GROWTH])) == []
+    assert describe_studies(road()) == []
 
 
 def test_the_terminal_has_the_tables_without_what_the_suite_says():
-    text = unstyle(terminal.render(both(), colour=True))
+    text = unstyle(terminal.render_run_terminal(both(), colour=True))
     assert "study    unit/growth   error growth over depth\n         series      e of one  direction" in text
     assert "study    unit/forms   precision against speed, by form\n" in text
     assert "long sums" not in text
-    assert "study" not in terminal.render(road(), colour=False)
+    assert "study" not in terminal.render_run_terminal(road(), colour=False)
 
 
 def test_markdown_has_the_tables():
-    text = markdown.render(both())
+    text = markdown.render_run_markdown(both())
     assert "## Error growth over depth: `unit/growth`\n\n| series | e of one |" in text
     assert "| unrolled | 5 ms | 2 | 1e-06 | 1 (same bits) | 2 | 0.9375 at rtol 0.01 | long sums | the number of" in text
-    assert "##" not in markdown.render(road())
+    assert "##" not in markdown.render_run_markdown(road())
 
 
 def test_the_page_has_a_drawing_for_each_series_beside_the_table():
-    page = Tables(html.render(both()))
-    growth, trade_off = told(both())
+    page = Tables(html.render_run_html(both()))
+    growth, trade_off = describe_studies(both())
     tables = {caption: cells for caption, cells in page.tables.items() if " of unit/" in caption}
     assert tables == {
         "Error growth over depth of unit/growth": [list(growth.columns), *map(list, growth.rows)],
@@ -120,18 +117,18 @@ def test_the_page_has_a_drawing_for_each_series_beside_the_table():
 
 
 def test_a_page_without_studies_has_nothing_of_them():
-    assert "studies" not in html.render(road())
+    assert "studies" not in html.render_run_html(road())
 
 
 def test_text_of_a_suite_is_not_markup():
     hostile = "</td></table><script>alert(1)</script>"
     note = Study("unit/forms", trade_off=TradeOff("form", "none", {"fp16": Note(hostile, hostile)}))
-    written = html.render(
+    written = html.render_run_html(
         studied(form("fp16", 0.04, 4e-3, hostile), link(hostile, 1, 1e-6, 1, 0), studies=[note, GROWTH])
     )
     assert written.count("<script") == 3
     assert "<script>alert" not in written
-    assert "<script>" not in markdown.render(studied(form("fp16", 0.04, 4e-3, "d"), studies=[note]))
+    assert "<script>" not in markdown.render_run_markdown(studied(form("fp16", 0.04, 4e-3, "d"), studies=[note]))
 
 
 def dots(svg):
@@ -144,9 +141,9 @@ def dots(svg):
 
 
 def test_panels_share_their_axes_and_fitted_points_differ_from_foretold_ones():
-    both_series = series(GROWTH.growth, "unit/growth", [*truncating(), *rounding()])
-    shared = axes(both_series)
-    drawn = [dots(draw(one, shared, "depth", "mean_rel_error")) for one in both_series]
+    both_series = growth_series(GROWTH.growth, "unit/growth", [*truncating(), *rounding()])
+    shared = growth_axes(both_series)
+    drawn = [dots(draw_growth(one, shared, "depth", "mean_rel_error")) for one in both_series]
     for panel in drawn:
         assert [foretold for _, _, foretold in panel.values()] == [False] * 3 + [True] * 3
     assert [x for x, _, _ in drawn[0].values()] == [x for x, _, _ in drawn[1].values()]
@@ -158,43 +155,45 @@ def test_panels_share_their_axes_and_fitted_points_differ_from_foretold_ones():
 
 
 def test_both_axes_are_named_on_every_panel():
-    both_series = series(GROWTH.growth, "unit/growth", [*truncating(), *rounding()])
+    both_series = growth_series(GROWTH.growth, "unit/growth", [*truncating(), *rounding()])
     for one in both_series:
-        drawn = draw(one, axes(both_series), "depth", "max_rel_error")
+        drawn = draw_growth(one, growth_axes(both_series), "depth", "max_rel_error")
         assert re.findall(r">([a-z_]+)</text>", drawn) == ["depth", "max_rel_error"]
 
 
 def test_exact_points_are_not_drawn_and_a_series_of_them_has_no_panel():
     exact = [link("exact", n, 0.0, 0, 0) for n in (1, 4)]
-    assert shown(studied(*exact, studies=[GROWTH]))[0]["panels"] == []
-    mixed = series(GROWTH.growth, "unit/growth", [*exact, *rounding()])
-    assert dots(draw(mixed[0], axes(mixed), "depth", "mean_rel_error")) == {}
+    assert studies_for_html(studied(*exact, studies=[GROWTH]))[0]["panels"] == []
+    mixed = growth_series(GROWTH.growth, "unit/growth", [*exact, *rounding()])
+    assert dots(draw_growth(mixed[0], growth_axes(mixed), "depth", "mean_rel_error")) == {}
 
 
 def test_no_law_is_drawn_where_all_that_it_is_fitted_to_is_exact():
-    (one,) = series(
+    (one,) = growth_series(
         GROWTH.growth, "unit/growth", [link("late", n, 0.0, 0, 0) for n in (1, 16)] + [link("late", 64, 1e-3, 1, 0)]
     )
-    panel = draw(one, axes([one]), "depth", "mean_rel_error")
+    panel = draw_growth(one, growth_axes([one]), "depth", "mean_rel_error")
     assert [foretold for _, _, foretold in dots(panel).values()] == [True]
     assert "polyline" not in panel
 
 
 def test_a_law_far_above_what_was_measured_does_not_flatten_the_rest():
     far = [link("far", n, error, 100, 0) for n, error in ((1, 0.5), (16, 4.0), (10**6, 5.0))]
-    found = series(GROWTH.growth, "unit/growth", far)
-    assert axes(found).upward.high < 2
+    found = growth_series(GROWTH.growth, "unit/growth", far)
+    assert growth_axes(found).upward.high < 2
 
 
 def test_many_series_are_drawn_up_to_a_number():
-    many = [link(f"d{n:02}", 1, 1e-6, 1, 1) for n in range(MOST_DRAWN + 3)]
-    (one,) = shown(studied(*many, studies=[GROWTH]))
-    assert (len(one["panels"]), one["beyond"], len(one["told"].rows)) == (MOST_DRAWN, 3, MOST_DRAWN + 3)
+    many = [link(f"d{n:02}", 1, 1e-6, 1, 1) for n in range(MAX_DRAWN_STUDIES + 3)]
+    (one,) = studies_for_html(studied(*many, studies=[GROWTH]))
+    assert (len(one["panels"]), one["beyond"], len(one["told"].rows)) == (MAX_DRAWN_STUDIES, 3, MAX_DRAWN_STUDIES + 3)
 
 
 def test_long_tables_say_how_much_more_there_is():
-    many = studied(*(link(f"d{n:03}", 1, 1e-6, 1, 1) for n in range(MOST_ROWS + 2)), studies=[GROWTH])
-    assert html.render(many).count("<td>d") == MOST_ROWS
-    assert "And 2 more." in html.render(many)
-    assert f"And {MOST_ROWS + 2 - markdown.MOST_ROWS} more." in markdown.render(many)
-    assert f"and {MOST_ROWS + 2 - terminal.MOST_OF_STUDY} more" in terminal.render(many, colour=False)
+    many = studied(*(link(f"d{n:03}", 1, 1e-6, 1, 1) for n in range(MAX_STUDY_ROWS + 2)), studies=[GROWTH])
+    assert html.render_run_html(many).count("<td>d") == MAX_STUDY_ROWS
+    assert "And 2 more." in html.render_run_html(many)
+    assert f"And {MAX_STUDY_ROWS + 2 - markdown.MAX_MARKDOWN_ROWS} more." in markdown.render_run_markdown(many)
+    assert f"and {MAX_STUDY_ROWS + 2 - terminal.MAX_STUDY_LINES} more" in terminal.render_run_terminal(
+        many, colour=False
+    )

@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.trade_off import rows
-from precreg.types.study import Note, TradeOff
+from precreg.report.studies import trade_off_rows
+from precreg.types.case import Note, TradeOff
 from tests.report.studies.made import TRADE_OFF, case, form, forms, measured
 
 STUDY = TRADE_OFF.trade_off
 
 
 def by_value(results, study=STUDY):
-    return {row.value: row for row in rows(study, "unit/forms", results)}
+    return {row.value: row for row in trade_off_rows(study, "unit/forms", results)}
 
 
 def test_each_form_is_held_against_the_plain_one_of_its_run():
@@ -54,7 +54,7 @@ def test_forms_are_compared_where_the_other_parameters_are_equal():
         return case("forms", f"{name}-{size}", parameters, [measured({"mean_abs_error": 1e-6})], seconds)
 
     results = [of("none", 8, 1.0), of("none", 16, 4.0), of("unrolled", 16, 1.0), of("unrolled", 8, 0.5)]
-    found = [(row.of, row.value, row.time_ratio) for row in rows(STUDY, "unit/forms", results)]
+    found = [(row.of, row.value, row.time_ratio) for row in trade_off_rows(STUDY, "unit/forms", results)]
     assert found == [
         ("size=16", "none", 1.0),
         ("size=16", "unrolled", 0.25),
@@ -66,5 +66,5 @@ def test_forms_are_compared_where_the_other_parameters_are_equal():
 def test_every_output_has_a_row_and_other_suites_none():
     outputs = [measured({"mean_abs_error": 1e-6}, output=name) for name in ("m", "v")]
     result = case("forms", "none", {"form": "none"}, outputs)
-    assert [row.of for row in rows(TradeOff("form", "none"), "unit/forms", [result])] == ["m", "v"]
-    assert rows(STUDY, "unit/forms", [replace(result, suite="other")]) == []
+    assert [row.of for row in trade_off_rows(TradeOff("form", "none"), "unit/forms", [result])] == ["m", "v"]
+    assert trade_off_rows(STUDY, "unit/forms", [replace(result, suite="other")]) == []

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from precreg.errors import UserError
-from precreg.storage.digest import array_digest
-from precreg.suite.inputs.draw import draw
-from precreg.suite.inputs.spec import parse
-from precreg.types.types import Location
+from precreg.storage.array_file import array_digest
+from precreg.suite.inputs.draw import draw_input
+from precreg.suite.inputs.spec import parse_input
+from precreg.types.case import Location
 
 TABLE = Path(__file__).parents[2] / "golden" / "input_digests.json"
 DTYPES = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int32", "complex64"]
@@ -34,7 +34,7 @@ OPTIONS = {
 
 def _is_drawable(mapping):
     try:
-        parse("x", mapping, HERE)
+        parse_input("x", mapping, HERE)
     except UserError:
         return False
     return True
@@ -54,7 +54,7 @@ DRAWS = dict(_draws())
 def table():
     """Return the digest of every draw, by distribution, dtype and seed."""
     return {
-        f"{label} seed {seed}": array_digest(draw("x", parse("x", mapping, HERE), seed, Path(), Path()))
+        f"{label} seed {seed}": array_digest(draw_input("x", parse_input("x", mapping, HERE), seed, Path(), Path()))
         for label, mapping in DRAWS.items()
         for seed in (0, 1)
     }

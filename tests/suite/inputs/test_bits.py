@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import Philox
 
-from precreg.suite.inputs.bits import derive_key, word_stream
+from precreg.suite.inputs.distributions import derive_key, word_stream
 
 MASK = 2**64 - 1
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from xxhash import xxh3_128
 
-from precreg.storage.digest import array_digest
+from precreg.storage.array_file import array_digest
 
 
 def test_what_is_hashed_is_what_the_documentation_says():

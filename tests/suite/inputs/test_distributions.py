@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.arithmetic.formats import FORMATS
-from precreg.suite.inputs.bits import word_stream
 from precreg.suite.inputs.distributions import (
-    fraction,
+    draw_integers,
+    draw_log_uniform,
+    draw_normal,
+    draw_uniform,
     ill_conditioned_rows,
-    integers,
-    log_uniform,
-    normal,
     normal_quantile,
     open_fraction,
-    uniform,
+    unit_fraction,
+    word_stream,
     words_per_row,
 )
 
@@ -25,7 +25,7 @@ EXTREMES = np.array([0, 2**11 - 1, 2**11, 2**63, 2**64 - 1], np.uint64)
 
 
 def test_fractions_are_the_upper_bits():
-    for word, closed, inner in zip(EXTREMES, fraction(EXTREMES), open_fraction(EXTREMES), strict=True):
+    for word, closed, inner in zip(EXTREMES, unit_fraction(EXTREMES), open_fraction(EXTREMES), strict=True):
         assert Fraction(float(closed)) == Fraction(int(word) >> 11, 2**53)
         assert Fraction(float(inner)) == Fraction(2 * (int(word) >> 12) + 1, 2**53)
 
@@ -49,7 +49,7 @@ def test_quantiles_are_odd_and_reach_as_far_as_stated():
 
 
 def test_normal_numbers_have_the_moments_of_the_normal():
-    numbers = normal(WORDS, 3.0, 2.0)
+    numbers = draw_normal(WORDS, 3.0, 2.0)
     standard = (numbers - 3.0) / 2.0
     n = len(WORDS)
     for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:
@@ -57,7 +57,7 @@ def test_normal_numbers_have_the_moments_of_the_normal():
 
 
 def test_uniform_numbers_fill_their_range_evenly():
-    counts = np.bincount(np.floor(uniform(WORDS, -2.0, 6.0)).astype(int) + 2, minlength=8)
+    counts = np.bincount(np.floor(draw_uniform(WORDS, -2.0, 6.0)).astype(int) + 2, minlength=8)
     expected = len(WORDS) / 8
     assert np.sum((counts - expected) ** 2 / expected) < 24.3  # chi-squared, 7 degrees of freedom, 0.1 %
 
@@ -65,29 +65,29 @@ def test_uniform_numbers_fill_their_range_evenly():
 @given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300))
 def test_uniform_numbers_stay_in_range(one, other):
     low, high = min(one, other), max(one, other)
-    numbers = uniform(np.concatenate([EXTREMES, WORDS[:50]]), low, high)
+    numbers = draw_uniform(np.concatenate([EXTREMES, WORDS[:50]]), low, high)
     assert np.all((low <= numbers) & (numbers <= high))
 
 
 @given(st.floats(5e-324, 1e308), st.floats(5e-324, 1e308), st.sampled_from(["positive", "both"]))
 def test_log_uniform_numbers_stay_in_range(one, other, sign):
     low, high = min(one, other), max(one, other)
-    numbers = log_uniform(np.concatenate([EXTREMES, WORDS[:50]]), low, high, sign)
+    numbers = draw_log_uniform(np.concatenate([EXTREMES, WORDS[:50]]), low, high, sign)
     assert np.all((low <= np.abs(numbers)) & (np.abs(numbers) <= high))
 
 
 def test_log_uniform_numbers_fill_decades_evenly_and_take_both_signs():
-    numbers = log_uniform(WORDS, 1e-4, 1e4, "both")
+    numbers = draw_log_uniform(WORDS, 1e-4, 1e4, "both")
     counts = np.bincount(np.floor(np.log10(np.abs(numbers))).astype(int) + 4, minlength=8)
     expected = len(WORDS) / 8
     assert np.sum((counts - expected) ** 2 / expected) < 24.3  # chi-squared, 7 degrees of freedom, 0.1 %
     assert abs(np.mean(np.sign(numbers))) < 4 / np.sqrt(len(WORDS))
-    assert np.all(log_uniform(WORDS, 1e-4, 1e4, "positive") == np.abs(numbers))
+    assert np.all(draw_log_uniform(WORDS, 1e-4, 1e4, "positive") == np.abs(numbers))
 
 
 @given(st.integers(-(2**63), 2**64 - 1), st.integers(1, 2**64), st.lists(st.integers(0, 2**64 - 1), min_size=1))
 def test_integers_are_the_upper_half_of_the_product(low, span, words):
-    drawn = integers(np.array(words, np.uint64), low, low + span)
+    drawn = draw_integers(np.array(words, np.uint64), low, low + span)
     expected = [(low + word * span // 2**64) % 2**64 for word in words]
     assert [int(number) % 2**64 for number in drawn] == expected
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic.arith_rounding import cast
 from precreg.arithmetic.formats import FORMATS, numpy_dtype
+from precreg.arithmetic.rounding import cast
 from precreg.errors import UserError
 from precreg.suite.inputs import draw as draw_module
-from precreg.suite.inputs.draw import draw
-from precreg.suite.inputs.spec import parse
-from precreg.types.types import Location
+from precreg.suite.inputs.draw import draw_input
+from precreg.suite.inputs.spec import parse_input
+from precreg.types.case import Location
 from tests.suite.inputs.golden_digests import DRAWS
 
 HERE = Location("suites/unit/softmax.yaml", 12)
@@ -20,7 +20,7 @@ NOWHERE = Path("/nonexistent")
 
 
 def drawn(name="x", seed=0, directory=NOWHERE, **mapping):
-    return draw(name, parse(name, mapping, HERE), seed, directory, directory)
+    return draw_input(name, parse_input(name, mapping, HERE), seed, directory, directory)
 
 
 @pytest.mark.parametrize("mapping", DRAWS.values(), ids=DRAWS.keys())
@@ -213,10 +213,10 @@ class TestLegacyNormal:
     )
     def test_what_it_cannot_be_is_told_before_anything_is_drawn(self, mapping, message):
         with pytest.raises(UserError) as error:
-            parse("x", {"shape": 2, "dtype": "float32", "legacy_normal": mapping}, HERE)
+            parse_input("x", {"shape": 2, "dtype": "float32", "legacy_normal": mapping}, HERE)
         assert message in error.value.message
 
     @pytest.mark.parametrize("dtype", ["int8", "complex64", "bool"])
     def test_only_real_floating_arrays(self, dtype):
         with pytest.raises(UserError, match=f"expected a real floating dtype but got dtype={dtype}"):
-            parse("x", {"shape": 2, "dtype": dtype, "legacy_normal": {"seed": 1, "digest": self.DIGEST}}, HERE)
+            parse_input("x", {"shape": 2, "dtype": dtype, "legacy_normal": {"seed": 1, "digest": self.DIGEST}}, HERE)

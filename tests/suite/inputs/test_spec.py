@@ -5,20 +5,20 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.inputs.options import Constant, Integers, LogUniform, Normal, Special, special_values
-from precreg.suite.inputs.spec import DISTRIBUTIONS, InputSpec, parse
-from precreg.types.types import Location
+from precreg.suite.inputs.spec import DISTRIBUTIONS, InputSpec, parse_input
+from precreg.types.case import Location
 
 HERE = Location("suites/unit/softmax.yaml", 12)
 
 
 def test_a_mapping_becomes_a_specification():
-    spec = parse("x", {"shape": [4, 64], "dtype": "float16", "normal": {"std": 2}}, HERE)
+    spec = parse_input("x", {"shape": [4, 64], "dtype": "float16", "normal": {"std": 2}}, HERE)
     assert spec == InputSpec((4, 64), "float16", Normal(0.0, 2.0), HERE)
 
 
 @pytest.mark.parametrize(("shape", "expected"), [([], ()), (7, (7,)), ([0, 3], (0, 3)), (0, (0,))])
 def test_shapes(shape, expected):
-    assert parse("x", {"shape": shape, "dtype": "int8", "constant": {"value": 1}}, HERE).shape == expected
+    assert parse_input("x", {"shape": shape, "dtype": "int8", "constant": {"value": 1}}, HERE).shape == expected
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ def test_shapes(shape, expected):
     ],
 )
 def test_options(dtype, distribution, options, expected):
-    assert parse("x", {"shape": 3, "dtype": dtype, distribution: options}, HERE).distribution == expected
+    assert parse_input("x", {"shape": 3, "dtype": dtype, distribution: options}, HERE).distribution == expected
 
 
 def refusal(**mapping):
     with pytest.raises(UserError) as caught:
-        parse("x", mapping, HERE)
+        parse_input("x", mapping, HERE)
     assert (caught.value.file, caught.value.line) == (HERE.file, HERE.line)
     return caught.value.slug, caught.value.message
 
@@ -137,7 +137,7 @@ def test_sums_need_a_last_axis():
 def test_one_distribution_and_a_mapping_are_expected():
     assert refusal(shape=3, dtype="float16", normal={}, uniform={})[0] == "bad-value"
     with pytest.raises(UserError, match="DISTRIBUTION: options} but got 3"):
-        parse("x", 3, HERE)
+        parse_input("x", 3, HERE)
 
 
 def test_special_values_are_those_the_format_has():

@@ -2,8 +2,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.suite.expand import load_cases
-from precreg.types.types import Computation
-from precreg.vcs.files import dependencies, touched
+from precreg.types.case import Computation
+from precreg.vcs.dependency import affected_cases, case_dependencies
 
 FILES = {
     "suites/unit/ops/__init__.py": "",
@@ -35,14 +35,14 @@ def project(write):
 
 
 def test_all_that_is_imported_from_the_project_and_every_file_of_data(project):
-    cases = {case.suite: dependencies(case, project) for case in load_cases(project)}
+    cases = {case.suite: case_dependencies(case, project) for case in load_cases(project)}
     unused = {"suites/unit/ops/unused.py"}
     there = {path for path in cases["softmax"] if (project / path).exists()}
     assert there == (set(FILES) - unused) | {"suites/unit/softmax.yaml"}
 
 
 def test_a_recorded_file_that_is_missing_is_a_dependency(project):
-    cases = {case.name: dependencies(case, project) for case in load_cases(project)}
+    cases = {case.name: case_dependencies(case, project) for case in load_cases(project)}
     assert cases["b"] == {
         "suites/unit/atan.yaml",
         "suites/tolerances.yaml",
@@ -56,7 +56,7 @@ def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_
     outside.touch()
     (case,) = (case for case in load_cases(project) if case.suite == "softmax")
     spec = {"weights": [str(outside), "x.npy"], "device": "cpu"}
-    found = dependencies(replace(case, subject=Computation("other", spec), inputs={}), project)
+    found = case_dependencies(replace(case, subject=Computation("other", spec), inputs={}), project)
     assert "suites/unit/x.npy" in found
     assert not any("w.npy" in path or "cpu" in path for path in found)
 
@@ -74,7 +74,7 @@ def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_
     ],
 )
 def test_touched(project, changed, names):
-    assert [case.name for case in touched(load_cases(project), changed, project)] == names
+    assert [case.name for case in affected_cases(load_cases(project), changed, project)] == names
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_touched(project, changed, names):
 )
 def test_a_module_that_was_removed_is_a_dependency_wherever_it_may_have_been(write, statement, removed):
     project = write({"suites/unit/u.py": f"{statement}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n")
-    assert [case.suite for case in touched(load_cases(project), {removed}, project)] == ["u"]
+    assert [case.suite for case in affected_cases(load_cases(project), {removed}, project)] == ["u"]
 
 
 def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidden(write):
     files = {"suites/unit/u.py": "import lib\ndef f(x): ...\n", "suites/lib.py": ""}
     project = write(files, u="suite: u\nsubject: u:f\ngolden: u:f\n")
-    found = {path for path in dependencies(load_cases(project)[0], project) if "lib" in path}
+    found = {path for path in case_dependencies(load_cases(project)[0], project) if "lib" in path}
     assert found == {"suites/unit/lib/__init__.py", "suites/unit/lib.py", "suites/lib/__init__.py", "suites/lib.py"}
 
 
@@ -105,7 +105,7 @@ def of_module(write, text, files=()):
     project = write(
         {**texts, "suites/unit/u.py": f"{text}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
     )
-    return dependencies(load_cases(project)[0], project)
+    return case_dependencies(load_cases(project)[0], project)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_package_that_is_installed_from_the_project_is_part_of_it(write, tmp_p
 def test_the_table_of_a_device_is_a_dependency_of_the_cases_on_it(project):
     (case,) = (case for case in load_cases(project) if case.suite == "softmax")
     tables = {"suites/devices/npu.yaml", "suites/devices/npu.yml"}
-    assert dependencies(replace(case, device="npu"), project) - dependencies(case, project) == tables
-    assert touched([case, replace(case, device="npu")], {"suites/devices/npu.yaml"}, project) == [
+    assert case_dependencies(replace(case, device="npu"), project) - case_dependencies(case, project) == tables
+    assert affected_cases([case, replace(case, device="npu")], {"suites/devices/npu.yaml"}, project) == [
         replace(case, device="npu")
     ]

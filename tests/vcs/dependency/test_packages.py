@@ -3,7 +3,7 @@ import sys
 import numpy
 import pytest
 
-from precreg.vcs.packages import installed_from, origin
+from precreg.vcs.dependency import find_package_origin, installed_from
 
 
 @pytest.fixture
@@ -23,19 +23,22 @@ def test_what_is_installed_from_a_folder_of_the_project(source, tmp_path):
 
 
 def test_where_a_package_comes_from(source):
-    assert origin("precreg_test_a") == (f"{source}/precreg_test_a/__init__.py", (f"{source}/precreg_test_a",))
-    assert origin("precreg_test_b") == (None, (f"{source}/precreg_test_b",))
-    assert origin("precreg_test_c") == (f"{source}/precreg_test_c.py", ())
-    assert origin("numpy").file == numpy.__file__
-    assert origin("precreg_test_nothing") is None
+    assert find_package_origin("precreg_test_a") == (
+        f"{source}/precreg_test_a/__init__.py",
+        (f"{source}/precreg_test_a",),
+    )
+    assert find_package_origin("precreg_test_b") == (None, (f"{source}/precreg_test_b",))
+    assert find_package_origin("precreg_test_c") == (f"{source}/precreg_test_c.py", ())
+    assert find_package_origin("numpy").file == numpy.__file__
+    assert find_package_origin("precreg_test_nothing") is None
 
 
 def test_another_path_is_looked_up_anew(source):
-    assert origin("precreg_test_c") is not None
+    assert find_package_origin("precreg_test_c") is not None
     sys.path.remove(str(source))
-    assert origin("precreg_test_c") is None
+    assert find_package_origin("precreg_test_c") is None
 
 
 def test_names_that_no_module_has_come_from_nowhere():
-    assert origin("a/b") is None
-    assert origin("__main__") is None or origin("__main__").folders == ()
+    assert find_package_origin("a/b") is None
+    assert find_package_origin("__main__") is None or find_package_origin("__main__").folders == ()

@@ -12,13 +12,21 @@ import time
 import pytest
 
 from precreg.errors import UserError
-from precreg.suite.expand import expand, load_cases
-from precreg.suite.load import load
-from precreg.tolerance.thresholds import VARIABLE
-from precreg.vcs import files, imports, packages
-from precreg.vcs.files import touched
-from precreg.vcs.remembered import INDEX, THRESHOLDS, nothing_touched
-from precreg.vcs.remembering import SETTLED_NS, load_and_remember, remember
+from precreg.suite.expand import expand_suite, load_cases
+from precreg.suite.load import load_suites
+from precreg.tolerance.layers import THRESHOLDS_VARIABLE
+from precreg.vcs import dependency as files
+from precreg.vcs import dependency as imports
+from precreg.vcs import dependency as packages
+from precreg.vcs.dependency import affected_cases
+from precreg.vcs.dependency_index import (
+    INDEX_FILE,
+    INDEXED_VARIABLE,
+    SETTLED_NS,
+    load_cases_and_index,
+    no_case_affected,
+    write_index,
+)
 from tests.e2e.command import ROOT, git, repository
 
 KERNEL = """\
@@ -93,12 +101,12 @@ def project(write):
 @pytest.fixture(autouse=True)
 def _a_path_of_its_own(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(THRESHOLDS_VARIABLE, raising=False)
 
 
 def forget():
     """Begin as a new process would."""
-    for cached in (files._modules, files._names, imports.needs, packages._looked_up):
+    for cached in (files._modules, files._names, imports.read_module_needs, packages._looked_up):
         cached.cache_clear()
     importlib.invalidate_caches()
 
@@ -106,16 +114,18 @@ def forget():
 def remembered(project):
     """Write the index as if all files had been as they are for long, and let the clock of the file system tick."""
     forget()
-    suites = load(project)
-    remember(project, suites, [case for suite in suites for case in expand(suite, project)], time.time_ns() + 10**10)
-    assert (project / INDEX).exists()
+    suites = load_suites(project)
+    write_index(
+        project, suites, [case for suite in suites for case in expand_suite(suite, project)], time.time_ns() + 10**10
+    )
+    assert (project / INDEX_FILE).exists()
     time.sleep(0.01)
     return project
 
 
 def untouched(project, *changed):
     forget()
-    return nothing_touched(project, set(changed))
+    return no_case_affected(project, set(changed))
 
 
 def truly_untouched(project):
@@ -125,7 +135,7 @@ def truly_untouched(project):
         cases = load_cases(project)
     except UserError:
         return set()
-    return {path for path in EVERY if not touched(cases, {path}, project)}
+    return {path for path in EVERY if not affected_cases(cases, {path}, project)}
 
 
 def test_it_tells_what_is_touched_as_reading_does(project):
@@ -299,41 +309,41 @@ def test_after_random_edits_it_never_hides_what_reading_would_tell(project, seed
 
 
 def test_what_changed_just_now_is_not_trusted(project):
-    load_and_remember(project)
-    assert not (project / INDEX).exists()
+    load_cases_and_index(project)
+    assert not (project / INDEX_FILE).exists()
 
 
 def test_what_is_settled_is(project):
     forget()
-    suites = load(project)
-    cases = [case for suite in suites for case in expand(suite, project)]
+    suites = load_suites(project)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
     newest = max(path.lstat().st_ctime_ns for path in (project, *project.rglob("*")))
-    remember(project, suites, cases, newest + SETTLED_NS)
-    assert not (project / INDEX).exists()
-    remember(project, suites, cases, newest + SETTLED_NS + 1)
+    write_index(project, suites, cases, newest + SETTLED_NS)
+    assert not (project / INDEX_FILE).exists()
+    write_index(project, suites, cases, newest + SETTLED_NS + 1)
     assert untouched(project, "setup.py")
 
 
 def test_a_suite_that_appears_while_the_others_are_read_is_not_forgotten(project):
-    suites = load(project)
-    cases = [case for suite in suites for case in expand(suite, project)]
+    suites = load_suites(project)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
     text("suites/model/late.yaml", SUITE)(project)
-    remember(project, suites, cases, time.time_ns() + 10**10)
-    assert not (project / INDEX).exists()
+    write_index(project, suites, cases, time.time_ns() + 10**10)
+    assert not (project / INDEX_FILE).exists()
 
 
 def test_a_baseline_and_thresholds_from_outside_are_never_answered(project):
     remembered(project)
     assert not untouched(project, "baselines/generic/unit/s.json")
-    assert nothing_touched(project, {"setup.py"}, {})
-    assert not nothing_touched(project, {"setup.py"}, {THRESHOLDS: "{}"})
-    assert THRESHOLDS == VARIABLE
+    assert no_case_affected(project, {"setup.py"}, {})
+    assert not no_case_affected(project, {"setup.py"}, {INDEXED_VARIABLE: "{}"})
+    assert INDEXED_VARIABLE == THRESHOLDS_VARIABLE
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", '"text"', "{}", "[" * 100_000, "\0"])
 def test_a_damaged_index_is_none(project, damage):
     remembered(project)
-    (project / INDEX).write_text(damage)
+    (project / INDEX_FILE).write_text(damage)
     assert not untouched(project, "setup.py")
 
 
@@ -351,8 +361,8 @@ def test_a_damaged_index_is_none(project, damage):
 )
 def test_an_index_of_another_form_is_none(project, key, value):
     remembered(project)
-    index = json.loads((project / INDEX).read_text())
-    (project / INDEX).write_text(json.dumps(index | {key: value}))
+    index = json.loads((project / INDEX_FILE).read_text())
+    (project / INDEX_FILE).write_text(json.dumps(index | {key: value}))
     assert not untouched(project, "setup.py")
 
 
@@ -366,9 +376,9 @@ def test_a_project_that_was_moved_has_none(project):
 def test_a_project_that_cannot_be_written_goes_without(project):
     (project / ".precreg").write_text("a file where the folder should be")
     forget()
-    suites = load(project)
-    cases = [case for suite in suites for case in expand(suite, project)]
-    remember(project, suites, cases, time.time_ns() + 10**10)
+    suites = load_suites(project)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
+    write_index(project, suites, cases, time.time_ns() + 10**10)
     assert not untouched(project, "setup.py")
 
 
@@ -386,6 +396,6 @@ def test_links_in_a_circle_end(project):
 
 def test_asking_it_imports_nothing_that_reads_suites():
     heavy = {"yaml", "msgspec", "numpy", "git", "ast"}
-    code = f"import sys, precreg.vcs.remembered\nprint({heavy} & set(sys.modules))"
+    code = f"import sys, precreg.vcs.dependency_index\nprint({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"

@@ -1,0 +1,8 @@
+from .api import compare as compare
+from .errors import UserError as UserError
+from .measure.analyzers import analyzer as analyzer
+from .measure.metrics import METRICS as METRICS
+from .types.metric import Metric as Metric
+from .types.outcome import Comparison as Comparison
+
+__version__: str

@@ -1,0 +1,10 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .fault import Fault as Fault
+from .fault import OperationKind as OperationKind
+from .planting import OperationRecorder as OperationRecorder
+from .planting import alter_inputs as alter_inputs
+from .planting import alter_params as alter_params
+from .planting import plant_fault as plant_fault
+from .table import FAULTS as FAULTS
+from .table import HARMLESS_CHANGES as HARMLESS_CHANGES
+from .table import fault_named as fault_named

@@ -1,0 +1,293 @@
+"""`precreg calibrate`: how noisy cases are by themselves, what their bounds are worth, and which would fit.
+
+What `precreg calibrate` does when there is something to calibrate, with progress on stderr.
+
+`precreg faults`: what each fault does to some cases, and what the gate makes of it.
+
+`precreg selftest`: how many planted faults the gate catches, and how many harmless changes it flags.
+
+What `precreg faults` and `precreg selftest` share: planting in the selected cases, with progress on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import isinf, isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from precreg.cli.options import CaseOptions, project_of_option, selection_options
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from precreg.arithmetic.faults import Fault
+    from precreg.quality import CaseCalibration, Margins, Score, Uncalibrated, Unplanted
+    from precreg.types import Case
+
+
+def _factor(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """Refuse what no bound of a range refuses, and no limit is a multiple by."""
+    if isnan(value) or isinf(value):
+        raise click.BadParameter(f"{value} is no factor.")
+    return value
+
+
+@click.command("calibrate")
+@selection_options
+@click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option(
+    "--replicates",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Runs with other seeds, and as many with inputs moved in their last bits.",
+)
+@click.option(
+    "--slack",
+    type=click.FloatRange(1),
+    default=2.0,
+    show_default=True,
+    callback=_factor,
+    metavar="RATIO",
+    help="A limit is proposed so many times above the noise.",
+)
+@click.option(
+    "--vacuous",
+    type=click.FloatRange(1),
+    default=100.0,
+    show_default=True,
+    callback=_factor,
+    metavar="RATIO",
+    help="A limit is vacuous so many times above the largest noise.",
+)
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
+@click.option("--unsound", "unsound_alone", is_flag=True, help="In the table: the bounds alone that are not sound.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the proposals as tolerances of suites.")
+@click.pass_obj
+def calibrate_command(
+    given: Path | None,
+    /,
+    asked: CaseOptions,
+    jobs: int | None,
+    replicates: int,
+    slack: float,
+    vacuous: float,
+    environment: str | None,
+    unsound_alone: bool,
+    as_json: bool,
+    as_yaml: bool,
+) -> None:
+    """Run replicates of the cases selected, and hold every bound against the noise that they show.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
+
+    Exit codes: 1 a bound is broken or flaky; 2 nothing could be calibrated; 0 otherwise.
+    """
+    if as_json and as_yaml:
+        raise click.UsageError("--json and --yaml exclude each other.")
+    from precreg.quality import Margins, calibration_exit_code
+    from precreg.report import calibration_json, calibration_yaml, render_calibrations
+
+    margins = Margins(slack, vacuous)
+    found, left_out = calibrate_with_progress(project_of_option(given), asked, jobs, replicates, margins, environment)
+    if as_json:
+        shown = calibration_json(found, left_out, replicates, margins) + "\n"
+    elif as_yaml:
+        shown = calibration_yaml(found)
+    else:
+        shown = render_calibrations(found, left_out, all_shown=not unsound_alone)
+    click.echo(shown, nl=False)
+    sys.exit(calibration_exit_code(found))
+
+
+def calibrate_with_progress(
+    project: Path, asked: CaseOptions, jobs: int | None, replicates: int, margins: Margins, environment: str | None
+) -> tuple[list[CaseCalibration], list[Uncalibrated]]:
+    """Calibrate the cases that are asked for; what is found comes in their order, whoever was done first.
+
+    `jobs` None is as many as there are processors. Raises UserError: nothing-selected, nothing-to-calibrate, and what
+    a run raises.
+    """
+    from precreg.cli.options import select_by_options
+    from precreg.cli.progress import show_calibration_progress
+    from precreg.environment import count_processors, detect_environment, limit_blas_threads
+    from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
+    from precreg.run import IN_PROCESS, Plan, start_fork_server
+    from precreg.suite import load_cases, no_case_error
+
+    limit_blas_threads()
+    jobs = count_processors() if jobs is None else jobs
+    if jobs != IN_PROCESS:
+        start_fork_server()
+    every = load_cases(project)
+    cases = select_by_options(project, every, asked)
+    if not cases:
+        raise no_case_error(every, asked.patterns)
+    plan = Plan(project, detect_environment(environment), jobs)
+    came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
+    order = {case.id: place for place, case in enumerate(cases)}
+    came.sort(key=lambda each: order[each.case])
+    found = [each for each in came if isinstance(each, CaseCalibration)]
+    left_out = [each for each in came if isinstance(each, Uncalibrated)]
+    if not found:
+        first = left_out[0]
+        others = f", and {len(left_out) - 1} more" if left_out[1:] else ""
+        message = f"expected a case whose noise can be told but got {first.case}: {first.why}{others}"
+        raise UserError("nothing-to-calibrate", message)
+    return found, left_out
+
+
+@click.command("faults")
+@selection_options
+@click.option("--fault", "names", multiple=True, metavar="NAME", help="Only this fault or harmless change.")
+@click.option("--list", "listed", is_flag=True, help="Say what can be planted, and plant nothing.")
+@click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the faults without effect, too.")
+@click.pass_obj
+def faults_command(
+    given: Path | None,
+    /,
+    asked: CaseOptions,
+    names: tuple[str, ...],
+    listed: bool,
+    jobs: int | None,
+    seeds: int | None,
+    environment: str | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Plant faults in the cases selected, judge each by the case's own baseline, and say which are caught.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
+
+    Exit codes: 2 nothing could be judged; 0 otherwise.
+    """
+    from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES, fault_named
+    from precreg.report import render_faults, render_scores
+
+    faults = [fault_named(name) for name in dict.fromkeys(names)] or [*FAULTS.values(), *HARMLESS_CHANGES.values()]
+    if listed:
+        from msgspec import json
+
+        shown = json.format(json.encode(faults), indent=2).decode() + "\n" if as_json else render_faults(faults)
+        click.echo(shown, nl=False)
+        return
+    from precreg.quality import is_any_judged
+    from precreg.report import scores_json
+
+    scores, unplanted = plant_with_progress(project_of_option(given), asked, faults, jobs, seeds, environment)
+    shown = scores_json(scores, unplanted) + "\n" if as_json else render_scores(scores, unplanted, all_shown=verbose)
+    click.echo(shown, nl=False)
+    sys.exit(0 if is_any_judged(scores) else 2)
+
+
+def _share(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """Refuse nan, which no bound of a range refuses, and which no rate would ever break."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("nan is no share.")
+    return value
+
+
+@click.command("selftest")
+@selection_options
+@click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
+@click.option(
+    "--at-least",
+    type=click.FloatRange(0, 1),
+    callback=_share,
+    metavar="SHARE",
+    help="Of the faults that make worse, so many are caught.",
+)
+@click.option(
+    "--at-most",
+    type=click.FloatRange(0, 1),
+    callback=_share,
+    metavar="SHARE",
+    help="Of the harmless changes, no more are flagged.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.pass_obj
+def selftest_command(
+    given: Path | None,
+    /,
+    asked: CaseOptions,
+    jobs: int | None,
+    seeds: int | None,
+    environment: str | None,
+    at_least: float | None,
+    at_most: float | None,
+    as_json: bool,
+) -> None:
+    """Plant every fault and every harmless change in every case selected, and print detection and false-alarm rates.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
+
+    Exit codes: 1 a rate breaks --at-least or --at-most; 2 nothing could be judged; 0 otherwise.
+    """
+    from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
+    from precreg.quality import broken_limits, is_any_judged, tally_scores
+    from precreg.report import render_tallies, scores_json
+
+    scores, unplanted = plant_with_progress(
+        project_of_option(given), asked, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
+    )
+    click.echo(scores_json(scores, unplanted) if as_json else render_tallies(scores, unplanted), nl=as_json)
+    problems = broken_limits(tally_scores("all", scores), at_least, at_most)
+    for problem in problems:
+        click.echo(problem, err=True)
+    sys.exit(2 if not is_any_judged(scores) else 1 if problems else 0)
+
+
+def plant_with_progress(
+    project: Path,
+    asked: CaseOptions,
+    faults: Sequence[Fault],
+    jobs: int | None,
+    seeds: int | None,
+    environment: str | None,
+) -> tuple[list[Score], list[Unplanted]]:
+    """Plant faults in the cases that are asked for; scores come in order of cases and faults.
+
+    `jobs` None is as many as there are processors, and `seeds` None all that each case has. Raises UserError:
+    nothing-selected, and what a run raises.
+    """
+    from precreg.baseline import Baselines
+    from precreg.cli.options import select_by_options
+    from precreg.cli.progress import show_score_progress
+    from precreg.environment import count_processors, detect_environment
+    from precreg.quality import Score, Unplanted, reason_not_plantable, run_scores
+    from precreg.run import IN_PROCESS, Plan, start_fork_server
+    from precreg.suite import load_cases, no_case_error
+
+    jobs = count_processors() if jobs is None else jobs
+    if jobs != IN_PROCESS:
+        start_fork_server()
+    every = load_cases(project)
+    cases = [_with_seeds(case, seeds) for case in select_by_options(project, every, asked)]
+    if not cases:
+        raise no_case_error(every, asked.patterns)
+    plan = Plan(project, detect_environment(environment), jobs)
+    total = sum(1 if reason_not_plantable(case) else len(faults) for case in cases)
+    came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
+    order = {case.id: place for place, case in enumerate(cases)}
+    by_fault = {fault.name: place for place, fault in enumerate(faults)}
+    found = [each for each in came if isinstance(each, Score)]
+    unplanted = [each for each in came if isinstance(each, Unplanted)]
+    found.sort(key=lambda score: (order[score.case], by_fault[score.fault]))
+    return found, sorted(unplanted, key=lambda each: order[each.case])
+
+
+def _with_seeds(case: Case, most: int | None) -> Case:
+    from msgspec.structs import replace
+
+    return case if most is None else replace(case, seeds=min(case.seeds, most))

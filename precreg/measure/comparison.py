@@ -1,0 +1,331 @@
+"""compare(actual, reference): everything that is measured of one output, as one Comparison without judgement.
+
+How an output's errors stand to those of a benchmark: a second implementation, held against the same reference.
+
+How much of a tolerance the elements of an output use: the largest |d| / (atol + rtol |r|), which may be up to 1.
+
+Several runs of one output, measured together: as one array that has all of their elements would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import ArrayLike
+
+from precreg.environment import count_processors
+from precreg.measure.accumulation import merge_all_tallies
+from precreg.measure.figures import compute_metrics
+from precreg.measure.forms import select_backend
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, regions_of
+from precreg.measure.pairing import Array, Pairing, pairing_of, unmap_chunks
+from precreg.measure.sketch import sketch_histogram
+from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
+from precreg.types import AxisGroups, Comparison, Positions
+
+COPY_CHUNK = 1 << 18
+"""Elements that are copied at a time, where they must be."""
+
+
+IN_PLACE_CHUNK, MAX_IN_PLACE_CHUNK = 1 << 20, 1 << 21
+"""Elements that are measured at a time where nothing is copied: fewer of smaller arrays, for the sake of threads."""
+
+
+MIN_ELEMENTS_FOR_THREADS = 1 << 21
+"""From this many elements on, threads are worth their start."""
+
+
+def compare_arrays(
+    actual: ArrayLike,
+    reference: ArrayLike,
+    *,
+    output: str = "out",
+    seed: int = 0,
+    rtol: float,
+    atol: float,
+    worst: int = 100,
+    threads: int | None = None,
+    regions: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Measure how far `actual` is from `reference`.
+
+    Arrays of any shape, memory layout and byte order; integers, booleans, floating-point formats that arith knows,
+    complex numbers. The reference may be of a wider dtype. `rtol` and `atol` decide which elements count as
+    matching; `worst` limits how many positions are named. Nothing is broadcast: where the shapes differ, metrics
+    and counts are empty; where there is no element, metrics are. docs/metrics.md has every formula. `regions` takes the
+    place of constants of regions.py. `threads` changes no metric; None means one for small arrays, else as many as the
+    process has cores.
+    Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
+    """
+    a, r = np.asarray(actual), np.asarray(reference)
+    pairing = pairing_of(a.dtype, r.dtype)
+    identity = (output, seed, pairing.dtype, a.shape, pairing.reference_dtype, r.shape)
+    if a.shape != r.shape:
+        return Comparison(*identity)
+    if a.size == 0:
+        return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
+    rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
+    return replace(Comparison(*identity), **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
+
+
+def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> dict[str, Any]:
+    """Return the fields of a Comparison that a tally of at least one element gives."""
+    return {
+        "metrics": compute_metrics(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
+        "counts": _counts(tally.counts),
+        "worst": _positions(tally.worst),
+        "non_finite": _positions(tally.non_finite),
+        "histogram": sketch_histogram(tally.sketches.absolute) if tally.counts.finite else None,
+        "heat": _heat(tally.groups),
+        "places": _places(tally),
+        "groups": tuple(map(_axis_groups, tally.groups)),
+    }
+
+
+def tally_arrays(actual: Array, reference: Array, rules: MeasureRules, threads: int | None = None) -> Tally:
+    """Return the tally of two arrays of one shape, with at least one element, in whatever memory layout."""
+    size = actual.size
+    if size <= IN_PLACE_CHUNK and _in_order(actual, reference):
+        return select_backend()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
+    chunk = _chunk_of(size)
+    chunks = -(-size // chunk)
+    workers = min(_workers(size) if threads is None else max(threads, 1), chunks)
+    if workers == 1:
+        return merge_all_tallies(_tallies(actual, reference, 0, size, rules), rules)
+    cuts = [chunks * worker // workers * chunk for worker in range(workers)] + [size]
+    with ThreadPoolExecutor(workers) as pool:
+        parts = pool.map(lambda low, high: _tallies(actual, reference, low, high, rules), cuts, cuts[1:])
+        return merge_all_tallies(list(chain.from_iterable(parts)), rules)
+
+
+def _chunk_of(size: int) -> int:
+    """Return how many elements are measured at a time: the same for any number of threads, and so the same bits."""
+    return min(max(IN_PLACE_CHUNK, 1 << (size // 32).bit_length()), MAX_IN_PLACE_CHUNK)
+
+
+def _workers(size: int) -> int:
+    return 1 if size < MIN_ELEMENTS_FOR_THREADS else count_processors()
+
+
+def _tallies(actual: Array, reference: Array, low: int, high: int, rules: MeasureRules) -> list[Tally]:
+    tally, shape = select_backend(), actual.shape
+    chunks = unmap_chunks(_chunks(actual, reference, low, high), actual, reference)
+    return [tally(a, r, start, shape, rules) for start, a, r in chunks]
+
+
+def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
+    """Yield the flat chunks of a range, each with the position that it begins at; they are read before the next.
+
+    Arrays that lie in memory in C order, aligned and in the machine's byte order, are cut; of others, numpy copies a
+    chunk at a time.
+    """
+    if _in_order(actual, reference):
+        a, r = actual.reshape(-1), reference.reshape(-1)
+        chunk = _chunk_of(a.size)
+        for start in range(low, high, chunk):
+            stop = min(start + chunk, high)
+            yield start, a[start:stop], r[start:stop]
+        return
+    size = min(COPY_CHUNK, high - low)
+    into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
+    for start in range(low, high, COPY_CHUNK):
+        stop = min(start + COPY_CHUNK, high)
+        _copy_flat((actual, reference), start, stop, into)
+        yield start, into[0][: stop - start], into[1][: stop - start]
+
+
+def _in_order(*sides: Array) -> bool:
+    return all([side.flags.c_contiguous and side.flags.aligned and side.dtype.isnative for side in sides])
+
+
+def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
+    flags = ["external_loop", "buffered", "ranged"]
+    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[call-overload]
+        pieces.iterrange = (start, stop)
+        done = 0
+        for a, r in pieces:
+            into[0][done : done + a.size] = a
+            into[1][done : done + a.size] = r
+            done += a.size
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    every = dict(zip(counts._fields, counts, strict=True))
+    every["inf_matched"] = counts.plus_inf_matched + counts.minus_inf_matched
+    every["inf_mismatched"] = counts.plus_inf_mismatched + counts.minus_inf_mismatched
+    return {name: every[name] for name in COUNT_DESCRIPTIONS}
+
+
+def _positions(named: NamedPairs) -> Positions | None:
+    return Positions(*named) if named.index else None
+
+
+def _places(tally: Tally) -> dict[str, int]:
+    names = ("max_abs_error", "max_rel_error", "mare", "max_ulp")
+    return {name: place for name, place in zip(names, tally.places, strict=True) if place >= 0}
+
+
+def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
+    """Return the mean error in the groups of the last axis of two or more; 0 for a group without a finite pair."""
+    if len(groups) < 2:
+        return None
+    heat = [total / max(n, 1) for total, n in zip(groups[-1].absolute, groups[-1].n, strict=True)]
+    return heat if all(map(isfinite, heat)) else None
+
+
+def _axis_groups(groups: Groups) -> AxisGroups:
+    return AxisGroups(groups.n, *map(_finite_or_none, groups[1:]))
+
+
+def _finite_or_none(sums: list[float]) -> list[float | None]:
+    return [*sums] if isfinite(sum(sums)) else [number if isfinite(number) else None for number in sums]
+
+
+_FLOORS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+_FLOOR = 2.0**-14
+"""The least that an error of the benchmark counts as, by output dtype (msprobe): hardly any error is no yardstick."""
+
+
+_HALF = ("float16", "bfloat16")
+
+_FEW = 1000
+
+
+def benchmark_ratios(device: Comparison, benchmark: Comparison) -> dict[str, float]:
+    """Return the metrics of METRICS that need a benchmark, from what was measured of both.
+
+    `device` is the output under test, `benchmark` the other implementation's, each against the same reference. A metric
+    is left out where it is not finite, or what it is made of was not defined for either.
+    """
+    found = (*_errors(device, benchmark), *_counted(device, benchmark), *_excess(device, benchmark))
+    return {name: value for name, value in found if isfinite(value)}
+
+
+def _errors(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield |error| / max(|the benchmark's|, floor) of mare, mere and RMSE (mindstudio-probe, calc_ratio)."""
+    floor = _FLOORS.get(device.dtype, _FLOOR)
+    for metric in ("mare", "mere", "rms_error"):
+        if metric in device.metrics and metric in benchmark.metrics:
+            yield f"{metric}_ratio", device.metrics[metric] / max(benchmark.metrics[metric], floor)
+
+
+def _counted(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield errors / max(the benchmark's, 1) of the regions of small values and cancellation (cann/opbase)."""
+    for region in ("small_value", "cancellation"):
+        share = f"{region}_error_share"
+        if share in device.metrics and share in benchmark.metrics:
+            yield f"{region}_error_ratio", _number(device, share) / max(_number(benchmark, share), 1)
+
+
+def _number(comparison: Comparison, share: str) -> int:
+    return round(comparison.metrics[share] * comparison.counts["n"])
+
+
+def _excess(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield what the RMSE exceeds multiples of the benchmark's by (torch._dynamo.utils.same)."""
+    if "rms_error" in device.metrics and "rms_error" in benchmark.metrics:
+        own, other = device.metrics["rms_error"], benchmark.metrics["rms_error"]
+        yield "rms_excess", own - _multiple(device) * other
+        yield "rms_excess_3", own - 3 * other
+
+
+def _multiple(device: Comparison) -> int:
+    """Return dynamo's multiplier: 3 where a result is expected to be noisy."""
+    one_by_one = len(device.shape) == 4 and device.shape[-2:] == (1, 1)
+    return 3 if device.dtype in _HALF or device.counts["n"] < _FEW or one_by_one else 2
+
+
+@np.errstate(all="ignore")
+def share_of_tolerance(actual: Array, reference: Array, rtol: float, atol: float) -> float:
+    """Return the largest |a - r| / (atol + rtol |r|) over the elements; 0 where there is none.
+
+    Infinite where a shape, a NaN or an infinity has no counterpart, and where an error meets a tolerance of zero. It
+    is above 1 where an element does not match, as docs/metrics.md says; a quotient within a few units of roundoff of 1
+    may fall on either side of it. A reference beyond the output dtype counts as the infinity that it is rounded to.
+    """
+    if actual.shape != reference.shape:
+        return inf
+    pairing = pairing_of(actual.dtype, reference.dtype)
+    wide = np.dtype(np.longdouble) if pairing.kind in ("integer", "mixed") else pairing.working
+    a, r = actual.astype(wide), reference.astype(wide)
+    rounded = reference.astype(actual.dtype).astype(wide) if pairing.format is not None else r
+    finite = np.isfinite(a) & np.isfinite(rounded)
+    if not np.array_equal(a[~finite], rounded[~finite], equal_nan=True):
+        return inf
+    errors = np.abs(a[finite] - r[finite])
+    allowed = atol + rtol * np.abs(r[finite])
+    shares = np.where(errors == 0, 0.0, errors / allowed)
+    return float(shares.max(initial=0.0))
+
+
+MAX_WORST_POSITIONS = 100
+
+
+AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "bias", "match_ratio")
+"""What is kept of each run by itself: how they spread tells what a run alone may show by chance."""
+
+
+def compare_runs(
+    runs: Sequence[ArrayLike],
+    reference: ArrayLike,
+    *,
+    output: str,
+    seed: int,
+    rtol: float,
+    atol: float,
+    regions: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Measure how far at least one run is from one reference, as `compare` does, all runs together.
+
+    Metrics, counts and the histogram are those of all their elements: means are those over the runs, maxima the
+    largest in any. Places and named positions are within one run, so that one may be named more than once. Sums of
+    groups are means over the runs, for one run and many to be held against each other. Averages are kept of each run,
+    too. Where runs differ in shape or dtype, or from the reference in shape, only the first that differs is measured.
+
+    Raises:
+        UserError: bad-value and unknown-dtype, as `compare` does.
+    """
+    arrays, r = [np.asarray(run) for run in runs], np.asarray(reference)
+    odd = [a for a in arrays if a.shape != r.shape or a.dtype != arrays[0].dtype]
+    first = odd[0] if odd else arrays[0]
+    if odd or r.size == 0:
+        return compare_arrays(
+            first, r, output=output, seed=seed, rtol=rtol, atol=atol, worst=MAX_WORST_POSITIONS, regions=regions
+        )
+    pairing, rules = (
+        pairing_of(first.dtype, r.dtype),
+        MeasureRules(rtol, atol, MAX_WORST_POSITIONS, tuple((regions or {}).items())),
+    )
+    tallies = [tally_arrays(a, r, rules) for a in arrays]
+    alone = [compute_metrics(tally, pairing.format, regions_of(pairing.dtype, rules.regions)) for tally in tallies]
+    pooled = replace(
+        Comparison(output, seed, pairing.dtype, first.shape, pairing.reference_dtype, r.shape),
+        **comparison_fields(merge_all_tallies(tallies, rules), pairing, rules),
+        runs=tuple({name: run[name] for name in AVERAGES if name in run} for run in alone),
+    )
+    return replace(pooled, groups=tuple(_of_one_run(groups, len(arrays)) for groups in pooled.groups))
+
+
+def _of_one_run(groups: AxisGroups, runs: int) -> AxisGroups:
+    """Return sums over so many runs as means over them; a pair that is finite in one of them is taken to be in all."""
+    sums = (groups.absolute, groups.signed, groups.squared, groups.ulps, groups.logs)
+    means = ([None if number is None else number / runs for number in each] for each in sums)
+    return AxisGroups([round(n / runs) for n in groups.n], *means)
+
+
+def add_worst_metrics(comparison: Comparison, runs: Sequence[Comparison]) -> Comparison:
+    """Add the metrics of analyzers, which were measured run by run: of each the worst; absent where a run has none."""
+    metrics = dict(comparison.metrics)
+    for metric in runs[0].described:
+        values = [run.metrics.get(metric.name) for run in runs]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            metrics[metric.name] = (min if metric.better == "higher" else max)(known)
+    return replace(comparison, metrics=metrics, described=runs[0].described)

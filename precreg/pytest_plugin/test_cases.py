@@ -1,0 +1,208 @@
+"""Cases that hand-written tests define, one per check: named after the test, and measured like any other case.
+
+A test brings its own arrays, so there is nothing to draw and nothing to call; from there on the road is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from precreg.arithmetic import DTYPE_NAMES
+from precreg.errors import UserError
+from precreg.storage import Source
+from precreg.types import TEST_DEFINED_PREFIX, TIERS, Case, Computation, Layer, Location, Outcome, Role, Tier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+TEST_DEFINITION = f"{TEST_DEFINED_PREFIX}1"
+"""What the definitions begin with; the number is raised when their rule changes."""
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_/-]|^-")
+
+
+class PrecisionCheck(Struct, frozen=True):
+    """One check of one test: whose it is, where it stands, and what is asked of it.
+
+    `module` is the test's file without its ending, relative to the project (or to wherever the tests are rooted);
+    `test` the classes, function and parameters within it, joined with points. `name` tells the checks of one test
+    apart. `tolerance` is what a suite may say under that key.
+    """
+
+    module: str
+    test: str
+    source: Location
+    role: Role
+    name: str = ""
+    tier: Tier = "unit"
+    category: str | None = None
+    tolerance: dict[str, Any] = {}
+    exact: bool = False
+
+    @property
+    def suite(self) -> str:
+        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax.
+
+        No two modules have one name: a point that stands for no slash is written as any other odd character, +2e.
+        """
+        return _UNSAFE.sub(lambda odd: f"+{ord(odd[0]):x}", self.module).replace("/", ".")
+
+    @property
+    def case(self) -> str:
+        """Return the test, with the name of the check where it has one."""
+        return f"{self.test}-{self.name}" if self.name else self.test
+
+    @property
+    def id(self) -> str:
+        """Return tier/suite/case."""
+        return f"{self.tier}/{self.suite}/{self.case}"
+
+    @property
+    def settings(self) -> Source:
+        """Return the tolerance as if it had been read from a file: every line is that of the check."""
+        return Source(self.source.file, {"tolerance": self.tolerance}, {(): self.source.line})
+
+
+def role_of(reference: object, golden: object, source: Location) -> Role:
+    """Tell what a check is held against. Raises UserError (bad-value) where both are given, or neither."""
+    if (reference is None) == (golden is None):
+        came = "neither" if reference is None else "both"
+        raise _mistake(source, "bad-value", f"expected reference= or golden= but got {came}")
+    return "golden" if reference is None else "reference"
+
+
+def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: Mapping[str, str]) -> None:
+    """Require that a check can be told from every other case.
+
+    `names` are those of the checks that its test made before, `suites` says where each suite stands, by tier/suite.
+
+    Raises:
+        UserError: bad-value, duplicate-case, duplicate-suite.
+    """
+    source, suite = check.source, f"{check.tier}/{check.suite}"
+    for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
+        if not (isinstance(given, str) and _NAME.fullmatch(given)):
+            message = f"expected a {key} of letters, digits and _ . + - but got {key}={given!r}"
+            raise _mistake(source, "bad-value", message)
+    if check.tier not in TIERS:
+        raise _mistake(source, "bad-value", f"expected one of {', '.join(TIERS)} but got tier={check.tier}")
+    if check.name in names:
+        message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
+        raise _mistake(source, "duplicate-case", message)
+    if suite in suites:
+        message = f"expected a test file called otherwise than a suite but {suite} is the suite in {suites[suite]}"
+        raise _mistake(source, "duplicate-suite", message)
+
+
+def _mistake(source: Location, slug: str, message: str) -> UserError:
+    return UserError(slug, message, file=source.file, line=source.line)
+
+
+def tolerance_settings(tolerance: Mapping[str, Any] | None, source: Location, **limits: object) -> dict[str, Any]:
+    """Return a check's tolerance as plain data, with the limits that are given; numbers may be numpy's.
+
+    Raises:
+        UserError: bad-value, where the tolerance is no mapping.
+    """
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    plain: dict[str, Any] = _plain({**_mapping("tolerance", tolerance, source), **given})
+    return plain
+
+
+def _mapping(key: str, given: Any, source: Location) -> Mapping[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise _mistake(source, "bad-value", f"expected a dict but got {key} of type {type(given).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def input_arrays(inputs: Mapping[str, Any] | None, source: Location) -> dict[str, NDArray[Any]]:
+    """Return a check's inputs as arrays. Raises UserError (bad-value) for what has no numbers in it."""
+    return {str(name): _numbers(name, value, source) for name, value in _mapping("inputs", inputs, source).items()}
+
+
+def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
+    import numpy as np
+
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise _mistake(source, "bad-value", f"expected an array but got inputs.{name}: {error}") from error
+    if array.dtype.kind not in "biufc" and array.dtype.name not in DTYPE_NAMES:
+        message = f"expected an array of numbers but got inputs.{name} of dtype={array.dtype}"
+        raise _mistake(source, "bad-value", message)
+    return array
+
+
+def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:
+    """Return the case that a check defines. Of its inputs, names, dtypes and shapes are part of the definition."""
+    definition = _definition(check, inputs)
+    computed = Computation("pytest", f"{check.module}::{check.test}")
+    return Case(
+        id=check.id,
+        tier=check.tier,
+        suite=check.suite,
+        name=check.case,
+        source=check.source,
+        definition=definition,
+        baseline_id=check.id,
+        baseline_definition=definition,
+        directory=check.source.file.rpartition("/")[0],
+        subject=computed,
+        oracle=computed,
+        role=check.role,
+        inputs={},
+        params={},
+        parameters={},
+        layers=layers,
+        exact=check.exact,
+        category=check.category,
+    )
+
+
+def measure_check(
+    case: Case, actual: object, oracle: object, inputs: Mapping[str, Any], chain: tuple[str, ...]
+) -> Outcome:
+    """Measure what a test computed: arrays, dicts of arrays by output, or tuples of them, on either side.
+
+    Inputs are known by their digest alone; a case without inputs has that of none.
+
+    Raises:
+        UserError: bad-outputs.
+    """
+    from precreg.run import array_digests, combine_digests, compare_with_oracle
+    from precreg.subject import name_outputs
+    from precreg.types import Execution
+
+    got, expected = name_outputs(actual), name_outputs(oracle)
+    comparisons, missing = compare_with_oracle(case, 0, got, expected, chain)
+    execution = Execution(
+        inputs=(combine_digests(array_digests(dict(inputs))),),
+        outputs={name: (digest,) for name, digest in array_digests(got).items()},
+    )
+    return Outcome(case.id, case.definition, execution, tuple(comparisons), tuple(missing))
+
+
+def _definition(check: PrecisionCheck, inputs: Mapping[str, Any]) -> str:
+    shapes = {name: [array.dtype.name, list(array.shape)] for name, array in inputs.items()}
+    content = {"case": check.id, "role": check.role, "inputs": shapes}
+    return f"{TEST_DEFINITION}:{sha256(_CANONICAL(content).encode()).hexdigest()[:32]}"

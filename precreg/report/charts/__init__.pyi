@@ -1,0 +1,17 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
+from .figures import Picture as Picture
+from .figures import comparison_style as comparison_style
+from .figures import describe_sides as describe_sides
+from .figures import draw_figures as draw_figures
+from .figures import format_shape as format_shape
+from .figures import render_picture_html as render_picture_html
+from .png import render_picture_png as render_picture_png
+from .svg import DrawingBox as DrawingBox
+from .svg import LogScale as LogScale
+from .svg import log_range as log_range
+from .svg import svg_drawing as svg_drawing
+from .svg import svg_element as svg_element
+from .svg import svg_line as svg_line
+from .svg import svg_text as svg_text
+from .svg import svg_title as svg_title

@@ -1,0 +1,375 @@
+"""One metric over the runs as a drawing: where points, lines and marks stand in an SVG, and the same in words.
+
+The vertical axis is logarithmic where every value is above 0. A run that gave no value leaves a gap.
+
+report.html of a drift monitor: one file without script or network, in which the series that matter are drawn.
+
+JUnit XML of a drift monitor: one test a case, whose name never changes, so that a page shows what is new.
+
+Suites are called precreg.drift.TIER, apart from those of `precreg run`: GitLab would take one for the other.
+
+The reports of a drift monitor as files in one folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from precreg.history import HistoryRun, changed_facts
+from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
+from precreg.report.codequality import make_reports_folder
+from precreg.report.describe import strip_controls
+from precreg.report.drift import (
+    describe_anchor,
+    describe_drift_counts,
+    describe_drift_evidence,
+    describe_drift_scope,
+    drift_exit_sentence,
+    drift_table,
+    group_drift_by_case,
+    render_drift_markdown,
+)
+from precreg.report.junit import junit_document, junit_suite
+from precreg.storage import replace_file, report_write_errors
+from precreg.types import TIERS, format_distinct
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase
+
+
+WIDTH, HEIGHT = 720, 220
+
+LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
+
+MAX_TICKS = 10
+
+MAX_POWER = 308.0
+
+MAX_FLOAT = sys.float_info.max
+
+
+class Mark(NamedTuple):
+    """A vertical line across the chart, with what it says when it is pointed at."""
+
+    kind: str
+    x: float
+    text: str
+
+
+class Dot(NamedTuple):
+    """One run's value."""
+
+    x: float
+    y: float
+    text: str
+
+
+class ChartTick(NamedTuple):
+    """A place on an axis and its number."""
+
+    at: float
+    text: str
+
+
+class DriftChart(NamedTuple):
+    """Everything that the template draws, in the SVG's own units; `description` says the same in words."""
+
+    metric: str
+    description: str
+    lines: tuple[str, ...]
+    accepted: tuple[str, ...]
+    dots: tuple[Dot, ...]
+    marks: tuple[Mark, ...]
+    anchor: float | None
+    across: tuple[ChartTick, ...]
+    upward: tuple[ChartTick, ...]
+
+
+class _Scale(NamedTuple):
+    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which never overflow."""
+
+    lowest: float
+    highest: float
+    unit: float | None
+
+    def y(self, value: float) -> float:
+        return self.y_of(log10(value) if self.unit is None else value / self.unit)
+
+    def value_at(self, place: float) -> float:
+        if self.unit is None:
+            return 10 ** min(place, MAX_POWER)
+        return max(-MAX_FLOAT, min(place * self.unit, MAX_FLOAT))
+
+    def y_of(self, place: float) -> float:
+        share = (place - self.lowest) / (self.highest - self.lowest)
+        return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
+
+
+def draw_drift_chart(metric: MetricDrift, record: DriftRecord) -> DriftChart | None:
+    """Lay out one metric; None where no run has a value."""
+    known = {run.number: run for run in record.runs}
+    points = [point for point in metric.points if point.run in known]
+    values = [point.value for point in points]
+    accepted = [point.accepted for point in points]
+    if not any(value is not None for value in values):
+        return None
+    runs = [known[point.run] for point in points]
+    anchor = _anchor(metric, record)
+    scale = _scale([*values, *accepted, anchor])
+    xs = _xs(len(points))
+    return DriftChart(
+        metric.metric,
+        _description(metric, runs, values, accepted[-1], anchor, record),
+        _paths(xs, values, scale),
+        _paths(xs, accepted, scale),
+        tuple(_dots(xs, runs, values, scale)),
+        tuple(_marks(xs, runs, metric)),
+        None if anchor is None else scale.y(anchor),
+        _across(xs, runs),
+        _upward(scale),
+    )
+
+
+def _anchor(metric: MetricDrift, record: DriftRecord) -> float | None:
+    runs = () if record.anchor is None else record.anchor.runs
+    return next((point.value for point in metric.points if point.run in runs and point.value is not None), None)
+
+
+def _scale(values: Sequence[float | None]) -> _Scale:
+    known = [value for value in values if value is not None]
+    unit = None if min(known) > 0 else max(map(abs, known)) or 1.0
+    places = [log10(value) if unit is None else value / unit for value in known]
+    room = (max(places) - min(places)) * 0.08 or abs(places[0]) * 0.05 or 0.5
+    return _Scale(min(places) - room, max(places) + room, unit)
+
+
+def _xs(count: int) -> list[float]:
+    room = WIDTH - LEFT - RIGHT
+    return [round(LEFT + room * (at + 0.5) / count, 1) for at in range(count)]
+
+
+def _paths(xs: Sequence[float], values: Sequence[float | None], scale: _Scale) -> tuple[str, ...]:
+    """Return one list of points for each stretch without a gap."""
+    stretches: list[list[str]] = [[]]
+    for x, value in zip(xs, values, strict=True):
+        if value is None:
+            stretches.append([])
+        else:
+            stretches[-1].append(f"{x},{scale.y(value)}")
+    return tuple(" ".join(stretch) for stretch in stretches if stretch)
+
+
+def _dots(xs: Sequence[float], runs: Sequence[HistoryRun], values: Sequence[float | None], scale: _Scale) -> list[Dot]:
+    return [
+        Dot(x, scale.y(value), f"run {run.number}, {run.started[:10]}, {run.commit[:8] or 'no commit'}: {value:.6g}")
+        for x, run, value in zip(xs, runs, values, strict=True)
+        if value is not None
+    ]
+
+
+def _marks(xs: Sequence[float], runs: Sequence[HistoryRun], metric: MetricDrift) -> list[Mark]:
+    """Mark where the environment became another one, and the first worse runs."""
+    marks = []
+    for (left, right), (before, after) in zip(pairwise(xs), pairwise(runs), strict=True):
+        if before.fingerprint != after.fingerprint:
+            facts = ", ".join(f"{name} {was} to {now}" for name, was, now in sorted(changed_facts(before, after)))
+            marks.append(
+                Mark("environment", (left + right) / 2, f"environment changed before run {after.number}: {facts}")
+            )
+    place = {run.number: x for x, run in zip(xs, runs, strict=True)}
+    firsts = {worse.change.first_bad for worse in metric.worsenings}
+    return marks + [Mark("change", place[run], f"worse from run {run} on") for run in sorted(firsts) if run in place]
+
+
+def _across(xs: Sequence[float], runs: Sequence[HistoryRun]) -> tuple[ChartTick, ...]:
+    every = max(1, -(-len(xs) // MAX_TICKS))
+    return tuple(ChartTick(xs[at], str(runs[at].number)) for at in range(0, len(xs), every))
+
+
+def _upward(scale: _Scale) -> tuple[ChartTick, ...]:
+    places = [scale.lowest + share * (scale.highest - scale.lowest) for share in (0.08, 0.36, 0.64, 0.92)]
+    values = [scale.value_at(place) for place in places]
+    return tuple(
+        ChartTick(scale.y_of(place), text) for place, text in zip(places, format_distinct(values), strict=True)
+    )
+
+
+def _description(
+    metric: MetricDrift,
+    runs: Sequence[HistoryRun],
+    values: Sequence[float | None],
+    accepted: float | None,
+    anchor: float | None,
+    record: DriftRecord,
+) -> str:
+    known = [value for value in values if value is not None]
+    parts = [
+        f"{metric.metric} over {len(runs)} runs, {runs[0].number} to {runs[-1].number}: first {known[0]:.6g}, "
+        f"last {known[-1]:.6g}, least {min(known):.6g}, most {max(known):.6g}"
+    ]
+    if accepted is not None:
+        parts.append(f"accepted {accepted:.6g}")
+    if anchor is not None and record.anchor is not None:
+        parts.append(f"at the anchor {record.anchor.name} {anchor:.6g}")
+    return "; ".join([*parts, *(worse.message for worse in metric.worsenings)])
+
+
+MAX_DRAWN_SERIES = 200
+"""Findings that are drawn, the worst first; the table has more of them, drift.json all."""
+
+
+MAX_CHARTS = 3
+"""Metrics of one output that are drawn."""
+
+
+MAX_DRIFT_HTML_ROWS = 1000
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+_FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
+
+
+def render_drift_html(record: DriftRecord) -> str:
+    """Lay out the whole report as one HTML document."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    return strip_controls(environment.get_template("drift.html.j2").render(_page(record)))
+
+
+def _page(record: DriftRecord) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    style = "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "drift.css"))
+    found = [one for one in record.results if one.state in _FOUND]
+    others = [one for one in record.results if one.state in (DriftState.ABSENT, DriftState.TOO_FEW)]
+    steady = [one for one in record.results if one.state is DriftState.STEADY]
+    return {
+        "record": record,
+        "sentence": drift_exit_sentence(record),
+        "counts": describe_drift_counts(record),
+        "scope": describe_drift_scope(record),
+        "anchor": describe_anchor(record),
+        "style": Markup(style),
+        "rows": [_row(number, one) for number, one in enumerate(found[:MAX_DRIFT_HTML_ROWS])],
+        "beyond": max(0, len(found) - MAX_DRIFT_HTML_ROWS),
+        "drawn": [_drawn(number, one, record) for number, one in enumerate(found[:MAX_DRAWN_SERIES])],
+        "others": others[:MAX_DRIFT_HTML_ROWS],
+        "steady": [_drawn(-1, one, record) for one in steady if one.metrics],
+        "tally": Counter(str(one.state) for one in record.results),
+        "box": {"WIDTH": WIDTH, "HEIGHT": HEIGHT, "LEFT": LEFT, "RIGHT": RIGHT, "TOP": TOP, "BOTTOM": BOTTOM},
+    }
+
+
+def _row(number: int, found: OutputDrift) -> dict[str, Any]:
+    rows = describe_drift_evidence(found)
+    link = f"#f{number}" if number < MAX_DRAWN_SERIES else ""
+    return {"found": found, "link": link, "evidence": rows[0] if rows else None, "tone": _TONES[found.state]}
+
+
+def _drawn(number: int, found: OutputDrift, record: DriftRecord) -> dict[str, Any]:
+    charts: list[DriftChart] = []
+    for metric in found.metrics:
+        if len(charts) < MAX_CHARTS and (drawing := draw_drift_chart(metric, record)) is not None:
+            charts.append(drawing)
+    return {
+        "number": number,
+        "found": found,
+        "charts": charts,
+        "evidence": describe_drift_evidence(found),
+        "tone": _TONES[found.state],
+    }
+
+
+_TONES = {
+    DriftState.DRIFT: "failed",
+    DriftState.UNMEASURED: "error",
+    DriftState.ABSENT: "skipped",
+    DriftState.IMPROVED: "passed",
+    DriftState.TOO_FEW: "skipped",
+    DriftState.STEADY: "passed",
+}
+"""The classes of report.css."""
+
+
+def render_drift_junit(record: DriftRecord) -> str:
+    """Write one test suite per tier, its cases sorted by name. Both dialects are the same: a history knows no files."""
+    cases = _without_twins(group_drift_by_case(record))
+    suites = [
+        junit_suite(
+            f"precreg.drift.{tier}", [_test(id, outputs) for id, outputs in cases.items() if _parts(id)[0] == tier]
+        )
+        for tier in dict.fromkeys([*TIERS, *(_parts(id)[0] for id in cases)])
+        if any(_parts(id)[0] == tier for id in cases)
+    ]
+    return junit_document(suites)
+
+
+def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[OutputDrift]]:
+    """Join cases that the XML could not tell apart, worst output first."""
+    joined: dict[str, list[OutputDrift]] = {}
+    for id, outputs in cases.items():
+        joined.setdefault(strip_controls(id), []).extend(outputs)
+    order = list(DriftState)
+    return {id: sorted(joined[id], key=lambda found: order.index(found.state)) for id in sorted(joined)}
+
+
+def _parts(id: str) -> tuple[str, str, str]:
+    """Split tier/suite/name."""
+    tier, _, rest = id.partition("/")
+    suite, _, name = rest.partition("/")
+    return tier, suite, name
+
+
+def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
+    from junit_xml import TestCase
+
+    tier, suite, name = _parts(id)
+    test = TestCase(name, classname=f"{tier}.{suite}")
+    worst = outputs[0]
+    message = strip_controls(f"{worst.output}: {worst.message}")
+    match worst.state:
+        case DriftState.DRIFT:
+            test.add_failure_info(message, _body(id, outputs), worst.state)
+        case DriftState.UNMEASURED:
+            test.add_error_info(message, _body(id, outputs), worst.state)
+        case DriftState.ABSENT | DriftState.TOO_FEW:
+            test.add_skipped_info(message)
+    return test
+
+
+def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
+    told = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
+    parts = [
+        [id],
+        *([f"{found.output}: {found.message}", *drift_table(describe_drift_evidence(found))] for found in told),
+    ]
+    return strip_controls("\n\n".join("\n".join(lines) for lines in parts))
+
+
+def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
+    """Write drift.json, junit.xml, report.html and summary.md, each in one step; return their paths.
+
+    Raises:
+        UserError: not-writable.
+    """
+    contents = {
+        "drift.json": msgspec.json.encode(record) + b"\n",
+        "junit.xml": render_drift_junit(record).encode(),
+        "report.html": render_drift_html(record).encode(),
+        "summary.md": render_drift_markdown(record).encode(),
+    }
+    make_reports_folder(folder)
+    for name, content in contents.items():
+        with report_write_errors(str(folder / name)):
+            replace_file(folder / name, content)
+    return [folder / name for name in contents]

@@ -1,0 +1,410 @@
+"""What the HTML report shows of one case when it is opened: plain values, ready for JSON, numbers already as text.
+
+report.html: one file that opens without a network. The page is laid out here; what one opens is in `detail`.
+
+Nothing in a record can become markup or code: the template escapes, data stands in JSON without <, > and &, the
+script sets text only, and the page's own policy runs no script but the one whose digest it names.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, merge_histograms, metric_named, metric_ratio
+from precreg.report.describe import (
+    STATUS_LABELS,
+    describe_commit,
+    describe_run_selection,
+    describe_status_counts,
+    failing_rules,
+    finding_notes,
+    finding_rows,
+    improved_cases,
+    run_exit_sentence,
+    sort_results,
+    strip_controls,
+)
+from precreg.report.sections import (
+    Standing,
+    describe_finding_counts,
+    describe_judge,
+    finding_standing,
+    format_finding_factor,
+    sort_run_findings,
+)
+from precreg.report.study_charts import studies_for_html
+from precreg.types import (
+    TIERS,
+    Bound,
+    CaseResult,
+    Comparison,
+    Histogram,
+    Positions,
+    Reason,
+    RepeatDifference,
+    RunFinding,
+    RunRecord,
+    Scalar,
+    Status,
+    Tolerance,
+    Verdict,
+    format_distinct,
+    format_duration,
+    format_number,
+)
+from precreg.verdict import allowed_ratio, seed_means
+
+MAX_DETAIL_POSITIONS = 20
+"""Worst positions shown per output, over all seeds."""
+
+
+def describe_case(result: CaseResult) -> dict[str, Any]:
+    """Describe a case in full; tables are lists of rows of text."""
+    verdict, failure = result.verdict, result.outcome.execution.failure
+    return {
+        "message": verdict.message,
+        "notes": [*finding_notes(verdict), *(f"rule: {rule}" for rule in failing_rules(verdict))],
+        "findings": list(_case_findings(verdict)),
+        "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
+        "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
+        "failure": failure.detail if failure else "",
+        "facts": list(_facts(result)),
+        "baseline": list(_baseline_facts(result)),
+        "digests": list(_digests(result)),
+    }
+
+
+def _case_findings(verdict: Verdict) -> Iterator[list[str]]:
+    """Yield the figures of each finding on a metric, the rule that binds, and the place that set a bound."""
+    numbered = (finding for finding in verdict.findings if finding.metric)
+    for finding, row in zip(numbered, finding_rows(verdict), strict=True):
+        yield [*row, str(finding.source or "")]
+
+
+def repeat_row(difference: RepeatDifference) -> list[str]:
+    """Return output, seed, the runs, the first place, how many elements differ, of which NaN or infinite, and by what.
+
+    The row of an output that one run did not give, or gave in another shape, ends after the runs.
+    """
+    of = [difference.output, str(difference.seed), f"1 and {difference.repeat}"]
+    if difference.place is None:
+        return [*of, "", "", "", ""]
+    non_finite = str(difference.non_finite) if difference.non_finite else ""
+    largest = "" if difference.largest is None else format_number(difference.largest, 3)
+    return [*of, str(list(difference.place)), f"{difference.differing} of {difference.size}", non_finite, largest]
+
+
+def _output(name: str, result: CaseResult) -> dict[str, Any]:
+    comparisons = [comparison for comparison in result.outcome.comparisons if comparison.output == name]
+    first = comparisons[0]
+    sketch = result.baseline.entry.sketch.get(name) if result.baseline else None
+    return {
+        "name": name,
+        "about": _about(first, len(comparisons)),
+        "metrics": list(_metrics(name, comparisons, result)),
+        "counts": count_rows(comparisons),
+        "tolerance": list(tolerance_rows(result.tolerances[name])) if name in result.tolerances else [],
+        "standard": result.tolerances[name].standard if name in result.tolerances else None,
+        "errors": _histogram(merge_histograms(c.histogram for c in comparisons if c.histogram is not None)),
+        "accepted": _histogram(sketch) if sketch else None,
+        "heat": _heat(comparisons),
+        "length": first.shape[-1] if first.shape else 1,
+        "worst": _worst(comparisons),
+        "nonFinite": [row[:-1] for c in comparisons for row in position_rows(c, c.non_finite)][:MAX_DETAIL_POSITIONS],
+    }
+
+
+def _about(comparison: Comparison, seeds: int) -> str:
+    shape = "×".join(map(str, comparison.shape)) or "scalar"
+    dtypes = f"{comparison.dtype} against {comparison.reference_dtype}"
+    return f"{dtypes}, shape {shape}, {seeds} seed" + ("s" if seeds > 1 else "")
+
+
+def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -> Iterator[list[str]]:
+    """Yield metric, unit, means over the seeds now and then, their ratio, and the reason where the verdict names it."""
+    entry = result.baseline.entry.outputs.get(name) if result.baseline else None
+    reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
+    for metric in (*METRICS, *(metric.name for metric in comparisons[0].described)):
+        known = [c.metrics[metric] for c in comparisons if metric in c.metrics]
+        if known:
+            current, baseline = seed_means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
+            current = fmean(known) if current is None else current
+            figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
+            yield [metric, metric_named(metric).unit.removeprefix("1"), *figures, reasons.get(metric, "")]
+
+
+def format_metric_ratio(metric: str, current: float | None, baseline: float | None) -> str:
+    """Write how many times the baseline's a metric is; nothing where that has no meaning."""
+    quotient = metric_ratio(metric, current, baseline)
+    return "" if quotient is None else format_number(quotient, 3)
+
+
+def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """Return the counts above 0, added up over the seeds."""
+    total = Counter[str]()
+    for comparison in comparisons:
+        total.update(comparison.counts)
+    return [[name, str(number)] for name, number in total.items() if number]
+
+
+def tolerance_rows(tolerance: Tolerance) -> Iterator[list[str]]:
+    """Yield what is limited, the limit, and the layer and place that set it."""
+    for bound in (tolerance.rtol, tolerance.atol):
+        yield [bound.metric, format_number(bound.limit), bound.layer, str(bound.source)]
+    for bound in tolerance.bounds:
+        yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
+    for number, alternative in enumerate(tolerance.alternatives, 1):
+        for bound in alternative:
+            yield [f"either {number}: {bound.metric}", _limit(bound), bound.layer, str(bound.source)]
+    for metric, growth in tolerance.regression.items():
+        sign = "≥" if metric_named(metric).better == "higher" else "≤"
+        yield [metric, f"{sign} {format_number(allowed_ratio(metric, growth))} × baseline", "", ""]
+
+
+def _limit(bound: Bound) -> str:
+    higher = metric_named(bound.metric).better == "higher"
+    return f"{'≥' if higher else '≤'} {format_number(bound.limit)}"
+
+
+def _histogram(histogram: Histogram) -> dict[str, Any]:
+    return {"zeros": histogram.zeros, "bins": histogram.bins, "counts": histogram.counts}
+
+
+def _heat(comparisons: Sequence[Comparison]) -> list[str]:
+    strips = [comparison.heat for comparison in comparisons if comparison.heat]
+    return [format_number(fmean(group), 3) for group in zip(*strips, strict=False)]
+
+
+def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """Return the worst positions over all seeds: seed, index, actual, reference, |actual - reference|."""
+    rows = [row for comparison in comparisons for row in position_rows(comparison, comparison.worst)]
+    rows.sort(key=lambda row: -float(row[-1] or 0))
+    return rows[:MAX_DETAIL_POSITIONS]
+
+
+def position_rows(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
+    """Yield the first positions, which are the worst of their seed."""
+    if positions is None:
+        return
+    elements = zip(positions.index, positions.actual, positions.reference, strict=True)
+    for index, actual, reference in islice(elements, MAX_DETAIL_POSITIONS):
+        place = ", ".join(map(str, unravel_index(index, comparison.shape)))
+        yield [str(comparison.seed), f"[{place}]", *_pair(actual, reference)]
+
+
+def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
+    """Return the indices along each axis of an element, from its place in C order."""
+    indices: list[int] = []
+    for length in reversed(shape):
+        index, along = divmod(index, length)
+        indices.append(along)
+    return indices[::-1]
+
+
+def _pair(actual: Scalar, reference: Scalar) -> list[str]:
+    """Write two values and their distance; values that JSON has no number for stand as they are, without one."""
+    if isinstance(actual, str) or isinstance(reference, str):
+        return [str(actual), str(reference), ""]
+    if isinstance(actual, int) and isinstance(reference, int):
+        return [str(actual), str(reference), str(abs(actual - reference))]
+    distance = abs(actual - reference)
+    return [*format_distinct([actual, reference], digits=6), format_number(distance) if isfinite(distance) else ""]
+
+
+def _facts(result: CaseResult) -> Iterator[list[str]]:
+    yield ["held against", f"a {result.role}"]
+    yield ["suite", str(result.source)]
+    if result.parameters:
+        yield ["parameters", ", ".join(f"{name}={value}" for name, value in result.parameters.items())]
+    if result.tags:
+        yield ["tags", ", ".join(result.tags)]
+    yield ["definition", result.definition]
+    yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
+
+
+def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
+    baseline = result.baseline
+    if baseline is None:
+        return
+    entry = baseline.entry
+    if baseline is result.stored:
+        yield ["file", baseline.file]
+        yield ["environment", baseline.environment]
+        yield ["accepted", f"{entry.date} by {entry.author} at {entry.commit[:8]}"]
+        yield ["reason", entry.reason]
+    if result.paired is not None:
+        yield ["judged by", describe_judge(result)]
+    yield ["fingerprint", entry.fingerprint]
+    if baseline.change:
+        yield ["different here", baseline.change]
+    yield ["subject's time", format_duration(entry.duration_s)]
+
+
+def _digests(result: CaseResult) -> Iterator[list[str]]:
+    """Yield what was digested, the seed, the digest now and the accepted one."""
+    entry = result.baseline.entry if result.baseline else None
+    yield from _side_by_side("inputs", result.outcome.execution.inputs, entry.inputs if entry else [])
+    for name, digests in result.outcome.execution.outputs.items():
+        accepted = entry.outputs[name].digests if entry and name in entry.outputs else []
+        yield from _side_by_side(name, digests, accepted)
+
+
+def _side_by_side(name: str, now: Sequence[str], accepted: Sequence[str]) -> Iterator[list[str]]:
+    for seed, digest in enumerate(now):
+        yield [name, str(seed), digest, accepted[seed] if seed < len(accepted) else ""]
+
+
+MAX_DETAIL_BYTES = 12_000_000
+"""Details are kept worst first up to this size; a case beyond it is a row in the table alone."""
+
+
+MAX_PASSED_IN_DETAIL = 100
+"""Cases that passed without change for the better, of which details are kept."""
+
+
+MAX_HTML_FINDINGS = 500
+"""Findings on the run that are shown, the worst; record.json has all."""
+
+
+HEADLINE = "mean_abs_error"
+"""The metric that the table shows of a case that passed without a finding on another."""
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def render_run_html(record: RunRecord) -> str:
+    """Lay out the whole report as one HTML document."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    page = environment.get_template("report.html.j2").render(_page(record))
+    return strip_controls(page)
+
+
+def _page(record: RunRecord) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    results = sort_results(record.results)
+    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
+    found, on_run = studies_for_html(record), sort_run_findings(record.findings)
+    return {
+        "record": record,
+        "counts": describe_status_counts(record),
+        "sentence": run_exit_sentence(record),
+        "duration": format_duration(record.duration_s),
+        "commit": describe_commit(record.git),
+        "selected": describe_run_selection(record),
+        "matrix": _matrix(results),
+        "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
+        "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
+        "improved": improved_cases(record),
+        "found": found,
+        "on_run": _run_findings(on_run[:MAX_HTML_FINDINGS], results),
+        "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],
+        "on_run_counts": describe_finding_counts(on_run),
+        "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
+        "style": Markup(_style("report.css", *(["studies.css"] if found else []))),
+        "script": Markup(script),
+        "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "data": Markup(json_for_script(data)),
+        "details": Markup(json_for_script(_details(results))),
+    }
+
+
+def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:
+    """Describe findings on the run; what one is about is a link where that is a case of the page."""
+    ids = {result.id for result in results}
+    return [_finding(finding, is_case=finding.about in ids) for finding in found]
+
+
+def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
+    return {
+        "standing": finding_standing(finding),
+        "kind": finding.kind,
+        "about": finding.about,
+        "is_case": is_case,
+        "message": finding.message,
+        "allowed": finding.allowed,
+        "times": format_finding_factor(finding).removesuffix(" times"),
+        "source": str(finding.source or ""),
+    }
+
+
+def _style(*names: str) -> str:
+    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+
+
+def json_for_script(value: Any) -> str:
+    """Encode as JSON that cannot end the script element it stands in, nor be taken for markup."""
+    text = msgspec.json.encode(value).decode()
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _row(result: CaseResult) -> list[Any]:
+    """Describe a case in a line: id, tier, status, reason, metric, current, baseline, ratio, seconds, its text."""
+    seconds = result.outcome.execution.duration_s
+    verdict = result.verdict
+    time = [float(format_number(seconds, 3)), format_duration(seconds) if seconds else ""]
+    return [result.id, result.tier, verdict.status, verdict.reason, *_headline(result), *time]
+
+
+def _headline(result: CaseResult) -> list[str]:
+    rows = finding_rows(result.verdict)
+    if rows:
+        return [rows[0].metric, rows[0].current, rows[0].baseline, rows[0].ratio]
+    unchanged = _headlines_of_outputs(result) if result.verdict.status is Status.PASSED else iter(())
+    return next(unchanged, ["", "", "", ""])
+
+
+def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:
+    entries = result.baseline.entry.outputs if result.baseline else {}
+    for comparison in result.outcome.comparisons:
+        if comparison.output in entries and HEADLINE in comparison.metrics:
+            seeds = [c for c in result.outcome.comparisons if c.output == comparison.output]
+            accepted = entries[comparison.output]
+            current, baseline = seed_means(seeds[: len(accepted.digests)], accepted, HEADLINE)
+            yield [HEADLINE, *format_distinct([current, baseline]), format_metric_ratio(HEADLINE, current, baseline)]
+
+
+def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
+    tally = Counter((str(result.tier), str(result.verdict.status)) for result in results)
+    return {tier: {str(status): tally[tier, status] for status in Status} for tier in TIERS}
+
+
+def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
+    comparisons = (comparison for result in results for comparison in result.outcome.comparisons)
+    of_analyzers = dict.fromkeys(metric for comparison in comparisons for metric in comparison.described)
+    metrics = (*METRICS.values(), *of_analyzers)
+    return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
+
+
+def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:
+    kept: dict[str, msgspec.Raw] = {}
+    size = passed = 0
+    for result in results:
+        if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
+            passed += 1
+            if passed > MAX_PASSED_IN_DETAIL:
+                continue
+        encoded = msgspec.json.encode(describe_case(result))
+        size += len(encoded)
+        if size > MAX_DETAIL_BYTES:
+            break
+        kept[result.id] = msgspec.Raw(encoded)
+    return kept

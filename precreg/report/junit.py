@@ -1,0 +1,150 @@
+"""JUnit XML in two dialects: GitLab's, with the file of a case, and the strict one of Jenkins' schema junit-10.xsd.
+
+GitLab knows a test by the names of suite, class and case, so these hold no time, commit or shard; of two tests with
+one identity it keeps either, so there is never a second. It shows the body of a failure, hence the text stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+from xml.etree import ElementTree
+
+from precreg.report.describe import (
+    describe_provenance,
+    failing_rules,
+    failure_tail,
+    finding_notes,
+    finding_rows,
+    finding_table,
+    repository_path,
+    sort_results,
+    strip_controls,
+)
+from precreg.report.sections import explain_run_finding, finding_location, group_run_findings
+from precreg.types import TIERS, CaseResult, RunFinding, RunRecord, Status
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase
+
+
+JunitDialect = Literal["gitlab", "strict"]
+
+_TOTALS = ("errors", "failures", "tests")
+
+
+def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
+    """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds.
+
+    What was found about the run as a whole is a suite of its own, `precreg.run`: a test per kind and what it is about.
+    """
+    cases = _without_twins(record.results)
+    suites = [
+        _suite(tier, [case for case in cases if case.tier == tier], record, dialect)
+        for tier in TIERS
+        if any(case.tier == tier for case in cases)
+    ]
+    found = [_finding(group, record, dialect) for group in _apart(group_run_findings(record.findings))]
+    on_run = [junit_suite("precreg.run", found)] if found else []
+    return junit_document([*suites, *on_run], time=_seconds(cases))
+
+
+def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
+    """Write suites as one document, whose root sums up their counts and has the attributes that are given."""
+    totals = {total: str(sum(int(suite.get(total, 0)) for suite in suites)) for total in _TOTALS}
+    root = ElementTree.Element("testsuites", totals | attributes)
+    root.extend(suites)
+    ElementTree.indent(root, "\t")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def junit_suite(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
+    """Make the element of one suite, as both dialects take it."""
+    from junit_xml import TestSuite
+
+    element: ElementTree.Element = TestSuite(name, tests).build_xml_doc()
+    del element.attrib["disabled"]  # not in Jenkins' schema
+    return element
+
+
+def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Sort by identity, and of cases that the XML could not tell apart keep the worst."""
+    by_identity = {
+        (result.tier, strip_controls(result.suite), strip_controls(result.name)): result
+        for result in reversed(sort_results(results))
+    }
+    return [by_identity[identity] for identity in sorted(by_identity)]
+
+
+def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect) -> ElementTree.Element:
+    element = junit_suite(f"precreg.{tier}", [_test(case, record, dialect) for case in cases])
+    element.set("time", _seconds(cases))
+    return element
+
+
+def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCase:
+    from junit_xml import TestCase
+
+    test = TestCase(
+        strip_controls(case.name),
+        classname=strip_controls(f"{case.tier}.{case.suite}"),
+        elapsed_sec=case.outcome.execution.duration_s,
+        file=strip_controls(repository_path(record, case.source.file)) if dialect == "gitlab" else None,
+        line=case.source.line if dialect == "gitlab" else None,
+    )
+    verdict = case.verdict
+    message = strip_controls(verdict.message)
+    match verdict.status:
+        case Status.FAILED:
+            test.add_failure_info(message, _body(case), verdict.reason)
+        case Status.ERROR:
+            test.add_error_info(message, _body(case), verdict.reason)
+        case Status.SKIPPED | Status.PROPOSED:
+            test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
+    return test
+
+
+def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:
+    """Join groups that the XML could not tell apart, worst first, and sort them by identity."""
+    joined: dict[tuple[str, str], list[RunFinding]] = {}
+    for group in groups:
+        joined.setdefault((group[0].kind, strip_controls(group[0].about)), []).extend(group)
+    return [joined[identity] for identity in sorted(joined)]
+
+
+def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDialect) -> TestCase:
+    """Make the test of one kind of finding and what it is about: it fails if any of them binds."""
+    from junit_xml import TestCase
+
+    first = found[0]
+    place = finding_location(record, first)
+    text = strip_controls("\n\n".join("\n".join(explain_run_finding(finding)) for finding in found))
+    test = TestCase(
+        strip_controls(first.about),
+        classname=f"run.{first.kind}",
+        file=strip_controls(repository_path(record, place.file)) if dialect == "gitlab" else None,
+        line=place.line if dialect == "gitlab" else None,
+    )
+    if first.binding:
+        test.add_failure_info(strip_controls(first.message), text, first.kind)
+    else:
+        test.stdout = text
+    return test
+
+
+def _body(case: CaseResult) -> str:
+    verdict = case.verdict
+    first = f"{case.id}: {verdict.status}, {verdict.reason}"
+    sentences = [
+        first,
+        verdict.message,
+        *finding_notes(verdict),
+        *(f"rule      {rule}" for rule in failing_rules(verdict)),
+    ]
+    parts = [sentences, finding_table(finding_rows(verdict)), failure_tail(case), describe_provenance(case)]
+    return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
+
+
+def _seconds(cases: Sequence[CaseResult]) -> str:
+    """Sum times as a plain decimal: the schema knows no exponent."""
+    return f"{sum(case.outcome.execution.duration_s for case in cases):.6f}"

@@ -1,0 +1,130 @@
+"""summary.md: the run as one table, for a merge request's comment or a job's page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from precreg.report.describe import (
+    FindingRow,
+    describe_commit,
+    describe_run_selection,
+    describe_status_counts,
+    finding_rows,
+    improved_cases,
+    list_some,
+    sort_results,
+    strip_controls,
+)
+from precreg.report.sections import describe_finding_counts, finding_standing, format_finding_factor, sort_run_findings
+from precreg.report.studies import StudyTable, describe_studies
+from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration
+
+MAX_MARKDOWN_ROWS = 50
+
+MAX_MARKDOWN_IDS = 10
+
+
+_FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
+
+_HEADINGS = ("status", "case", "reason", *_FIGURES)
+
+
+def render_run_markdown(record: RunRecord) -> str:
+    """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
+    listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
+    git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
+    against = f", against {markdown_code(record.against[:8])}" if record.against else ""
+    pair = f", paired with {markdown_code(record.pair[:8])}" if record.pair else ""
+    place = f"Environment {escape_markdown(record.environment.label)}, {git}{against}{pair}, {format_duration(record.duration_s)}."
+    parts = [f"# precreg: {describe_status_counts(record)}", place]
+    if asked := describe_run_selection(record):
+        parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
+    if listed:
+        parts.append(
+            "\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_case, listed[:MAX_MARKDOWN_ROWS])])
+        )
+    if len(listed) > MAX_MARKDOWN_ROWS:
+        parts.append(f"And {len(listed) - MAX_MARKDOWN_ROWS} more in the report.")
+    parts += _found(record)
+    if better := improved_cases(record):
+        parts.append(f"Improved: {_ids(better)}.")
+    if record.orphans:
+        parts.append(f"Baselines without a case: {_ids(record.orphans)}.")
+    if record.warnings:
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in record.warnings[:MAX_MARKDOWN_IDS]))
+    parts += [_study(study) for study in describe_studies(record)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Keep text from being read as Markdown or HTML, and on one line."""
+    return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(strip_controls(text).split()))
+
+
+def markdown_code(text: str) -> str:
+    """Set text as code, in a table too: the fence is longer than any run of backticks in it."""
+    text = " ".join(strip_controls(text).split()).replace("|", r"\|")
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    if longest == 0:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _found(record: RunRecord) -> list[str]:
+    """Tell what was found about the run as a whole, in a table of its own."""
+    every = sort_run_findings(record.findings)
+    if not every:
+        return []
+    headings = ("finding", "about", "kind", "times", "what")
+    rows = [_line(headings), "|" + "---|" * len(headings), *map(_finding, every[:MAX_MARKDOWN_ROWS])]
+    more = (
+        [f"And {describe_finding_counts(every[MAX_MARKDOWN_ROWS:])} more in the report."]
+        if len(every) > MAX_MARKDOWN_ROWS
+        else []
+    )
+    return [f"## On the run: {describe_finding_counts(every)}", "\n".join(rows), *more]
+
+
+def _finding(finding: RunFinding) -> str:
+    times = format_finding_factor(finding).removesuffix(" times")
+    at = f" ({finding.source})" if finding.source else ""
+    what = f"{finding.message}{at}" + (f"; allowed: {finding.allowed}" if finding.allowed is not None else "")
+    return _line([finding_standing(finding), markdown_code(finding.about), finding.kind, times, escape_markdown(what)])
+
+
+def _study(study: StudyTable) -> str:
+    rows = [_line([escape_markdown(cell) for cell in row]) for row in study.rows[:MAX_MARKDOWN_ROWS]]
+    table = "\n".join([_line([*map(escape_markdown, study.columns)]), "|" + "---|" * len(study.columns), *rows])
+    heading = f"## {escape_markdown(study.title[0].upper() + study.title[1:])}: {markdown_code(study.suite)}"
+    more = [f"And {len(study.rows) - MAX_MARKDOWN_ROWS} more."] if len(study.rows) > MAX_MARKDOWN_ROWS else []
+    return "\n\n".join([heading, table, *more, f"{escape_markdown(study.remark[0].upper() + study.remark[1:])}."])
+
+
+def _case(result: CaseResult) -> str:
+    rows = finding_rows(result.verdict)
+    figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
+    return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
+
+
+def _figures(row: FindingRow) -> list[str]:
+    """Return the cells of the headings; the interval of a ratio, and what noise explains, stand beside it."""
+    known = ", ".join(filter(None, (row.interval, row.noise and f"noise {row.noise}")))
+    ratio = f"{row.ratio} ({known})" if known else row.ratio
+    return [row.output, row.metric, row.current, row.baseline, ratio, row.allowed]
+
+
+def _reason(verdict: Verdict) -> str:
+    """Give the reason with the rule that binds, and where no metric has figures for it, but the place, the place."""
+    rule = verdict.findings[0].rule if verdict.findings else ""
+    reason = f"{verdict.reason} ({rule})" if rule else verdict.reason
+    return f"{reason}: {escape_markdown(verdict.message)}" if verdict.reason is Reason.NONDETERMINISTIC else reason
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return list_some([markdown_code(id) for id in ids], MAX_MARKDOWN_IDS)

@@ -1,0 +1,187 @@
+"""Scores as JSON. A growth from no error at all is "inf", because JSON has no number for it.
+
+Scores as text: what each fault did to each case, and how many were caught per tier and per fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import isinf
+from typing import Any
+
+from msgspec import json, to_builtins
+
+from precreg.arithmetic.faults import Fault
+from precreg.quality import Effect, Score, ScoreTally, Share, Unplanted, missed_faults, tally_scores, tally_scores_by
+from precreg.types import TIERS
+
+SCORES_SCHEMA = "precreg-scores/1"
+
+
+def scores_json(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
+    """Return everything that is known: tallies per tier, over all and per fault, every score, and what was left out."""
+    tiers = tally_scores_by(scores, lambda score: score.tier, TIERS)
+    faults = tally_scores_by(scores, lambda score: score.fault, dict.fromkeys(score.fault for score in scores))
+    content = {
+        "schema": SCORES_SCHEMA,
+        "tiers": list(map(_tally, tiers)),
+        "all": _tally(tally_scores("all", scores)),
+        "faults": list(map(_tally, faults)),
+        "scores": list(map(_score, scores)),
+        "unplanted": to_builtins(unplanted),
+    }
+    return json.format(json.encode(content), indent=2).decode()
+
+
+def _tally(row: ScoreTally) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(row)
+    return {
+        key: {**value, "ratio": getattr(row, key).ratio} if isinstance(value, dict) else value
+        for key, value in plain.items()
+    }
+
+
+def _score(score: Score) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(score)
+    return {**plain, "factor": "inf"} if score.factor is not None and isinf(score.factor) else plain
+
+
+MAX_MISSES_SHOWN = 12
+
+
+TALLY_COLUMNS = (
+    "cases",
+    "faults",
+    "caught",
+    "of worse",
+    "of slightly worse",
+    "harmless",
+    "false alarms",
+    "of bits",
+    "errors",
+)
+
+
+def render_faults(faults: Iterable[Fault]) -> str:
+    """Say what can be planted, one fault a line."""
+    rows = [(fault.name, "" if fault.harmful else "harmless", fault.source, fault.about) for fault in faults]
+    return _text(_aligned([("fault", "", "source", "what it does"), *rows]))
+
+
+def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, all_shown: bool) -> str:
+    """Say for each case what came of each fault; those without effect are counted, unless all are shown."""
+    lines: list[str] = []
+    for case in dict.fromkeys(score.case for score in scores):
+        of_case = [score for score in scores if score.case == case]
+        shown = [score for score in of_case if all_shown or score.effect is not Effect.NO_EFFECT]
+        header = ("fault", "effect", "factor", "reason", "output and metric")
+        lines += [case, *(f"  {line}" for line in _aligned([header, *map(_row, shown)]))]
+        if len(shown) < len(of_case):
+            lines.append(f"  {len(of_case) - len(shown)} without effect")
+        lines.append("")
+    lines += [*_unjudged(scores), *_unplanted(unplanted)]
+    if len({score.case for score in scores}) > 1:
+        lines += _per_tier(scores)
+    return _text(lines).rstrip("\n") + "\n"
+
+
+def render_tallies(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
+    """Say how good the gate is, per tier and per fault, and which misses are the worst."""
+    lines = [*_per_tier(scores), "", *_per_fault(scores), "", *_per_change(scores)] if scores else []
+    worst = missed_faults(scores)
+    if worst:
+        shown = [(score.case, score.fault, format_factor(score), score.reason) for score in worst[:MAX_MISSES_SHOWN]]
+        title = f"the worst of {len(worst)} that made a result worse and were missed"
+        lines += ["", title, *_aligned([("case", "fault", "factor", "verdict"), *shown])]
+    left_out = [*_unjudged(scores), *_unplanted(unplanted)]
+    lines += ["", *left_out] if lines and left_out else left_out
+    return _text(lines)
+
+
+def format_factor(score: Score) -> str:
+    """Return the growth of the mean error, as a person reads it."""
+    return "-" if score.factor is None else f"{score.factor:.4g}"
+
+
+def _row(score: Score) -> tuple[str, ...]:
+    if score.effect is Effect.NO_EFFECT:
+        return score.fault, score.effect, "-", "", ""
+    effect = f"{score.effect}, not worse" if score.effect is Effect.MISSED and not score.worse else str(score.effect)
+    return score.fault, effect, format_factor(score), score.reason, f"{score.output} {score.metric}".strip()
+
+
+def _per_tier(scores: Sequence[Score]) -> Iterator[str]:
+    tiers = tally_scores_by(scores, lambda score: score.tier, TIERS)
+    yield from _tallied("tier", [*tiers, tally_scores("all", scores)] if len(tiers) > 1 else tiers)
+
+
+def _tallied(title: str, rows: Iterable[ScoreTally]) -> Iterator[str]:
+    yield from _aligned([(title, *TALLY_COLUMNS), *map(_tally_row, rows)])
+
+
+def _tally_row(row: ScoreTally) -> tuple[str, ...]:
+    return (
+        row.name,
+        str(row.cases),
+        str(row.planted),
+        *_caught(row),
+        str(row.harmless),
+        *_alarms(row),
+        str(row.errors),
+    )
+
+
+def _per_fault(scores: Sequence[Score]) -> Iterator[str]:
+    rows = [(row.name, *_caught(row), str(row.errors)) for row in _by_name(scores, harmful=True)]
+    yield from _aligned([("fault", "caught", "of worse", "of slightly worse", "errors"), *rows])
+
+
+def _per_change(scores: Sequence[Score]) -> Iterator[str]:
+    rows = [(row.name, *_alarms(row), str(row.errors)) for row in _by_name(scores, harmful=False)]
+    yield from _aligned([("harmless change", "false alarms", "of bits", "errors"), *rows])
+
+
+def _by_name(scores: Sequence[Score], *, harmful: bool) -> list[ScoreTally]:
+    names = dict.fromkeys(score.fault for score in scores if score.harmful is harmful)
+    return tally_scores_by(scores, lambda score: score.fault, names)
+
+
+def _caught(row: ScoreTally) -> Iterator[str]:
+    return map(_share, (row.caught, row.caught_worse, row.caught_slight))
+
+
+def _alarms(row: ScoreTally) -> Iterator[str]:
+    return map(_share, (row.flagged, row.flagged_bits))
+
+
+def _share(share: Share) -> str:
+    return "-" if share.ratio is None else f"{share.part}/{share.whole} {share.ratio:.1%}"
+
+
+def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
+    """Yield why planted faults could not be judged, each reason once."""
+    told: dict[tuple[str, str], list[Score]] = {}
+    for score in scores:
+        if score.effect is Effect.ERROR:
+            told.setdefault((score.reason, score.message), []).append(score)
+    for (reason, message), alike in told.items():
+        others = f" and {len(alike) - 1} more" if alike[1:] else ""
+        yield f"not judged: {alike[0].fault} in {alike[0].case}{others}: {reason}{f', {message}' if message else ''}"
+
+
+def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:
+    for why, count in Counter(each.why for each in unplanted).most_common():
+        first = next(each.case for each in unplanted if each.why == why)
+        others = f" and {count - 1} more" if count > 1 else ""
+        yield f"not planted in {first}{others}: {why}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

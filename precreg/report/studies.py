@@ -1,0 +1,223 @@
+"""Precision against speed: each optimisation held against the plain form of the same operator, in one run.
+
+Speed is the subject's own time in that run on that machine; precision is the error against the reference. Nothing but
+the notes on use and risk is written by hand.
+
+What every report says of a study, said once: a title, a table, and what it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from precreg.measure import metric_ratio
+from precreg.report.error_growth import (
+    GrowthSeries,
+    MeasuredOutput,
+    compare_laws,
+    growth_series,
+    growth_slope,
+    measured_outputs,
+    other_parameters,
+    results_of_suite,
+    series_name,
+)
+from precreg.types import (
+    SHARE_DIGITS,
+    CaseResult,
+    Growth,
+    Note,
+    RunRecord,
+    Study,
+    TradeOff,
+    format_duration,
+    format_number,
+)
+
+TRADE_OFF_METRIC = "mean_abs_error"
+
+
+class TradeOffRow(NamedTuple):
+    """One output of one case beside that of the plain case.
+
+    `time_ratio` and `error_ratio` are multiples of the plain case's; None where that was not measured, or has no error.
+    `same_bits` says that the outputs of all seeds are bit-identical to the plain case's. `failure` says why nothing
+    was measured.
+    """
+
+    case: str
+    of: str
+    value: str
+    plain: bool
+    note: Note
+    duration_s: float | None = None
+    time_ratio: float | None = None
+    error: float | None = None
+    error_ratio: float | None = None
+    mean_ulp: float | None = None
+    match_ratio: float | None = None
+    rtol: float | None = None
+    same_bits: bool = False
+    failure: str = ""
+
+
+def trade_off_rows(study: TradeOff, suite: str, results: Iterable[CaseResult]) -> list[TradeOffRow]:
+    """Return a row for each case and output: the plain one of each combination first, then the others by name."""
+    found = results_of_suite(suite, results)
+    several = len({one.output for result in found for one in measured_outputs(result)}) > 1
+    plain = {
+        (other_parameters(result, study.over), one.output): one
+        for result in found
+        if result.parameters[study.over] == study.plain
+        for one in measured_outputs(result)
+    }
+    made = [row for result in found for row in _of_case(study, result, plain, several)]
+    return sorted(made, key=lambda row: (row.of, not row.plain, row.value))
+
+
+def _of_case(
+    study: TradeOff, result: CaseResult, plain: dict[tuple[str, str], MeasuredOutput], several: bool
+) -> Iterable[TradeOffRow]:
+    value, parameters = result.parameters[study.over], other_parameters(result, study.over)
+    note = study.notes.get(value, Note())
+    empty = TradeOffRow(result.id, parameters, value, value == study.plain, note, failure=result.verdict.message)
+    measured = measured_outputs(result)
+    if not measured:
+        yield empty
+    for one in measured:
+        name = series_name(parameters, one.output, of_several=several)
+        yield _beside(empty._replace(of=name, failure=""), one, plain.get((parameters, one.output)))
+
+
+def _beside(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOutput | None) -> TradeOffRow:
+    execution = one.result.outcome.execution
+    error = one.mean(TRADE_OFF_METRIC)
+    row = row._replace(
+        duration_s=execution.duration_s or None,
+        error=error,
+        mean_ulp=one.mean("mean_ulp"),
+        match_ratio=one.mean("match_ratio"),
+        rtol=one.result.tolerances[one.output].rtol.limit if one.output in one.result.tolerances else None,
+    )
+    if plain is None:
+        return row
+    other = plain.result.outcome.execution
+    return row._replace(
+        time_ratio=execution.duration_s / other.duration_s if execution.duration_s and other.duration_s else None,
+        error_ratio=metric_ratio(TRADE_OFF_METRIC, error, plain.mean(TRADE_OFF_METRIC)),
+        same_bits=execution.outputs.get(one.output) == other.outputs.get(one.output),
+    )
+
+
+NOTE_FIELDS = ("use", "risk")
+"""Columns of what a suite says, and nothing measured."""
+
+
+class StudyTable(NamedTuple):
+    """One study of one suite in words. `series` are what there is to draw; none of a trade-off.
+
+    A column without any text is left out of `columns` and `rows`.
+    """
+
+    suite: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remark: str
+    series: tuple[GrowthSeries, ...] = ()
+    over: str = ""
+    metric: str = ""
+
+    def measured(self) -> tuple[list[str], list[list[str]]]:
+        """Return columns and rows without what the suite says: a terminal has no room for sentences."""
+        kept = [at for at, name in enumerate(self.columns) if name not in NOTE_FIELDS]
+        return [self.columns[at] for at in kept], [[row[at] for at in kept] for row in self.rows]
+
+
+def describe_studies(record: RunRecord) -> list[StudyTable]:
+    """Describe every study of a run that anything was measured for."""
+    return [one for study in record.studies for one in _of_study(study, record)]
+
+
+def _of_study(study: Study, record: RunRecord) -> Iterator[StudyTable]:
+    if study.growth is not None and (found := growth_series(study.growth, study.suite, record.results)):
+        yield _growth(study.suite, study.growth, found)
+    if study.trade_off is not None and (rows := trade_off_rows(study.trade_off, study.suite, record.results)):
+        yield _trade_off(study.suite, study.trade_off, rows)
+
+
+def _growth(suite: str, study: Growth, found: Sequence[GrowthSeries]) -> StudyTable:
+    over, metric = study.over, study.metric
+    columns = ("series", "e of one", "direction", over, "measured", "exp(n e)", "sqrt(n)", "nearer", "grows like")
+    remark = (
+        f"measured is {metric}, the size of d_n / d_0 - 1; the laws d_n = d_0*exp(n*e) and c*sqrt(n) are fitted to "
+        f"{over} <= {study.fit_to}, and stand beside the last point; direction: -1 all too small, 1 all too large"
+    )
+    rows = [_law_row(one) for one in found]
+    return StudyTable(
+        suite, f"error growth over {over}", *_without_empty(columns, rows), remark, tuple(found), over, metric
+    )
+
+
+def _law_row(one: GrowthSeries) -> tuple[str, ...]:
+    last, verdict, slope = one.points[-1], compare_laws(one), growth_slope(one)
+    e = "" if one.e is None else format_number(one.e, 3)
+    laws = [format_number(one.grown(last.n), 3), format_number(one.walked(last.n), 3)] if verdict else ["", ""]
+    law = "" if verdict is None else verdict.law
+    power = "" if slope is None else f"n^{slope:.2f}"
+    return (one.name, e, f"{last.direction:.2f}", str(last.n), format_number(last.error, 3), *laws, law, power)
+
+
+def _trade_off(suite: str, study: TradeOff, found: Sequence[TradeOffRow]) -> StudyTable:
+    columns = ("of", study.over, "time", "speed-up", "error", "error ratio", "mean ULP", "matches", *NOTE_FIELDS)
+    remark = (
+        "times are the subject's own of this run on this machine, the shortest of seeds and repeats; speed-up and "
+        f"error ratio are against {study.over}={study.plain}, error is {TRADE_OFF_METRIC}"
+    )
+    rows = [_row(row) for row in found]
+    return StudyTable(suite, f"precision against speed, by {study.over}", *_without_empty(columns, rows), remark)
+
+
+def _row(row: TradeOffRow) -> tuple[str, ...]:
+    if row.failure:
+        return (row.of, row.value, f"not measured: {row.failure}", *[""] * 5, row.note.use, row.note.risk)
+    return (
+        row.of,
+        row.value,
+        "" if row.duration_s is None else format_duration(row.duration_s),
+        "" if row.time_ratio is None else _speed_up(row.time_ratio, plain=row.plain),
+        "" if row.error is None else format_number(row.error, 3),
+        _error_ratio(row),
+        "" if row.mean_ulp is None else format_number(row.mean_ulp, 3),
+        _matches(row),
+        row.note.use,
+        row.note.risk,
+    )
+
+
+def _speed_up(time_ratio: float, *, plain: bool) -> str:
+    """Write how many times faster than the plain form; a form that is not says so."""
+    return "1" if plain else f"{format_number(1 / time_ratio, 3)}{'' if time_ratio < 1 else ' (not faster)'}"
+
+
+def _error_ratio(row: TradeOffRow) -> str:
+    if row.plain:
+        return "1"
+    if row.same_bits:
+        return "1 (same bits)"
+    return "" if row.error_ratio is None else format_number(row.error_ratio, 3)
+
+
+def _matches(row: TradeOffRow) -> str:
+    if row.match_ratio is None:
+        return ""
+    limit = "" if row.rtol is None else f" at rtol {row.rtol:g}"
+    return f"{format_number(row.match_ratio, SHARE_DIGITS)}{limit}"
+
+
+def _without_empty(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    kept = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    return tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows)

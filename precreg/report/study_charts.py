@@ -1,0 +1,157 @@
+"""Error growth as a drawing, a panel for each series on the same axes: what was measured, and the two laws.
+
+The studies of a run as report.html shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log10
+from typing import Any, NamedTuple
+
+from precreg.report.charts import (
+    DrawingBox,
+    LogScale,
+    log_range,
+    svg_drawing,
+    svg_element,
+    svg_line,
+    svg_text,
+    svg_title,
+)
+from precreg.report.error_growth import GrowthPoint, GrowthSeries, compare_laws
+from precreg.report.studies import StudyTable, describe_studies
+from precreg.types import RunRecord, format_number
+
+GROWTH_BOX = DrawingBox(360, 250, 56, 20, 12, 44)
+
+CURVE_STEPS = 48
+
+RANGE_MARGIN = 1.0
+"""Decades above the largest measured error that a law may still be drawn in."""
+
+
+class Axes(NamedTuple):
+    """The scales that all panels share: operations across, relative error upward."""
+
+    across: LogScale
+    upward: LogScale
+
+
+def growth_axes(found: Sequence[GrowthSeries]) -> Axes | None:
+    """Return scales that hold every point; None where no error is above 0."""
+    points = [point for one in found for point in one.points if point.error > 0]
+    if not points:
+        return None
+    low, high = log_range([log10(point.error) for point in points])
+    laws = [law(point.n) for one in found for point in one.points for law in (one.grown, one.walked)]
+    high = min(max([high, *(log10(said) for said in laws if said > 0)]), high + RANGE_MARGIN)
+    ends = log_range([log10(point.n) for one in found for point in one.points])
+    return Axes(
+        LogScale(*ends, GROWTH_BOX.left, GROWTH_BOX.east),
+        LogScale(low - 0.1, high + 0.1, GROWTH_BOX.south, GROWTH_BOX.top),
+    )
+
+
+def draw_growth(one: GrowthSeries, shared: Axes, over: str, metric: str) -> str:
+    """Draw a series: d_0 * exp(n * e) as a line, c * sqrt(n) dashed; full points were fitted, hollow ones foretold."""
+    return svg_drawing(
+        GROWTH_BOX,
+        describe_growth(one, over, metric),
+        *_grid(shared, over, metric),
+        *_curve(one.walked, one, shared, "line-then"),
+        *_curve(one.grown, one, shared, "line-now"),
+        *(_dot(point, one, shared, over) for point in one.points if point.error > 0),
+    )
+
+
+def _grid(shared: Axes, over: str, metric: str) -> list[str]:
+    parts = [
+        svg_line(GROWTH_BOX.left, GROWTH_BOX.south, GROWTH_BOX.east, GROWTH_BOX.south, "edge"),
+        svg_line(GROWTH_BOX.left, GROWTH_BOX.top, GROWTH_BOX.left, GROWTH_BOX.south, "edge"),
+    ]
+    for tick in shared.upward.ticks():
+        y = shared.upward.at(tick.at)
+        parts += [
+            svg_line(GROWTH_BOX.left, y, GROWTH_BOX.east, y),
+            svg_text(tick.text, GROWTH_BOX.left - 6, y + 4, "end"),
+        ]
+    for tick in shared.across.ticks():
+        x = shared.across.at(tick.at)
+        parts += [
+            svg_line(x, GROWTH_BOX.south, x, GROWTH_BOX.south + 4, "edge"),
+            svg_text(tick.text, x, GROWTH_BOX.south + 16),
+        ]
+    parts.append(svg_text(over, (GROWTH_BOX.left + GROWTH_BOX.east) / 2, GROWTH_BOX.height - 8))
+    return [*parts, svg_text(metric, 4, GROWTH_BOX.top - 3, "start")]
+
+
+def _curve(law: Callable[[float], float], one: GrowthSeries, shared: Axes, class_: str) -> list[str]:
+    """Draw a law from the first point to the last, as far as it is on the axes."""
+    first, last = log10(one.points[0].n), log10(one.points[-1].n)
+    places = [first + (last - first) * step / CURVE_STEPS for step in range(CURVE_STEPS + 1)]
+    said = [(place, law(10**place)) for place in places]
+    inside = [
+        (place, log10(error))
+        for place, error in said
+        if error > 0 and shared.upward.low <= log10(error) <= shared.upward.high
+    ]
+    if len(inside) < 2:
+        return []
+    points = " ".join(f"{shared.across.at(x):.1f},{shared.upward.at(y):.1f}" for x, y in inside)
+    return [svg_element("polyline", class_=class_, points=points)]
+
+
+def _dot(point: GrowthPoint, one: GrowthSeries, shared: Axes, over: str) -> str:
+    class_ = "dot" if point.n <= one.fit_to else "dot foretold"
+    x, y = shared.across.at(log10(point.n)), shared.upward.at(log10(point.error))
+    return svg_element("circle", svg_title(f"{over} {point.n}: {point.error:.4g}"), class_=class_, cx=x, cy=y, r=3.5)
+
+
+def describe_growth(one: GrowthSeries, over: str, metric: str) -> str:
+    """Say in a sentence what a panel shows."""
+    first, last = one.points[0], one.points[-1]
+    said = (
+        f"{metric} of {one.name or 'all cases'}: {format_number(first.error, 3)} at {over} {first.n}, "
+        f"{format_number(last.error, 3)} at {over} {last.n}"
+    )
+    verdict = compare_laws(one)
+    if verdict is None:
+        return said
+    return (
+        f"{said}; at worst the law exp(n e) is off by a factor of {verdict.grown:.3g}, sqrt(n) of {verdict.walked:.3g}"
+    )
+
+
+MAX_DRAWN_STUDIES = 24
+"""Series of one study that are drawn; the table has more of them."""
+
+
+MAX_STUDY_ROWS = 500
+
+
+def studies_for_html(record: RunRecord) -> list[dict[str, Any]]:
+    """Return what the template needs of every study: the table, and a drawing for each series."""
+    return [_shown(one) for one in describe_studies(record)]
+
+
+def _shown(one: StudyTable) -> dict[str, Any]:
+    return {
+        "told": one,
+        "panels": _panels(one),
+        "rows": one.rows[:MAX_STUDY_ROWS],
+        "beyond": max(0, len(one.series) - MAX_DRAWN_STUDIES),
+        "left_out": max(0, len(one.rows) - MAX_STUDY_ROWS),
+    }
+
+
+def _panels(one: StudyTable) -> list[dict[str, Any]]:
+    shared = growth_axes(one.series) if one.series else None
+    if shared is None:
+        return []
+    from markupsafe import Markup
+
+    return [
+        {"name": series.name or "all cases", "svg": Markup(draw_growth(series, shared, one.over, one.metric))}
+        for series in one.series[:MAX_DRAWN_STUDIES]
+    ]

@@ -1,0 +1,194 @@
+"""The summary on a terminal or in a log: worst first, then what to do next, then why the exit code is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from click import style
+
+from precreg.baseline import is_proposed
+from precreg.report.describe import (
+    STATUS_LABELS,
+    describe_commit,
+    describe_provenance,
+    describe_run_selection,
+    describe_status_counts,
+    failing_rules,
+    failure_tail,
+    finding_notes,
+    finding_rows,
+    finding_table,
+    format_columns,
+    improved_cases,
+    list_some,
+    run_exit_sentence,
+    sort_results,
+    strip_controls,
+)
+from precreg.report.sections import (
+    STANDING_LABELS,
+    Standing,
+    describe_finding_counts,
+    describe_paired_run,
+    explain_run_finding,
+    finding_standing,
+    format_finding_factor,
+    sort_run_findings,
+)
+from precreg.report.studies import StudyTable, describe_studies
+from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
+
+MAX_CASES = 20
+"""Cases shown in full; the reports have the others."""
+
+
+MAX_TERMINAL_FINDINGS = 20
+"""Findings on the run that are shown; so many that bind are shown before any other."""
+
+
+MAX_TERMINAL_IDS = 5
+
+MAX_RUN_WARNINGS = 5
+
+MAX_PAIRED_LINES = 8
+
+MAX_STUDY_LINES = 12
+
+RUN_INDENT = " " * 9
+
+
+_COLOURS = {
+    Status.FAILED: "red",
+    Status.ERROR: "red",
+    Status.PROPOSED: "yellow",
+    Status.SKIPPED: "blue",
+    Status.PASSED: "green",
+}
+
+_COLOURS_BY_LABEL = {
+    **{STATUS_LABELS[status]: colour for status, colour in _COLOURS.items()},
+    **{STANDING_LABELS[one]: "red" if one is Standing.BINDING else "blue" for one in Standing},
+}
+
+
+def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
+    """Summarize a run in plain text, or with colours for a terminal.
+
+    Passed cases are shown only if verbose; `reports` are the files to point to.
+    """
+    results = sort_results(record.results)
+    shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
+    listed = [line for result in shown[:MAX_CASES] for line in _case(result)]
+    if len(shown) > MAX_CASES:
+        listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
+    paragraphs = [[_heading(record)], listed, _found(record)]
+    paragraphs += [*map(_study, describe_studies(record)), _ending(record, results, reports)]
+    text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
+    return _coloured(text, record) if colour else text
+
+
+def _heading(record: RunRecord) -> str:
+    environment = record.environment
+    others = ", ".join(level for level in environment.chain if level != environment.label)
+    chain = f" (then {others})" if others else ""
+    dirty = " with uncommitted changes" if record.git and record.git.dirty else ""
+    cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
+    commit = describe_commit(record.git)
+    against = f", against {record.against[:8]}" if record.against else ""
+    pair = f", paired with {record.pair[:8]}" if record.pair else ""
+    where = f"environment {environment.label}{chain}, commit {commit}{dirty}"
+    return f"precreg {record.precreg}: {cases}, {where}{against}{pair}"
+
+
+def _found(record: RunRecord) -> list[str]:
+    """Tell of the run as a whole what binds, what is allowed and why, and what is only told."""
+    every = sort_run_findings(record.findings)
+    lines = [line for finding in every[:MAX_TERMINAL_FINDINGS] for line in _finding(finding)]
+    if len(every) > MAX_TERMINAL_FINDINGS:
+        lines.append(f"... and {describe_finding_counts(every[MAX_TERMINAL_FINDINGS:])} more in the report")
+    return lines
+
+
+def _finding(finding: RunFinding) -> list[str]:
+    label, times = STANDING_LABELS[finding_standing(finding)], format_finding_factor(finding)
+    first = "   ".join(filter(None, (f"{label:8} {finding.about}", finding.kind, times)))
+    return [first, *(RUN_INDENT + line for text in explain_run_finding(finding) for line in text.splitlines())]
+
+
+def _case(result: CaseResult) -> list[str]:
+    verdict = result.verdict
+    first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
+    if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
+        return [first]
+    return [first, *(RUN_INDENT + line for line in explain_result(result))]
+
+
+def _study(study: StudyTable) -> list[str]:
+    table = format_columns(*study.measured(), MAX_STUDY_LINES)
+    return [f"study    {study.suite}   {study.title}", *(RUN_INDENT + line for line in table)]
+
+
+def explain_result(result: CaseResult) -> list[str]:
+    """Say why a case is what it is, the verdict's sentence first: figures, the end of what was printed, where from."""
+    verdict = result.verdict
+    texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
+    texts += [*finding_table(finding_rows(verdict)), *failure_tail(result)]
+    if verdict.status is Status.FAILED:
+        texts += describe_provenance(result)
+    return [line for text in texts for line in text.splitlines()]
+
+
+def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
+    """Summarize a run whose failures are shown elsewhere: what waits for a person, and what to do next."""
+    results = sort_results(record.results)
+    waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
+    listed = [line for result in waiting[:MAX_CASES] for line in _case(result)]
+    if len(waiting) > MAX_CASES:
+        listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
+    paragraphs = [[_heading(record)], listed, _found(record), _ending(record, results, reports)[:-1]]
+    return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
+
+
+def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
+    lines = [f"{describe_status_counts(record)} in {format_duration(record.duration_s)}"]
+    if asked := describe_run_selection(record):
+        lines.append(f"selected  {asked}")
+    if better := improved_cases(record):
+        lines.append(f"improved  {list_some(better, MAX_TERMINAL_IDS)}")
+    paired = list(describe_paired_run(record))
+    lines += [f"pair      {text}" for text in paired[:MAX_PAIRED_LINES]]
+    if len(paired) > MAX_PAIRED_LINES:
+        lines.append(f"pair      ... and {len(paired) - MAX_PAIRED_LINES} more in the report")
+    if record.findings:
+        lines.append(f"findings  {describe_finding_counts(record.findings)}")
+    if record.orphans:
+        orphans = list_some(record.orphans, MAX_TERMINAL_IDS)
+        lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
+    lines += [f"warning   {text}" for text in record.warnings[:MAX_RUN_WARNINGS]]
+    if reports:
+        lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
+    if (
+        results
+        and results[0].verdict.status in (Status.FAILED, Status.ERROR)
+        and not is_test_defined(results[0].definition)
+    ):
+        lines.append(f"explain   precreg explain {results[0].id}")
+    if not record.ci and any(map(is_proposed, results)):
+        lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
+    if any(finding.binding for finding in record.findings):
+        lines.append("allow     what is meant is named in baselines/allow.yaml: its case, change and reason")
+    return [*lines, f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+
+
+def _coloured(text: str, record: RunRecord) -> str:
+    *lines, last = text.splitlines()
+    last = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
+    return "\n".join([*map(_coloured_line, lines), last]) + "\n"
+
+
+def _coloured_line(line: str) -> str:
+    for label, colour in _COLOURS_BY_LABEL.items():
+        if line.startswith(f"{label:8} "):
+            return style(line[:8], fg=colour, bold=True) + line[8:]
+    return line

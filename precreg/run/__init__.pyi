@@ -1,0 +1,27 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .case_run import array_digests as array_digests
+from .case_run import combine_digests as combine_digests
+from .case_run import compare_with_oracle as compare_with_oracle
+from .computation import call_model as call_model
+from .computation import find_model as find_model
+from .journal import Journal as Journal
+from .journal import JournalHeader as JournalHeader
+from .journal import journal_header as journal_header
+from .journal import resume_journal as resume_journal
+from .journal import start_journal as start_journal
+from .pair import OtherVersion as OtherVersion
+from .pair import PairBudget as PairBudget
+from .pair import paired_results as paired_results
+from .pipeline import IN_PROCESS as IN_PROCESS
+from .pipeline import Plan as Plan
+from .pipeline import run_and_judge as run_and_judge
+from .pipeline import run_cases as run_cases
+from .rerun import DEFAULT_RERUNS as DEFAULT_RERUNS
+from .rerun import NOT_RERUN as NOT_RERUN
+from .rerun import rerun_changes as rerun_changes
+from .session import CaseJudge as CaseJudge
+from .session import add_orphans as add_orphans
+from .session import begin_record as begin_record
+from .session import finish_record as finish_record
+from .session import stale_proposals as stale_proposals
+from .workers import start_fork_server as start_fork_server

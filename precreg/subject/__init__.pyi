@@ -1,0 +1,20 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .call import Call as Call
+from .call import Outputs as Outputs
+from .call import name_outputs as name_outputs
+from .call import subject_kind as subject_kind
+from .kinds import BUILT_IN_SUBJECTS as BUILT_IN_SUBJECTS
+from .kinds import EntryPointGroup as EntryPointGroup
+from .kinds import find_entry_point as find_entry_point
+from .kinds import subject_entry_point as subject_entry_point
+from .module_space import TreePair as TreePair
+from .module_space import leave_module_space as leave_module_space
+from .module_space import redirect_imports as redirect_imports
+from .python import run_python as run_python
+from .surroundings import DETAIL_LENGTH as DETAIL_LENGTH
+from .surroundings import CaseFailed as CaseFailed
+from .surroundings import SurroundingsRestored as SurroundingsRestored
+from .surroundings import add_printed_output as add_printed_output
+from .surroundings import blame_failures as blame_failures
+from .surroundings import describe_failure as describe_failure
+from .surroundings import escape_surrogates as escape_surrogates

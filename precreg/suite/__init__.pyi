@@ -1,0 +1,22 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .computations import locate_target as locate_target
+from .computations import possible_files as possible_files
+from .computations import search_path as search_path
+from .expand import expand_suite as expand_suite
+from .expand import load_cases as load_cases
+from .load import Foundation as Foundation
+from .load import Suite as Suite
+from .load import load_suites as load_suites
+from .load import read_foundation as read_foundation
+from .load import read_suite as read_suite
+from .load import require_unique_suite as require_unique_suite
+from .load import suite_files as suite_files
+from .matrix import case_name as case_name
+from .recorded import folders_searched as folders_searched
+from .schema import json_schema as json_schema
+from .schema import tolerances_schema as tolerances_schema
+from .select import Selection as Selection
+from .select import match_names as match_names
+from .select import no_case_error as no_case_error
+from .select import select_cases as select_cases
+from .select import shard_cases as shard_cases

@@ -1,0 +1,26 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .layers import THRESHOLDS_VARIABLE as THRESHOLDS_VARIABLE
+from .layers import TOLERANCES_FILE as TOLERANCES_FILE
+from .layers import drop_unmeasured_settings as drop_unmeasured_settings
+from .layers import environment_layers as environment_layers
+from .layers import read_layers as read_layers
+from .layers import read_thresholds as read_thresholds
+from .layers import require_analyzers as require_analyzers
+from .layers import unmet_thresholds as unmet_thresholds
+from .pyramid import CLOSENESS_KEYS as CLOSENESS_KEYS
+from .pyramid import DEFAULT_GROWTHS as DEFAULT_GROWTHS
+from .pyramid import REGION_PREFIX as REGION_PREFIX
+from .pyramid import REGRESSION_PREFIX as REGRESSION_PREFIX
+from .pyramid import SHIPPED_LAYERS as SHIPPED_LAYERS
+from .pyramid import SHIPPED_STANDARD as SHIPPED_STANDARD
+from .pyramid import Setting as Setting
+from .pyramid import explain_tolerance as explain_tolerance
+from .pyramid import is_tighter as is_tighter
+from .pyramid import limit_problem as limit_problem
+from .pyramid import resolve_tolerance as resolve_tolerance
+from .standard import DtypeLimits as DtypeLimits
+from .standards import STANDARDS as STANDARDS
+from .standards import find_standard as find_standard
+from .warnings import tolerance_warnings as tolerance_warnings
+from .warnings import unmatched_outputs as unmatched_outputs
+from .warnings import vacuous_bounds as vacuous_bounds

@@ -1,0 +1,25 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .accuracy import satisfies_bound as satisfies_bound
+from .exit_code import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
+from .exit_code import run_exit_code as run_exit_code
+from .growth import allowed_ratio as allowed_ratio
+from .growth import seed_means as seed_means
+from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
+from .judge import Policy as Policy
+from .judge import invert_verdict as invert_verdict
+from .judge import is_acceptable as is_acceptable
+from .judge import judge_case as judge_case
+from .judge import judge_pair as judge_pair
+from .judge import unmeasured_verdict as unmeasured_verdict
+from .power import POWER as POWER
+from .power import CasePower as CasePower
+from .power import DetectableLoss as DetectableLoss
+from .power import detectable_losses as detectable_losses
+from .regression import case_alpha as case_alpha
+from .regression import find_regressions as find_regressions
+from .regression import gather_evidence as gather_evidence
+from .small_losses import CUMULATIVE_BUDGET as CUMULATIVE_BUDGET
+from .small_losses import CumulativeLoss as CumulativeLoss
+from .small_losses import combined_losses as combined_losses
+from .small_losses import cumulative_loss_finding as cumulative_loss_finding
+from .small_losses import cumulative_losses as cumulative_losses
