@@ -1,7 +1,7 @@
 """precreg: CI regression testing for numerical precision.
 
-From Python: `compare` measures two arrays and returns a `Comparison`. docs/api.md has examples, docs/metrics.md the unit
-and formula of every metric.
+From Python: `compare` measures two arrays and returns a `Comparison`. docs/api.md has examples, docs/metrics.md the
+unit and formula of every metric.
 """
 
 import lazy_loader

@@ -186,7 +186,7 @@ def _by_core(
         return None
     dtype = np.float32 if all(array.dtype == np.float32 for array in arrays) else np.float64
     wide = [array.astype(dtype, copy=False) for array in arrays]
-    results: NDArray[Any] | None = native.compute(name, wide, format, rounding, seed, start)
+    results: NDArray[Any] | None = native.compute_native(name, wide, format, rounding, seed, start)
     return None if results is None else results.astype(carrier_dtype(format), copy=False)
 
 

@@ -111,8 +111,8 @@ def round_to(
     if _holds(format, values.dtype):
         return values.copy()
     native = native_backend()
-    if native is not None and isinstance(start, int) and native.rounds(values.dtype, format):
-        rounded: NDArray[Any] = native.round_to(values, format, rounding, seed, start)
+    if native is not None and isinstance(start, int) and native.can_round_native(values.dtype, format):
+        rounded: NDArray[Any] = native.round_native(values, format, rounding, seed, start)
         return rounded
     if values.dtype in (np.float32, np.float64) and format.precision > 1:
         return round_bits(values, format, rounding, seed, start)

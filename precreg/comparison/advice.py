@@ -202,7 +202,8 @@ def _hop(comparison: Comparison) -> str:
     for name, called in _HOPS:
         narrow = format_of(name)
         if narrow and narrow.precision < format.precision and _is_rounding(found, narrow.unit_roundoff):
-            said = f"relative errors are those of rounding to {called}: p50 {format_number(found[0])}, p99 {format_number(found[1])}"
+            quantiles = f"p50 {format_number(found[0])}, p99 {format_number(found[1])}"
+            said = f"relative errors are those of rounding to {called}: {quantiles}"
             return f"{said}, unit roundoff 2^-{narrow.precision}: look for a copy or a conversion through it"
     return ""
 

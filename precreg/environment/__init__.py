@@ -1,6 +1,6 @@
 """Where does this run?
 
-The processor, the libraries and their threads give an environment its label and fingerprint; variables tell whether it is CI.
+The processor, the libraries and their threads give an environment its fingerprint. Variables show whether it is CI.
 """
 
 import lazy_loader

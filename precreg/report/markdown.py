@@ -36,7 +36,8 @@ def render_run_markdown(record: RunRecord) -> str:
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
     against = f", against {markdown_code(record.against[:8])}" if record.against else ""
     pair = f", paired with {markdown_code(record.pair[:8])}" if record.pair else ""
-    place = f"Environment {escape_markdown(record.environment.label)}, {git}{against}{pair}, {format_duration(record.duration_s)}."
+    label, took = escape_markdown(record.environment.label), format_duration(record.duration_s)
+    place = f"Environment {label}, {git}{against}{pair}, {took}."
     parts = [f"# precreg: {describe_status_counts(record)}", place]
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")

@@ -1,6 +1,7 @@
 """Who computes?
 
-A subject is a Python function or a set of recorded files. precreg calls it in its own module space and restores its surroundings.
+A subject is a Python function or a set of recorded files. precreg calls it in its own module space, and restores
+its surroundings afterwards.
 """
 
 import lazy_loader

@@ -151,7 +151,8 @@ def _check_value(source: Source, name: str, value: Any, *path: str | int) -> Non
         raise source.error("unknown-dtype", message, *path)
     items: Iterable[Any] = value if isinstance(value, list) else [value]
     if not all(_is_scalar(item) for item in items):
-        message = f"expected text without $, a number, true, false, null, or a list of these but got {name}={format_value(value)}"
+        expected = "text without $, a number, true, false, null, or a list of these"
+        message = f"expected {expected} but got {name}={format_value(value)}"
         raise source.error("bad-value", message, *path)
 
 
@@ -189,7 +190,8 @@ def _check_row(source: Source, row: Parameters, parameters: list[str], index: in
 def _check_names(source: Source, row: Parameters, parameters: list[str], key: str, index: int) -> None:
     for name, value in row.items():
         if name not in parameters:
-            message = f"expected one of {', '.join(parameters)} but got {name}={format_value(value)}{nearest(name, parameters)}"
+            came = f"{name}={format_value(value)}{nearest(name, parameters)}"
+            message = f"expected one of {', '.join(parameters)} but got {came}"
             raise source.error("unknown-key", message, "matrix", key, index, name)
 
 

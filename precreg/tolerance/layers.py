@@ -226,10 +226,11 @@ def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) 
     given = [layer for layer in layers if layer.override is not None and layer.dtype in (None, dtype)]
     last = {metric: (float(limit), layer.name) for layer in given for metric, limit in layer.bounds.items()}
     for metric, (limit, name) in last.items():
+        setting = f"{THRESHOLDS_VARIABLE}: {metric}={limit:g} ({name})"
         if metric in CLOSENESS_KEYS and not matched:
-            yield f"{THRESHOLDS_VARIABLE}: {metric}={limit:g} ({name}) binds nothing in some cases, which ask for no match_ratio"
+            yield f"{setting} binds nothing in some cases, which ask for no match_ratio"
         elif holding[metric].source.file != THRESHOLDS_VARIABLE and is_tighter(metric, holding[metric].limit, limit):
-            yield f"{THRESHOLDS_VARIABLE}: {metric}={limit:g} ({name}) is looser than some bounds, and does not hold there"
+            yield f"{setting} is looser than some bounds, and does not hold there"
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -280,7 +280,8 @@ def _not_worse(case: Case, outcome: Outcome, outputs: list[OutputEvidence], entr
     yield from better or [
         Finding(
             Reason.WITHIN_TOLERANCE,
-            f"{describe_bits(case, outcome.execution)}, and {describe_evidence(outputs)}{describe_unneeded(case, outcome.execution)}",
+            f"{describe_bits(case, outcome.execution)}, and {describe_evidence(outputs)}"
+            f"{describe_unneeded(case, outcome.execution)}",
         )
     ]
 

@@ -215,7 +215,8 @@ def _finding(suite: str, pairs: Sequence[tuple[float, float]], level: float) -> 
     if mean <= 0 or chance >= level or lower <= log(1 + max(material for _, material in pairs)):
         return None
     message = (
-        f"{len(logs)} cases together: {COMBINED_METRIC} is {exp(mean):.4g} times the baseline's, and at least {exp(lower):.4g}; "
+        f"{len(logs)} cases together: {COMBINED_METRIC} is {exp(mean):.4g} times the baseline's, "
+        f"and at least {exp(lower):.4g}; "
         f"noise alone would say so with a chance of {chance:.2g}"
     )
     return RunFinding(FindingKind.COMBINED_LOSS, suite, message, exp(mean))

@@ -84,18 +84,20 @@ def _numbers(shape, format, generator):
 def results(native):
     """Yield a name and an array for each of many things that a module computes."""
     for dtype, format, rounding in itertools.product((np.float32, np.float64), ALL, Rounding):
-        if native.rounds(np.dtype(dtype), format):
-            yield f"{format.name} {rounding}", native.round_to(values(dtype)[::3], format, rounding, 3, 5)
+        if native.can_round_native(np.dtype(dtype), format):
+            yield f"{format.name} {rounding}", native.round_native(values(dtype)[::3], format, rounding, 3, 5)
     generator = np.random.default_rng(6)
     for unit in units(400, 7):
         a, b = matrices(unit, generator)
-        if native.sums(unit):
-            yield repr(unit), native.matmul(a, b, unit)
-            yield repr(unit), native.total(a, unit)
+        if native.can_sum_native(unit):
+            yield repr(unit), native.matmul_native(a, b, unit)
+            yield repr(unit), native.total_native(a, unit)
     generator = np.random.default_rng(12)
     for name, count in {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}.items():
         for format, rounding, dtype in itertools.product(ALL[::3], Rounding, (np.float32, np.float64)):
-            array = native.compute(name, [hard(dtype, 203, generator) for _ in range(count)], format, rounding, 3, 5)
+            array = native.compute_native(
+                name, [hard(dtype, 203, generator) for _ in range(count)], format, rounding, 3, 5
+            )
             if array is not None:
                 yield f"{name} {format.name} {rounding} {array.dtype}", array
 

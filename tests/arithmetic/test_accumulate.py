@@ -109,7 +109,7 @@ def test_tiles_change_no_bit(order, rounding, monkeypatch):
     whole = matmul(a, b, unit)
     monkeypatch.setenv("PRECREG_FORM", "numpy")
     for chunk in (1, 7, 30):
-        monkeypatch.setattr(numpy_sums, "CHUNK", chunk)
+        monkeypatch.setattr(numpy_sums, "SUM_CHUNK", chunk)
         assert_same(matmul(a, b, unit), whole)
 
 

@@ -32,7 +32,7 @@ def test_the_core_serves_where_it_is_there(name, monkeypatch):
 def test_rounding_goes_to_the_core(monkeypatch):
     asked = []
     monkeypatch.delenv("PRECREG_FORM", raising=False)
-    monkeypatch.setattr(forms.native_backend(), "rounds", lambda *given: asked.append(given))
+    monkeypatch.setattr(forms.native_backend(), "can_round_native", lambda *given: asked.append(given))
     round_to(np.ones(3, np.float32), format_named("fp16"))
     assert asked == [(np.dtype(np.float32), format_named("fp16"))]
 
@@ -47,11 +47,11 @@ WITHOUT_CORE = """
 import sys
 sys.modules["precreg.arithmetic._core"] = None
 from precreg.arithmetic import rounding
-print(forms.FASTEST, forms.native())
+print(rounding.FASTEST_BACKEND, rounding.native_backend())
 import os
 os.environ["PRECREG_FORM"] = "native"
 try:
-    forms.native()
+    rounding.native_backend()
 except Exception as problem:
     print(problem.slug, problem.message)
 """
@@ -59,7 +59,7 @@ OF_OTHER_SOURCES = """
 import sys, types
 sys.modules["precreg.arithmetic._core"] = types.SimpleNamespace(interface=0, instruction_set="generic")
 from precreg.arithmetic import rounding
-print(forms.FASTEST)
+print(rounding.FASTEST_BACKEND)
 from precreg.arithmetic import native
 """
 
@@ -84,6 +84,7 @@ def test_a_core_of_other_sources_does_not_serve():
 
 @BUILT
 def test_an_instruction_set_that_is_none_is_refused():
-    code = "from precreg.arithmetic import rounding\ntry: forms.native()\nexcept Exception as problem: print(problem.message)"
+    code = "from precreg.arithmetic.rounding import native_backend\ntry: native_backend()\n"
+    code += "except Exception as problem: print(problem.message)"
     expected = "expected an instruction set of this processor (generic; avx2, avx512 on some) but got PRECREG_ISA=mmx\n"
     assert shown(code, PRECREG_ISA="mmx").stdout == expected

@@ -30,7 +30,7 @@ ROUNDED = [
     pytest.param(dtype, format, id=f"{dtype.__name__}-{format.name}")
     for dtype in (np.float32, np.float64)
     for format in ALL
-    if native.rounds(np.dtype(dtype), format)
+    if native.can_round_native(np.dtype(dtype), format)
 ]
 
 
@@ -38,29 +38,31 @@ ROUNDED = [
 def test_rounding_has_the_bits_of_numpys_form(dtype, format):
     given = values(dtype)
     for rounding in Rounding:
-        found = native.round_to(given, format, rounding, 11, 2**40)
+        found = native.round_native(given, format, rounding, 11, 2**40)
         expected = round_bits(given, format, rounding, 11, 2**40)
         differing = np.flatnonzero(found.view(f"u{found.itemsize}") != expected.view(f"u{found.itemsize}"))
         assert not differing.size, (rounding, given[differing[:5]], found[differing[:5]], expected[differing[:5]])
 
 
 def test_what_the_core_rounds():
-    assert all(native.rounds(FLOAT32, format_named(name)) for name in ("fp32", "tf32", "bf16", "fp16", "float32_m20"))
-    assert not native.rounds(FLOAT32, format_named("fp64"))
-    assert native.rounds(FLOAT64, format_named("fp64"))
-    assert not native.rounds(FLOAT32.newbyteorder(), FP16)
-    assert not native.rounds(np.dtype(np.longdouble), FP16)
-    assert not native.rounds(FLOAT32, ODD_FORMATS[-1])
+    assert all(
+        native.can_round_native(FLOAT32, format_named(name)) for name in ("fp32", "tf32", "bf16", "fp16", "float32_m20")
+    )
+    assert not native.can_round_native(FLOAT32, format_named("fp64"))
+    assert native.can_round_native(FLOAT64, format_named("fp64"))
+    assert not native.can_round_native(FLOAT32.newbyteorder(), FP16)
+    assert not native.can_round_native(np.dtype(np.longdouble), FP16)
+    assert not native.can_round_native(FLOAT32, ODD_FORMATS[-1])
     assert len(ROUNDED) == 2 * len(ALL) - 2
 
 
 def test_chunks_are_what_the_whole_is_wherever_they_are_cut():
     given = values(np.float32)[:1003]
-    whole = native.round_to(given, FP16, Rounding.STOCHASTIC, 2**64 + 3, 100)
-    assert whole.tobytes() == native.round_to(given, FP16, Rounding.STOCHASTIC, 3, 100).tobytes()
+    whole = native.round_native(given, FP16, Rounding.STOCHASTIC, 2**64 + 3, 100)
+    assert whole.tobytes() == native.round_native(given, FP16, Rounding.STOCHASTIC, 3, 100).tobytes()
     for cut in (1, 15, 16, 17, 500):
         parts = [(given[:cut], 100), (given[cut:], 100 + cut)]
-        rounded = [native.round_to(part, FP16, Rounding.STOCHASTIC, 3, start) for part, start in parts]
+        rounded = [native.round_native(part, FP16, Rounding.STOCHASTIC, 3, start) for part, start in parts]
         assert np.concatenate(rounded).tobytes() == whole.tobytes()
 
 
@@ -85,7 +87,7 @@ def test_in_place():
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1, 5)])
 def test_shapes_are_kept(shape):
-    assert native.round_to(np.full(shape, 0.1, np.float32), FP16, Rounding.UP, 0, 0).shape == shape
+    assert native.round_native(np.full(shape, 0.1, np.float32), FP16, Rounding.UP, 0, 0).shape == shape
 
 
 def test_arrays_that_do_not_lie_in_order():
@@ -94,11 +96,11 @@ def test_arrays_that_do_not_lie_in_order():
     for view in (given[::2, ::-1, 1::3], given.T, np.broadcast_to(given[0, 0], (5, 14))):
         for rounding in (Rounding.NEAREST_EVEN, Rounding.STOCHASTIC):
             expected = round_bits(np.ascontiguousarray(view), FP16, rounding)
-            assert native.round_to(view, FP16, rounding, 0, 0).tobytes() == expected.tobytes()
+            assert native.round_native(view, FP16, rounding, 0, 0).tobytes() == expected.tobytes()
     halves = round_to(given, FP16)[:, ::2]
     for a, b in ((halves.swapaxes(1, 2), halves[..., ::-1]), (halves[0].T, halves), (halves.swapaxes(1, 2), halves[3])):
-        assert_same(native.matmul(a, b, UNIT), numpy_sums.matmul_numpy(*with_as_many_axes(a, b), UNIT))
-    assert_same(native.total(halves.T, UNIT), numpy_sums.total_numpy(halves.T, UNIT))
+        assert_same(native.matmul_native(a, b, UNIT), numpy_sums.matmul_numpy(*with_as_many_axes(a, b), UNIT))
+    assert_same(native.total_native(halves.T, UNIT), numpy_sums.total_numpy(halves.T, UNIT))
 
 
 def with_as_many_axes(a, b):
@@ -112,38 +114,38 @@ def test_sums_have_the_bits_of_numpys_form():
     with np.errstate(all="ignore"):
         for unit in units(500, 9):
             a, b = matrices(unit, generator)
-            if native.sums(unit):
+            if native.can_sum_native(unit):
                 served += 1
-                assert_same(native.matmul(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
-                assert_same(native.total(a, unit), numpy_sums.total_numpy(a, unit))
+                assert_same(native.matmul_native(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
+                assert_same(native.total_native(a, unit), numpy_sums.total_numpy(a, unit))
     assert served > 300
 
 
 def test_sums_are_those_of_rational_arithmetic():
     generator = np.random.default_rng(10)
     for unit in units(60, 11):
-        if not native.sums(unit):
+        if not native.can_sum_native(unit):
             continue
         a, b = (generator.normal(size=shape).astype(np.float32) for shape in ((2, 21), (21, 3)))
         a, b = round_to(a, unit.input), round_to(b, unit.input)
-        assert_same(native.matmul(a, b, unit), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
+        assert_same(native.matmul_native(a, b, unit), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
 
 
 def test_arrays_that_are_not_aligned():
     given = np.random.default_rng(4).normal(size=(6, 14)).astype(np.float32)
     askew = np.frombuffer(b"?" + given.tobytes(), np.float32, given.size, 1).reshape(given.shape)
     assert not askew.flags.aligned
-    assert_same(native.matmul(askew, askew.T, UNIT), native.matmul(given, given.T, UNIT))
+    assert_same(native.matmul_native(askew, askew.T, UNIT), native.matmul_native(given, given.T, UNIT))
     for operands in ([askew, given], [given, askew[0, :1]]):
         whole = [np.array(operand) for operand in operands]
-        found, expected = (native.compute("add", each, FP16, Rounding.UP, 0, 0) for each in (operands, whole))
+        found, expected = (native.compute_native("add", each, FP16, Rounding.UP, 0, 0) for each in (operands, whole))
         assert_same(found, expected)
 
 
 def test_not_every_seed_leaves_something_in_memory():
     term = np.ones((1, 1), np.float32)
     for seed in range(1000):
-        native.matmul(term, term, Unit(FP16, FP16, FP16, rounding=Rounding.STOCHASTIC, seed=seed))
+        native.matmul_native(term, term, Unit(FP16, FP16, FP16, rounding=Rounding.STOCHASTIC, seed=seed))
     assert native._plan.cache_info().currsize < 1000
 
 
@@ -153,25 +155,25 @@ def test_many_rows_columns_and_terms():
     for order, width in ((Order.BLOCKS, 48), (Order.LANES, 7), (Order.PAIRWISE, 1)):
         unit = Unit(FP16, FP32, FP32, order=order, width=width)
         a, b = (round_to(generator.normal(size=shape).astype(np.float32), FP16) for shape in ((259, 131), (131, 70)))
-        assert_same(native.matmul(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
+        assert_same(native.matmul_native(a, b, unit), numpy_sums.matmul_numpy(a, b, unit))
 
 
 @pytest.mark.parametrize("order", Order)
 def test_no_terms_give_zero_and_no_outputs_give_none(order):
     unit = Unit(FP16, FP32, FP32, order=order, width=4)
     nothing = np.zeros((2, 0), np.float32)
-    assert native.matmul(nothing, nothing.T, unit).tobytes() == np.zeros((2, 2), np.float32).tobytes()
-    assert native.matmul(nothing.T, nothing, unit).shape == (0, 0)
-    assert native.total(nothing, unit).tolist() == [0.0, 0.0]
+    assert native.matmul_native(nothing, nothing.T, unit).tobytes() == np.zeros((2, 2), np.float32).tobytes()
+    assert native.matmul_native(nothing.T, nothing, unit).shape == (0, 0)
+    assert native.total_native(nothing, unit).tolist() == [0.0, 0.0]
 
 
 def test_what_the_core_leaves_to_numpy():
     """A float64 accumulator that rounds to odd needs more than float64 has; so do float64 inputs of float32 sums."""
     fp64 = format_named("fp64")
-    assert native.sums(Unit(fp64, fp64, fp64))
-    assert native.sums(Unit(fp64, FP32, FP32, rounding=Rounding.TOWARD_ZERO))
-    assert not native.sums(Unit(FP32, fp64, fp64, rounding=Rounding.ODD))
-    assert not native.sums(Unit(fp64, FP32, FP32))
+    assert native.can_sum_native(Unit(fp64, fp64, fp64))
+    assert native.can_sum_native(Unit(fp64, FP32, FP32, rounding=Rounding.TOWARD_ZERO))
+    assert not native.can_sum_native(Unit(FP32, fp64, fp64, rounding=Rounding.ODD))
+    assert not native.can_sum_native(Unit(fp64, FP32, FP32))
 
 
 def digests_of(instruction_set):
@@ -266,9 +268,11 @@ def test_wrong_arguments_raise():
 
 def computed():
     given = np.arange(1, 4001, dtype=np.uint32).view(np.float32)
-    rounded = [native.round_to(given, format_named(name), mode, 0, 0) for name in ("bf16", "fp16") for mode in Rounding]
+    rounded = [
+        native.round_native(given, format_named(name), mode, 0, 0) for name in ("bf16", "fp16") for mode in Rounding
+    ]
     unit = Unit(FP32, FP32, FP32, order=Order.BLOCKS, width=8)
-    return [each.tobytes() for each in (*rounded, native.total(given * np.float32(2**30), unit))]
+    return [each.tobytes() for each in (*rounded, native.total_native(given * np.float32(2**30), unit))]
 
 
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="where control bits lie")
@@ -283,7 +287,7 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_computes_the_sam
         libm.fesetenv(environment)
         given = np.arange(1, 4001, dtype=np.uint32).view(np.float32)
         for name in ("bf16", "fp16"):
-            found.extend(native.round_to(given, format_named(name), mode, 0, 0).tobytes() for mode in Rounding)
+            found.extend(native.round_native(given, format_named(name), mode, 0, 0).tobytes() for mode in Rounding)
         environment[:] = [0] * 8
         libm.fegetenv(environment)
         found.append(environment[7] & 0xC040)
@@ -297,7 +301,7 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_computes_the_sam
 def test_the_direction_of_a_sum_does_not_outlive_it():
     before = computed()
     for rounding in (Rounding.UP, Rounding.DOWN, Rounding.TOWARD_ZERO):
-        native.matmul(
+        native.matmul_native(
             np.ones((3, 9), np.float32), np.ones((9, 2), np.float32), Unit(FP16, FP32, FP32, rounding=rounding)
         )
         assert computed() == before
@@ -312,7 +316,7 @@ from tests.arithmetic.test_native import UNIT
 from precreg.arithmetic import _core
 a, t, c = (np.ones(shape, np.float32) for shape in ((300, 2), (2, 3), (300, 3)))
 shape = (1, 300, 2, 3, False, False)
-expected = native.matmul(a, t, UNIT)
+expected = native.matmul_native(a, t, UNIT)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 14), resource.RLIM_INFINITY))
 held = []
@@ -323,7 +327,7 @@ try:
 except MemoryError:
     held.clear()
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
-    print("no memory", (native.matmul(a, t, UNIT) == expected).all())
+    print("no memory", (native.matmul_native(a, t, UNIT) == expected).all())
 """
 
 
@@ -338,7 +342,7 @@ def test_memory_stays_flat_over_many_calls():
 
     def call(times):
         for _ in range(times):
-            native.round_to(native.matmul(a, b, UNIT), FP16, Rounding.UP, 0, 0)
+            native.round_native(native.matmul_native(a, b, UNIT), FP16, Rounding.UP, 0, 0)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     before = call(300)

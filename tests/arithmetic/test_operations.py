@@ -191,7 +191,7 @@ def test_chunks_and_broadcasting_change_no_bit(dtype, monkeypatch):
         assert_same(whole.ravel(), one_by_one("add", wide, FORMATS["bfloat16"], rounding, 5))
         for chunk in (1, 6, 7, 50):
             with monkeypatch.context() as patch:
-                patch.setattr(operations, "CHUNK", chunk)
+                patch.setattr(operations, "OPERATION_CHUNK", chunk)
                 assert_same(operations.add(x, y, FORMATS["bfloat16"], rounding, seed=5), whole)
 
 

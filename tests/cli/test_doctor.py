@@ -104,7 +104,7 @@ def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
     monkeypatch.setattr(rounding, "round_bits", wrong)
     assert of_arithmetic().state == "broken"
     assert "the form numpy is wrong in 2049.0 to fp16, odd; " in of_arithmetic().says
-    monkeypatch.setattr(accumulate.numpy_sums, "matmul", None)
+    monkeypatch.setattr(accumulate, "matmul_numpy", None)
     assert of_arithmetic().says.startswith("it raises TypeError(")
 
 
@@ -140,7 +140,7 @@ def test_no_project_is_no_mistake_unless_one_is_named(tmp_path):
 
 
 def test_what_may_be_installed_is_told_with_its_use(monkeypatch):
-    monkeypatch.setattr(examining, "OPTIONAL", {"no-such-package": "it is of use"})
+    monkeypatch.setattr(examining, "OPTIONAL_PACKAGES", {"no-such-package": "it is of use"})
     (found,) = (finding for finding in examine_installation(None, None) if finding.name == "no-such-package")
     assert found == ("no-such-package", "absent", "not installed; it is of use")
 

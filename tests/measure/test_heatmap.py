@@ -57,7 +57,7 @@ SHAPES = st.lists(st.integers(1, 7), max_size=4).map(tuple) | st.tuples(st.integ
 def test_any_chunks_give_what_a_loop_gives(shape, seed, chunk):
     actual, reference = pair(shape, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heatmap, "CHUNK", chunk)
+        patch.setattr(heatmap, "HEAT_MAP_CHUNK", chunk)
         found = heat_map(actual, reference)
     means, mismatched = slowly(actual, reference)
     assert found.shape == shape

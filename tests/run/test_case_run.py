@@ -132,7 +132,7 @@ def test_analyzers_measure_every_run_of_a_case_that_is_declared_nondeterministic
         seen.append(float(actual))
         return replace(measured, described=())
 
-    monkeypatch.setattr("precreg.measure.analyzers.add_analyzer_metrics", counted)
+    monkeypatch.setattr("precreg.run.case_run.add_analyzer_metrics", counted)
     any_order(repeats=4, analyzers=("some",))
     assert len(seen) == 8, "two outputs of four runs"
 

@@ -239,7 +239,7 @@ def test_workers_that_cannot_start_are_one_error(project, tmp_path):
 
 
 def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case, monkeypatch):
-    monkeypatch.setattr("precreg.run.workers.serve", os.abort)
+    monkeypatch.setattr("precreg.run.workers.serve_batches", os.abort)
     with pytest.raises(UserError, match="expected a worker process to start but it") as caught:
         list(run_in_workers([case()], project, CHAIN, 1))
     assert caught.value.slug == "no-workers"

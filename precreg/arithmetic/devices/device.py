@@ -297,7 +297,8 @@ def _functions(table: _Table) -> dict[str, Approximation]:
     expect_mapping(table.source, entries, "functions")
     for name in entries:
         if name not in FUNCTION_METHODS:
-            message = f"expected one of {', '.join(FUNCTION_METHODS)} but got {name}={format_value(entries[name])}{nearest(name, FUNCTION_METHODS)}"
+            came = f"{name}={format_value(entries[name])}{nearest(name, FUNCTION_METHODS)}"
+            message = f"expected one of {', '.join(FUNCTION_METHODS)} but got {came}"
             raise table.bad(message, "functions", name)
     return {name: _approximation(table, name) for name in entries}
 

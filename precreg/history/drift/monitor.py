@@ -53,7 +53,8 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> An
         found = [run for run in runs if run.commit == commit]
     if len({run.commit for run in found}) != 1:
         known = list(dict.fromkeys(f"{run.commit[:8]} (run {run.number})" for run in reversed(runs) if run.commit))
-        among = f"those of {', '.join(known[:MAX_NAMED_COMMITS])}{' and older ones' if len(known) > MAX_NAMED_COMMITS else ''}"
+        older = " and older ones" if len(known) > MAX_NAMED_COMMITS else ""
+        among = f"those of {', '.join(known[:MAX_NAMED_COMMITS])}{older}"
         named = f"{name} (no revision, by git)" if commit is None else f"{name} (commit {commit[:8]})"
         message = f"expected one commit that a run of the history is of but got anchor={named}; the runs are {among}"
         raise UserError("unknown-anchor", message)

@@ -163,7 +163,8 @@ def describe_strips(strips: Sequence[Strip]) -> str:
 
 def _strongest(strip: Strip) -> str:
     mean, group = max((mean, -group) for group, mean in enumerate(strip.means) if mean is not None)
-    return f"axis {strip.axis} has the largest, {format_number(mean, 3)}, at {_indices(-group, len(strip.means), strip.length)}"
+    place = _indices(-group, len(strip.means), strip.length)
+    return f"axis {strip.axis} has the largest, {format_number(mean, 3)}, at {place}"
 
 
 def describe_map(heat: HeatMap) -> str:
@@ -179,7 +180,8 @@ def describe_map(heat: HeatMap) -> str:
     if not known:
         return f"heat map without a finite pair{alarm}"
     mean, row, column = max(known)
-    return f"heat map of the mean absolute error: the largest, {format_number(mean, 3)}, at {_place(heat, -row, -column)}{alarm}"
+    place = _place(heat, -row, -column)
+    return f"heat map of the mean absolute error: the largest, {format_number(mean, 3)}, at {place}{alarm}"
 
 
 class Figure(NamedTuple):

@@ -197,7 +197,7 @@ def test_threads_change_no_bit_even_of_sums_that_round(size, brought):
 def test_pieces_and_chunks_are_in_order_whatever_their_size(size, chunk, chunks_of_a_piece, threads):
     pair = ArrayPair(np.arange(size), -np.arange(size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("precreg.measure.analyzers.CHUNK", chunk)
+        patch.setattr("precreg.measure.analyzers.ANALYZER_CHUNK", chunk)
         patch.setattr("precreg.measure.analyzers.PIECE", chunk * chunks_of_a_piece)
         states = list(_states(Listed(), pair, threads))
     given = [(offset, *pairs) for state in states for offset, *pairs in state]
