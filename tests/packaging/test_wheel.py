@@ -25,11 +25,11 @@ def test_auditwheel_had_to_bundle_no_library(wheel):
 
 
 def test_the_wheel_installs_without_a_compiler_and_its_cores_serve(wheel, no_compiler, tmp_path):
-    bin = bare_environment(tmp_path / "bare")
+    commands = bare_environment(tmp_path / "bare")
     variables = {**no_compiler, "CC": "/bin/false", "CXX": "/bin/false"}
-    pip = [bin / "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    pip = [commands / "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
     subprocess.run([*pip, "-c", ROOT / "constraints.txt", wheel], env=variables, check=True)
-    assert_native(doctor([bin / "precreg"], tmp_path, variables), tmp_path / "bare")
+    assert_native(doctor([commands / "precreg"], tmp_path, variables), tmp_path / "bare")
 
 
 TARGETS = {
