@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types unit browser pipeline postgresql clean
+.PHONY: run test lint types unit browser pipeline postgresql packaging wheel clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-test: .venv/.installed-dev lint types unit browser pipeline postgresql
+test: .venv/.installed-dev lint types unit browser pipeline postgresql packaging
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -19,7 +19,7 @@ types: .venv/.installed-dev
 # The command is started some thousand times; where Python may write no bytecode, each start would compile it anew.
 unit: .venv/.installed-dev
 	@$(BIN)/python -m compileall -q precreg
-	$(BIN)/pytest -n 2 tests --ignore=tests/browser --ignore=tests/pipeline --ignore=tests/postgresql
+	$(BIN)/pytest -n 2 tests $(addprefix --ignore=tests/,browser pipeline postgresql packaging)
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
 browser: .venv/.installed-dev
@@ -39,16 +39,30 @@ postgresql: .venv/.installed-dev
 	elif [ -n "$$CI" ]; then echo "no PostgreSQL server: tests/postgresql cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/postgresql: install PostgreSQL, or run this as root on Debian"; fi
 
+# The sdist and the wheel are installed where there is no compiler. The wheel itself needs one: CI fails without it.
+packaging: .venv/.installed-dev
+	@if $(HAS_CORES); then $(MAKE) --no-print-directory wheel && $(BIN)/pytest -n 2 --dist loadfile tests/packaging; \
+	elif [ -n "$$CI" ]; then echo "no C++ compiler: tests/packaging cannot run" >&2; exit 1; \
+	else echo "SKIPPED tests/packaging: install a C++ compiler, then run make clean"; fi
+
+# The sdist and the wheel for this machine, in dist/. auditwheel writes the oldest glibc that serves into its name.
+wheel: .venv/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	if [ "$$(uname)" = Linux ]; then \
+		PATH="$(BIN):$$PATH" auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+
 .venv/.python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precreg needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	touch $@
 
-# Whoever pulls a change of a compiled core has it compiled anew. Without a compiler its twin in numpy serves.
-CORES := $(wildcard precreg/arithmetic/core/* precreg/measure/core/*)
-.venv/.installed: .venv/.python pyproject.toml setup.py constraints.txt $(CORES)
+# A change of a C++ source compiles the cores again. Without a compiler numpy does their work.
+SOURCES := $(wildcard precreg/*/*.?pp precreg/*/*/*.?pp)
+HAS_CORES := ls precreg/*/_core.*.so >/dev/null 2>&1
+.venv/.installed: .venv/.python pyproject.toml setup.py constraints.txt $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
-	@$(BIN)/python -c 'import precreg.arithmetic._core, precreg.measure._core' 2>/dev/null || echo "no C++ compiler: precreg does with numpy, more slowly"
+	@$(HAS_CORES) || echo "no C++ compiler: precreg computes with numpy, more slowly"
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
@@ -56,4 +70,4 @@ CORES := $(wildcard precreg/arithmetic/core/* precreg/measure/core/*)
 	touch $@
 
 clean:
-	rm -rf .venv reports build dist precreg.egg-info precreg/arithmetic/_core.*.so precreg/measure/_core.*.so
+	rm -rf .venv reports build dist precreg.egg-info precreg/*/_core.*.so

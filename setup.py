@@ -1,114 +1,96 @@
-"""Builds the compiled cores, if there is a compiler. Everything else about the package stands in pyproject.toml.
+"""Build the C++ cores, if there is a compiler. pyproject.toml declares the rest of the package.
 
-The package works without them, more slowly: a compiler that is not there, or fails, does not fail the installation, and
-`precreg doctor` tells which forms serve.
+If there is no compiler, or it fails, the installation succeeds all the same: numpy computes the same results, several
+times more slowly. `precreg doctor` reports which backend serves.
 """
+
+# Why setuptools, and no build tool that states its targets? A CMakeLists.txt for scikit-build-core makes these objects
+# in 44 lines of code; this file has 66. But with CMake a source that the compiler refuses fails the installation, and a
+# machine without a compiler first downloads CMake (30 MB) to find none.
 
 import os
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError
 
-
-class Core(NamedTuple):
-    """Where the sources of a core lie, and which of them are compiled once for each instruction set."""
-
-    folder: str
-    kernels: tuple[str, ...]
-
-
+# Each core: its module, the folder of its sources, and the kernels, which are compiled once for each instruction set.
 CORES = {
-    "precreg.measure._core": Core("precreg/measure/core", ("kernel.cpp",)),
-    "precreg.arithmetic._core": Core("precreg/arithmetic/core", ("rounding.cpp", "sums.cpp", "elementwise.cpp")),
+    "precreg.measure._core": ("precreg/measure/core", {"kernel.cpp"}),
+    "precreg.arithmetic._core": ("precreg/arithmetic/core", {"rounding.cpp", "sums.cpp", "elementwise.cpp"}),
 }
 FLAGS = [
     "-std=c++17",
     "-O3",
+    # Results must have the same bits on every machine, whatever CFLAGS the user has set.
     "-fno-fast-math",
     "-ffp-contract=off",
+    # The cores read neither errno nor floating-point exceptions; for their sake compilers leave loops scalar.
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-fno-lto",
+    "-fno-lto",  # some distributions build Python with -flto, and setuptools passes its flags on
     "-fvisibility=hidden",
     "-g0",
-    "-Wno-unknown-warning-option",
+    "-Wno-unknown-warning-option",  # clang does not know all of the next three
     "-Wno-psabi",
-    "-Wno-uninitialized",  # gcc says that of its own header for AVX-512
+    "-Wno-uninitialized",  # gcc warns so of its own header for AVX-512
     "-Wno-maybe-uninitialized",
 ]
-STRIPPED = ["-fno-lto", "-Wl,-s"] if sys.platform == "linux" else ["-fno-lto"]
+# Instruction sets beyond `generic`, which every processor of the platform has. A core chooses the widest when it loads.
 WIDE = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"],
 }
-"""Instruction sets beyond `generic`, which every processor of a platform has, and the flags that ask for them."""
-
 IS_X86 = sysconfig.get_platform().endswith(("x86_64", "amd64"))
-HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+INSTRUCTION_SETS = {"generic": []} | (WIDE if IS_X86 else {})
+MACROS = [("PRECREG_X86", "1")] if IS_X86 else []
+# Not -static-libstdc++: Debian's static library needs glibc 2.36, where the shared one does with 2.29 (log2).
+LINKED = ["-fno-lto", "-Wl,-s"] if sys.platform == "linux" else ["-fno-lto"]
 
 
-class BuildCore(build_ext):
-    """Compiles kernels once for each instruction set; a core chooses among them when it is loaded."""
+class BuildCores(build_ext):
+    """Compile kernels once for each instruction set, all other sources once, and link them into one module."""
 
     def build_extension(self, extension: Extension) -> None:
-        """Compile and link; setuptools makes an error a warning, because the extension is optional."""
+        """Compile and link one core. Because the extension is optional, setuptools turns an error into a warning."""
+        folder, kernels = CORES[extension.name]
         target = Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)  # that of an earlier build would be packed if this one fails
-        try:
-            objects = self.compile_known(CORES[extension.name])
-        except CompileError as problem:
-            raise CompileError("no C++ compiler that can build it; precreg will do with numpy alone") from problem
-        self.compiler.link_shared_object(objects, str(target), extra_postargs=STRIPPED, target_lang="c++")
+        target.unlink(missing_ok=True)  # if this build fails, the wheel must not contain the core of an earlier one
+        once = {file.name for file in Path(folder).glob("*.cpp")} - kernels
+        units = [(source, "once", []) for source in sorted(once)]
+        # The linker keeps the first definition of a template that several objects have, so the widest set comes last.
+        units += [(kernel, name, flags) for name, flags in INSTRUCTION_SETS.items() for kernel in sorted(kernels)]
 
-    def compile_known(self, core: Core) -> list[str]:
-        """Return the object files for every instruction set, or for `generic` where the compiler refuses the others."""
-        if IS_X86:
-            with suppress(CompileError):
-                return self.compile_all(core, {"generic": [], **WIDE})
-        return self.compile_all(core, {"generic": []})
+        def compiled(unit: tuple[str, str, list[str]]) -> list[str]:
+            source, name, flags = unit
+            return self.compiler.compile(
+                [f"{folder}/{source}"],
+                output_dir=f"{self.build_temp}/{name}",
+                macros=[*MACROS, ("PRECREG_SET", name)],
+                extra_postargs=[*FLAGS, *flags],
+            )
 
-    def compile_all(self, core: Core, instruction_sets: dict[str, list[str]]) -> list[str]:
-        """Return the object files of the kernels for each instruction set, and of all else, which is compiled once."""
-        macros = [("PRECREG_X86", "1")] if "avx2" in instruction_sets else []
-        once = sorted(str(source) for source in Path(core.folder).glob("*.cpp") if source.name not in core.kernels)
-        # Of a template that several object files have, the linker keeps the first: so the widest come last.
-        units = [(source, "once", [], macros) for source in once]
-        for name, flags in instruction_sets.items():
-            units += [(f"{core.folder}/{kernel}", name, flags, macros) for kernel in core.kernels]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [built for unit in pool.map(lambda unit: self.compile(*unit), units) for built in unit]
-
-    def compile(self, source: str, name: str, flags: list[str], macros: list[tuple[str, str]]) -> list[str]:
-        """Return the object files of one source for one instruction set."""
-        return self.compiler.compile(
-            [source],
-            output_dir=os.path.join(self.build_temp, name),
-            macros=[*macros, ("PRECREG_SET", name)],
-            extra_postargs=[*FLAGS, *flags],
-            include_dirs=self.compiler.include_dirs,
-        )
+            objects = [path for paths in pool.map(compiled, units) for path in paths]
+        self.compiler.link_shared_object(objects, str(target), extra_postargs=LINKED, target_lang="c++")
 
     def copy_extensions_to_source(self) -> None:
-        """Put cores beside their sources. One that is in use is not written over, nor does it outlive a failure."""
-        for core in CORES.values():
-            for earlier in Path(core.folder).parent.glob("_core.*.so"):
-                earlier.unlink()
+        """Copy the cores of an editable install beside their Python modules, in place of those of an earlier build."""
+        for folder, _ in CORES.values():
+            for earlier in Path(folder).parent.glob("_core.*.so"):
+                earlier.unlink()  # and not overwritten: a process may run it
         super().copy_extensions_to_source()
 
 
-extensions = [
-    Extension(name, [f"{core.folder}/module.cpp"], py_limited_api=True, optional=True) for name, core in CORES.items()
-]
+# One binary for every Python from 3.11 on, by the limited API, which a Python without a global lock does not have.
+HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+extensions = [Extension(name, [], py_limited_api=True, optional=True) for name in CORES]
 setup(
     ext_modules=extensions if HAS_LIMITED_API else [],
-    cmdclass={"build_ext": BuildCore},
+    cmdclass={"build_ext": BuildCores},
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {},
 )

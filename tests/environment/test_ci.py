@@ -33,7 +33,7 @@ def test_the_page_has_the_severity_of_every_reason():
     assert said == SEVERITIES
 
 
-TARGETS = ("browser", "pipeline", "postgresql")
+TARGETS = ("browser", "pipeline", "postgresql", "packaging")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -120,9 +120,9 @@ def _ran(folder, source, *jobs, **variables):
     return Done(done.returncode, {job: status for status, job in ended}, done.stdout + done.stderr)
 
 
-def jobs_of(folder, source):
+def jobs_of(folder, source, **variables):
     """Return when each job of the pipeline for an event would run, by its name."""
-    done = _tool(folder, source, "--list-csv")
+    done = _tool(folder, source, "--list-csv", **variables)
     lines = done.stdout[done.stdout.index("name;") :].splitlines()
     return {row["name"]: row["when"] for row in csv.DictReader(lines, delimiter=";")}
 

@@ -37,6 +37,14 @@ def test_an_event_starts_the_jobs_that_the_page_says(project, event, name):
     )
 
 
+def test_a_tag_starts_the_jobs_of_a_release_and_no_other(project):
+    folder = project("ours")
+    git(folder, "switch", "-q", "-c", "feature")  # GitLab sets no branch for a tag, and the tool sets the current one
+    found = jobs_of(folder, "push", CI_COMMIT_TAG="1.0.0")
+    runners = ("saas-linux-small-amd64", "saas-linux-small-arm64")
+    assert set(found) == {*(f"linux-wheels: [{runner}]" for runner in runners), "macos-wheels", "sdist"}
+
+
 @pytest.mark.parametrize("text", FILES.values(), ids=list(FILES))
 def test_the_file_keeps_to_what_gitlab_asks(text):
     file = yaml.safe_load(text)

@@ -1,45 +1,32 @@
-"""What `pip install .` gives: the command, with everything it needs to run and to report, outside this checkout.
-
-Where there is a C++ compiler the cores are built, which takes most of the time here; without one nothing fails.
-"""
+"""The wheel, and the sdist where no compiler works, as pip installs them outside this checkout."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from tests.e2e.command import ROOT, copy_of, environ, precreg, with_suite
+from tests.e2e.command import copy_of, environ, precreg, with_suite
 from tests.e2e.test_road import ROAD
-
-SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
-COMPILER = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), None)
-BUILT = {"_core.abi3.so"} if COMPILER else set()
+from tests.packaging.installed import assert_native, assert_numpy, doctor
 
 
-def install(folder, **variables):
-    """Install a copy of the sources into a folder; what they depend on is that of the tests."""
-    source, target = folder / "source", folder / "installed"
-    source.mkdir()
-    for name in SOURCES:
-        shutil.copy(ROOT / name, source)
-    built = shutil.ignore_patterns("__pycache__", "*.so")
-    shutil.copytree(ROOT / "precreg", source / "precreg", ignore=built)
+def install(target, package, **variables):
+    """Install a package into a folder, with the dependencies that the tests have."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--target", target, source], env={**os.environ, **variables}, check=True)
+    subprocess.run([*pip, "--target", target, package], env={**os.environ, **variables}, check=True)
     return target
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    return install(tmp_path_factory.mktemp("with"))
+def installed(tmp_path_factory, wheel):
+    return install(tmp_path_factory.mktemp("with"), wheel)
 
 
 @pytest.fixture(scope="module")
-def without_compiler(tmp_path_factory):
-    return install(tmp_path_factory.mktemp("without"), CC="/bin/false", CXX="/bin/false")
+def without_compiler(tmp_path_factory, sdist):
+    return install(tmp_path_factory.mktemp("without"), sdist, CC="/bin/false", CXX="/bin/false")
 
 
 def run(installed, folder, *arguments):
@@ -55,10 +42,9 @@ def verdicts(project):
     return {result["id"]: (result["verdict"]["status"], result["verdict"]["reason"]) for result in results}
 
 
-def doctor(installed, folder):
-    shown = run(installed, folder, "doctor", "--json")
-    assert shown.returncode == 0, shown.stdout
-    return {finding["name"]: finding["says"] for finding in json.loads(shown.stdout)}
+def doctor_of(installed, folder):
+    command = [sys.executable, str(installed / "bin" / "precreg")]
+    return doctor(command, folder, environ(PYTHONPATH=str(installed), PYTHONSAFEPATH="1"))
 
 
 def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path):
@@ -90,26 +76,18 @@ def test_types_are_shipped_and_sources_of_the_core_are_not(installed):
     assert (installed / "precreg" / "py.typed").is_file()
     for room in ("arithmetic", "measure"):
         files = [path for path in (installed / "precreg" / room).iterdir() if path.is_file()]
-        assert {path.name for path in files if path.suffix != ".py"} == BUILT | {"_core.pyi"}
+        assert {path.name for path in files if path.suffix != ".py"} == {"_core.abi3.so", "_core.pyi"}
         assert not (installed / "precreg" / room / "core").exists()
     assert not (installed / "precreg" / "core").exists()
     assert all(path.stat().st_size < 2_000_000 for path in installed.rglob("precreg/*/*.so")), "stripped"
 
 
-@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
 def test_the_cores_are_built_and_serve(installed, tmp_path):
-    found = doctor(installed, tmp_path)
-    assert str(installed / "precreg" / "measure") in found["core"]
-    assert str(installed / "precreg" / "arithmetic") in found["arithmetic core"]
-    for form in ("measuring", "arithmetic"):
-        assert found[form].startswith("the form native serves")
+    assert_native(doctor_of(installed, tmp_path), installed / "precreg")
 
 
 def test_an_install_without_a_compiler_works_and_gives_the_same_verdicts(without_compiler, tmp_path):
-    found = doctor(without_compiler, tmp_path)
-    for core, form in (("core", "measuring"), ("arithmetic core", "arithmetic")):
-        assert found[core] == "not built: no C++ compiler was there when precreg was installed"
-        assert found[form].startswith("the form numpy serves")
+    assert_numpy(doctor_of(without_compiler, tmp_path))
     project = copy_of(ROAD, tmp_path)
     assert run(without_compiler, project, "run").returncode == 1
     by_numpy = verdicts(project)
