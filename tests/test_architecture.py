@@ -1,8 +1,13 @@
-"""The rules of the house, read from the source: who may import whom, what is imported late, how long things get."""
+"""The rules of the house, read from the source: who imports whom, through which door, how late, and how long things get.
+
+`python -m tests.test_architecture` prints the picture of the rooms that CONTRIBUTING.md shows.
+"""
 
 import ast
 import subprocess
 import sys
+from collections import defaultdict
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -10,95 +15,222 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "precreg"
 
-LEVELS = (
-    ("errors",),
-    ("types",),
-    ("storage", "environment"),
-    ("arithmetic",),
-    ("subject",),
-    ("measure",),
-    ("tolerance",),
-    ("verdict",),
-    ("suite",),
-    ("vcs",),
-    ("baseline",),
-    ("history",),
-    ("run",),
-    ("quality",),
-    ("report",),
-    ("comparison",),
-    ("pytest_plugin",),
-    ("cli", "api"),
-    ("__main__", "__init__"),
+# From the ground up, a line a room. A room imports from the rooms above its line in this list, and from itself.
+ROOMS = (
+    "errors",
+    "types",
+    "storage",
+    "environment",
+    "arithmetic",
+    "subject",
+    "measure",
+    "tolerance",
+    "verdict",
+    "suite",
+    "vcs",
+    "baseline",
+    "history",
+    "run",
+    "quality",
+    "report",
+    "comparison",
+    "pytest_plugin",
+    "cli",
+    "api",
+    "__main__",
+    "__init__",
 )
-"""From the bottom up; a room imports from lower levels and from itself, never from a neighbour."""
 
+# precreg/ itself holds no other modules: everything else has a room.
+LOOSE = {"errors", "api", "__main__", "__init__"}
+
+# A function imports these when it needs them. Each of them costs more than a whole command that does without it.
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy", "matplotlib"}
-"""Imported inside the function that needs them, except in the rooms that work on arrays in worker processes."""
 
-ON_ARRAYS = {"api", "arithmetic", "comparison", "measure", "quality", "run", "storage", "subject", "suite"}
+# Workers, and commands on arrays, import these modules late; they work on arrays themselves, so numpy is at their top.
+ON_ARRAYS = {
+    "api",
+    "arithmetic",
+    "comparison",
+    "measure",
+    "quality",
+    "run.case_run",
+    "run.computation",
+    "run.worker",
+    "storage.array_file",
+    "storage.npy",
+    "storage.safetensors",
+    "subject",
+    "suite.inputs",
+}
 
+# The commands that read a history import this room late, and nothing else does.
 ON_DATABASES = {"history"}
-"""The commands that read a history import this room late, and nothing else does."""
 
+# pytest itself loads this room, which imports its own modules late: numpy comes with the first case or check.
 IN_PYTEST = {"pytest_plugin"}
-"""pytest itself loads this room, which imports its own modules late: numpy comes with the first case or check."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
-RANK = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+RANK = {room: level for level, room in enumerate(ROOMS)}
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 45
+MAX_MODULES = 200
 
 
-def named(module):
+def dotted(module):
+    """Return the name of a module below precreg: `storage.npy`, and `storage` for its `__init__`."""
     parts = module.relative_to(PACKAGE).with_suffix("").parts
-    return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def package_of(module):
+    """Return the package that a module lies in: its door is the package's `__init__`."""
+    return ".".join(module.relative_to(PACKAGE).parent.parts)
+
+
+@cache
+def parse(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports(tree):
-    """Yield the dotted names that a tree imports, those inside functions too."""
+    """Yield (module, name) of what a tree imports, inside functions too; name is None for `import module`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide where a thing comes from"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((node.module, alias.name) for alias in node.names)
 
 
-def ours(tree):
-    return {tuple(name.split(".")[1:]) for name in imports(tree) if name.startswith("precreg.")}
+@cache
+def ours(module):
+    """Return what a module imports from precreg as (module below precreg, name)."""
+    found = {(name, imported) for name, imported in imports(parse(module)) if name.split(".")[0] == "precreg"}
+    return {(name.partition(".")[2], imported) for name, imported in found}
 
 
-def parse(module):
-    return ast.parse(module.read_text(encoding="utf-8"))
+def doors():
+    """Return, by package, the names that its `__init__.pyi` exports and the modules that define them."""
+    found = {}
+    for stub in PACKAGE.rglob("__init__.pyi"):
+        package = ".".join(stub.relative_to(PACKAGE).parent.parts)
+        lines = [node for node in parse(stub).body if isinstance(node, ast.ImportFrom)]
+        found[package] = {alias.asname: node.module for node in lines for alias in node.names}
+    return found
 
 
-def test_every_module_lives_in_a_known_room():
-    assert {named(module)[0] for module in MODULES} <= set(RANK)
+DOORS = doors()
+NAMES = {dotted(module): module for module in MODULES}
+by_name = pytest.mark.parametrize("module", MODULES, ids=dotted)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: ".".join(named(module)))
+def imported_module(name, imported):
+    """Return the module below precreg that an import takes its name from, through the door if it is one."""
+    if imported in DOORS.get(name, {}):
+        return ".".join(filter(None, (name, DOORS[name][imported])))
+    inner = ".".join(filter(None, (name, imported)))
+    return inner if inner in NAMES else name
+
+
+def arrows():
+    """Return, by room, the rooms that its modules import from."""
+    found = defaultdict(set)
+    for module in MODULES:
+        room = dotted(module).partition(".")[0]
+        for name, imported in ours(module):
+            target = imported_module(name, imported).partition(".")[0]
+            if room not in LOOSE and target in RANK and target not in LOOSE | {room}:
+                found[room].add(target)
+    return found
+
+
+def picture():
+    """Draw the rooms from the ground up, each with the rooms that it imports from."""
+    found = arrows()
+    rooms = [room for room in ROOMS if room not in LOOSE]
+    width = max(map(len, rooms))
+    lines = [f"{room:{width}}  <- {', '.join(sorted(found[room], key=RANK.get)) or '-'}" for room in rooms]
+    return "\n".join(lines)
+
+
+def test_every_module_has_a_room():
+    assert {dotted(module).partition(".")[0] for module in MODULES} == set(ROOMS)
+    assert {path.stem for path in PACKAGE.glob("*.py")} == LOOSE
+    assert len(MODULES) <= MAX_MODULES
+
+
+@by_name
 def test_imports_run_downward(module):
-    room = named(module)[0]
-    for name in ours(parse(module)):
-        if name[0] in RANK and name[0] != room:
-            assert RANK[name[0]] < RANK[room], f"{room} imports {'.'.join(name)}, which is not below it"
+    room = dotted(module).partition(".")[0]
+    for name, imported in ours(module):
+        target = imported_module(name, imported).partition(".")[0]
+        if target in RANK and target != room and module != PACKAGE / "__init__.py" and imported != "__version__":
+            assert RANK[target] < RANK[room], f"{room} imports {name}.{imported}, which is not below it"
+
+
+@by_name
+def test_a_room_is_entered_by_its_door(module):
+    package = package_of(module)
+    for name, imported in ours(module):
+        home = name if name in DOORS else name.rpartition(".")[0]
+        if home in ("", package) or package.startswith(f"{home}.") or module.name == "__main__.py":
+            continue
+        exported = DOORS.get(home, {})
+        assert name == home and imported in exported, f"precreg.{home} does not export {imported} of {name}"
+
+
+@pytest.mark.parametrize("package", sorted(DOORS))
+def test_a_door_exports_what_another_room_uses(package):
+    outside = [module for module in MODULES if package_of(module) != package]
+    users = [
+        *outside,
+        *(path for folder in ("benchmarks", "suites") for path in (PACKAGE.parent / folder).rglob("*.py")),
+    ]
+    used = {imported for module in users for name, imported in imports(parse(module)) if name == f"precreg.{package}"}
+    public = {name for name, module in DOORS[""].items() if module.startswith(f"{package}.")}
+    if package:
+        assert set(DOORS[package]) <= used | public, "no other room uses these names"
+    for name, module in DOORS[package].items():
+        assert name != module.rpartition(".")[2], f"a module of this name takes the place of {package}.{name}"
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in LOOSE])
+def test_a_room_states_its_question(room):
+    text = ast.get_docstring(parse(PACKAGE / room / "__init__.py"))
+    assert text.splitlines()[0].endswith("?") or room == "pytest_plugin"
 
 
 def test_no_circle_of_modules():
-    known = {named(module): module for module in MODULES}
     graph = {
-        name: {imported for imported in ours(parse(module)) if imported in known} - {name}
-        for name, module in known.items()
+        dotted(module): {imported_module(*one) for one in ours(module)} & set(NAMES) - {dotted(module)}
+        for module in MODULES
+        if module.name != "__init__.py"
     }
     TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: ".".join(named(module)))
+def test_a_public_name_has_one_meaning():
+    defined = defaultdict(set)
+    for module in MODULES:
+        for node in parse(module).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                defined[node.name].add(dotted(module))
+    assert {name: where for name, where in defined.items() if len(where) > 1} == {}
+
+
+def test_the_picture_of_the_house_is_that_of_the_contributors_page():
+    print(picture())
+    assert picture() in (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@by_name
 def test_heavy_imports_are_late(module):
-    if named(module)[0] in ON_ARRAYS | ON_DATABASES | IN_PYTEST:
+    name = dotted(module)
+    if any(name == known or name.startswith(f"{known}.") for known in ON_ARRAYS | ON_DATABASES | IN_PYTEST):
         return
     top = [node for node in parse(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    heavy = {name.split(".")[0] for name in imports(ast.Module(top, []))} & LATE
+    heavy = {name.split(".")[0] for name, _ in imports(ast.Module(top, []))} & LATE
     assert not heavy, f"{module.name} imports {heavy} at its top"
 
 
@@ -127,14 +259,18 @@ def test_showing_bits_of_a_format_brings_no_numpy():
     assert shown.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: ".".join(named(module)))
+@by_name
 def test_a_module_and_its_functions_can_be_seen_whole(module):
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= 500
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
     for node in ast.walk(parse(module)):
         if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno < 45, f"{node.name} is too long to see whole"
+            assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, f"{node.name} is too long to see whole"
 
 
 def test_no_drawers():
     forbidden = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers"}
-    assert not forbidden & {part for module in MODULES for part in named(module)}
+    assert not forbidden & {part for module in MODULES for part in dotted(module).split(".")}
+
+
+if __name__ == "__main__":
+    print(picture())
