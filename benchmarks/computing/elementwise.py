@@ -30,4 +30,4 @@ def calls(operands: Array, name: str) -> dict[str, Call]:
     given = list(operands[: 3 if name == "fma" else 2])
     core, operation = forms.native_backend(), RoundedOperation(name, format, rounding, 0)
     ways = {PLAIN: lambda: OPERATIONS[name](*given), NUMPY: lambda: operations.compute_numpy(operation, given, 0)}
-    return ways if core is None else {**ways, NATIVE: lambda: core.compute(name, given, format, rounding, 0, 0)}
+    return ways if core is None else {**ways, NATIVE: lambda: core.compute_native(name, given, format, rounding, 0, 0)}

@@ -77,4 +77,4 @@ def calls(a: Array, b: Array, kind: Sum) -> dict[str, Call]:
     """Return the ways to multiply two matrices of float16 numbers, which are given as float32."""
     unit, core = unit_of(kind), forms.native_backend()
     ways = {NUMPY: lambda: numpy_sums.matmul_numpy(a, b, unit), WRITTEN: lambda: written(a, b, kind)}
-    return ways if core is None else {NATIVE: lambda: core.matmul(a, b, unit), **ways}
+    return ways if core is None else {NATIVE: lambda: core.matmul_native(a, b, unit), **ways}

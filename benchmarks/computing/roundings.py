@@ -36,7 +36,7 @@ def rounding_of(name: str) -> Rounding:
 def native(values: Array, name: str) -> Call | None:
     """Our core, through what round_to calls: a new array."""
     core, format, rounding = forms.native_backend(), format_named(name), rounding_of(name)
-    return None if core is None else lambda: core.round_to(values, format, rounding, 0, 0)
+    return None if core is None else lambda: core.round_native(values, format, rounding, 0, 0)
 
 
 def native_into(values: Array, name: str) -> Call | None:

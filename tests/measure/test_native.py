@@ -78,11 +78,11 @@ def test_any_number_of_threads_gives_the_same_metrics_to_the_bit(threads):
 @pytest.mark.parametrize("order", ["forward", "backward"])
 def test_any_cut_gives_the_same_counts_maxima_places_and_named_pairs(order):
     actual, reference = long_pair()
-    whole = native.tally(actual, reference, 0, actual.shape, RULES)
+    whole = native.tally_native(actual, reference, 0, actual.shape, RULES)
     for cuts in ([1], [127, 128, 129], [5000, 300_000], list(range(0, actual.size, 50_001))):
         places = [*sorted({0, *cuts}), actual.size]
         parts = [
-            native.tally(actual[low:high], reference[low:high], low, actual.shape, RULES)
+            native.tally_native(actual[low:high], reference[low:high], low, actual.shape, RULES)
             for low, high in itertools.pairwise(places)
         ]
         merged = reduce(
@@ -97,7 +97,7 @@ def test_sums_are_those_of_the_readable_form():
     for name, pair in tallies.hard_pairs():
         shape = pair[0].shape
         wrong[name] = tally_differences(
-            native.tally(*pair, 0, shape, RULES), plain.tally_reference(*pair, 0, shape, RULES)
+            native.tally_native(*pair, 0, shape, RULES), plain.tally_reference(*pair, 0, shape, RULES)
         )
     assert len(wrong) > 20
     assert {name: what for name, what in wrong.items() if what} == {}
@@ -111,7 +111,7 @@ def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
     pair = (np.linspace(1, 2, 256).astype(dtype),) * 2
     pair[0][:count] = value
     assert (
-        tally_differences(native.tally(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
+        tally_differences(native.tally_native(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
     )
 
 
@@ -183,7 +183,7 @@ def test_wrong_arguments_raise():
 def test_more_pairs_than_counters_hold_are_refused():
     many = np.zeros(2**28 + 1, np.bool_)  # takes no memory before it is read
     with pytest.raises(ValueError, match="at most"):
-        native.tally(many, many, 0, many.shape, RULES)
+        native.tally_native(many, many, 0, many.shape, RULES)
 
 
 def test_ones_are_measured():
@@ -215,7 +215,7 @@ def test_another_thread_runs_while_the_core_measures():
     """As none does while bytes are counted, which Python does without letting go of the interpreter."""
     actual = np.arange(20_000_000, dtype=np.float32)
     reference = actual + np.float32(0.5)
-    assert seen_meanwhile(lambda: native.tally(actual, reference, 0, actual.shape, RULES))
+    assert seen_meanwhile(lambda: native.tally_native(actual, reference, 0, actual.shape, RULES))
     held = b"ab" * 50_000_000
     assert not seen_meanwhile(lambda: held.count(b"ab"))
 
@@ -227,7 +227,7 @@ def test_memory_stays_flat_over_many_calls():
 
     def call(times):
         for _ in range(times):
-            native.tally(actual, reference, 0, (30, 100), RULES)
+            native.tally_native(actual, reference, 0, (30, 100), RULES)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     before = call(1000)
@@ -250,7 +250,7 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
         libm.fegetenv(environment)
         environment[7] |= 0x8040 | 0x4000
         libm.fesetenv(environment)
-        found.append(native.tally(*pair, 0, pair[0].shape, RULES))
+        found.append(native.tally_native(*pair, 0, pair[0].shape, RULES))
         environment[:] = [0] * 8
         libm.fegetenv(environment)
         found.append(environment[7] & 0xC040)
@@ -258,7 +258,7 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [native.tally(*pair, 0, pair[0].shape, RULES), 0xC040]
+    assert found == [native.tally_native(*pair, 0, pair[0].shape, RULES), 0xC040]
 
 
 WITHOUT_MEMORY = """
@@ -267,13 +267,13 @@ import numpy as np
 from precreg.measure import native
 from precreg.measure.tally import MeasureRules
 few, many = np.arange(1000, dtype=np.float32), np.arange(6_000_000, dtype=np.float32)
-expected = native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
+expected = native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
 try:
-    native.tally(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
+    native.tally_native(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
 except MemoryError:
-    print("no memory", native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
+    print("no memory", native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
 """
 
 

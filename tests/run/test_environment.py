@@ -18,7 +18,7 @@ def _no_label(monkeypatch):
 def detected(**variables):
     """Detect in a fresh process, where numpy is not yet loaded, and return label, fingerprint and facts."""
     code = (
-        "import json; from precreg.environment.machine import detect; e = detect(); "
+        "import json; from precreg.environment.machine import detect_environment; e = detect_environment(); "
         "print(json.dumps([e.label, e.fingerprint, e.facts]))"
     )
     inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
@@ -98,7 +98,7 @@ def test_blas_uses_one_thread_unless_the_user_decides():
 
 
 def test_a_numpy_that_is_loaded_keeps_its_threads():
-    code = "import os, numpy; from precreg.environment.machine import detect; print(detect().facts['threads'])"
+    code = "import os, numpy; from precreg.environment.machine import detect_environment; print(detect_environment().facts['threads'])"
     inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     result = subprocess.run([sys.executable, "-c", code], env=inherited, capture_output=True, text=True, check=True)
     assert result.stdout.startswith("all of ")

@@ -27,8 +27,8 @@ def trees(tmp_path):
 
 def moved(trees, code, path="src", folder=None, **variables):
     """Return what code prints in a process with `path` of the working tree, after it has moved."""
-    begin = "from pathlib import Path\nfrom precreg.subject.module_space import Trees, move_into\n"
-    begin += f"move_into(Trees(Path({str(trees.own)!r}), Path({str(trees.other)!r})))\n"
+    begin = "from pathlib import Path\nfrom precreg.subject.module_space import TreePair, redirect_imports\n"
+    begin += f"redirect_imports(TreePair(Path({str(trees.own)!r}), Path({str(trees.other)!r})))\n"
     places = [str(trees.own / path)] if path else []
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([*places, str(ROOT)]), **variables}
     done = subprocess.run(

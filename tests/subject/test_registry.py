@@ -12,7 +12,7 @@ def test_our_own_kinds():
 
 
 def test_our_own_kinds_need_no_metadata():
-    code = "import sys; from precreg.subject.call import kind; kind('python'); kind('files'); "
+    code = "import sys; from precreg.subject.call import subject_kind; subject_kind('python'); subject_kind('files'); "
     result = subprocess.run([sys.executable, "-c", code + "sys.exit('importlib.metadata' in sys.modules)"], check=False)
     assert result.returncode == 0
 

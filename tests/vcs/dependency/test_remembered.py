@@ -397,5 +397,12 @@ def test_links_in_a_circle_end(project):
 def test_asking_it_imports_nothing_that_reads_suites():
     heavy = {"yaml", "msgspec", "numpy", "git", "ast"}
     code = f"import sys, precreg.vcs.dependency_index\nprint({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
     assert done.stdout == "set()\n"
