@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from precreg.measure.metrics import COUNT_DESCRIPTIONS
-from tests.e2e.command import ROOT, environ
+from tests.e2e.command import PATIENCE_S, ROOT, environ
 
 MEBIBYTE = 1 << 20
 NUMBER = r"~?[\d.,]+%?"
@@ -41,7 +41,7 @@ def run(script, *arguments):
     """Run a script of benchmarks/ and return what it prints; it must succeed."""
     command = [sys.executable, ROOT / "benchmarks" / script, *map(str, arguments)]
     done = subprocess.run(
-        command, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, timeout=300, check=False
+        command, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -177,7 +177,7 @@ def test_large_files(tmp_path):
 
 def test_large_files_need_room(tmp_path):
     command = [sys.executable, ROOT / "benchmarks" / "large_files.py", tmp_path, "--gigabytes", "1e9"]
-    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert "GB free in" in done.stderr
 

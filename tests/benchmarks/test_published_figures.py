@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import ROOT, environ
+from tests.e2e.command import PATIENCE_S, ROOT, environ
 
 FOLDER = ROOT / "benchmarks" / "published"
 SYSTEMS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
@@ -15,7 +15,7 @@ PLAIN = {"numpy", "ml_dtypes", "mpmath", "published", *sys.stdlib_module_names}
 
 def run(*systems):
     command = [sys.executable, ROOT / "benchmarks" / "published_figures.py", *systems]
-    return subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_a_system_prints_a_table():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks.test_benchmarks import run
 from tests.docs.test_docs import names, sections, table
-from tests.e2e.command import ROOT, environ
+from tests.e2e.command import PATIENCE_S, ROOT, environ
 
 PAGE = (ROOT / "docs" / "detection.md").read_text()
 
@@ -135,7 +135,13 @@ def test_a_rule_can_be_tried_on_what_was_stored(tmp_path):
     script = example.replace('"benchmarks"', repr(str(ROOT / "benchmarks")))
     command = [sys.executable, "-c", script]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, timeout=60, check=True
+        command,
+        cwd=tmp_path,
+        env=environ(PYTHONPATH=ROOT),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
     assert "scaled_tanh_bfloat16 the shift lost harmful 3 of 3\n" in done.stdout
     assert done.stdout.count("\n") == 21

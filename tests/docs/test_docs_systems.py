@@ -9,7 +9,7 @@ import pytest
 from precreg.suite.expand import expand_suite
 from precreg.suite.load import load_suites
 from tests.benchmarks.test_published_figures import SYSTEMS
-from tests.e2e.command import ROOT, environ
+from tests.e2e.command import PATIENCE_S, ROOT, environ
 
 PAGE = (ROOT / "docs" / "systems.md").read_text()
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
@@ -30,7 +30,7 @@ NAMED = [(row[0].strip("`"), bool(row[2])) for row in rows(PAGE, 3)]
 def printed():
     """Return (published, measured, mark) of each figure that the scripts print now: all of them, a quarter minute."""
     command = [sys.executable, ROOT / "benchmarks" / "published_figures.py", "--markdown"]
-    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert re.findall(r"^`(\w+)`: .*\.$", done.stdout, re.MULTILINE) == SYSTEMS
     return {row[0]: tuple(row[1:]) for row in rows(done.stdout, 4)}
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.command import change, environ, git, precreg, repository
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository
 
 SUITE = """\
 suite: twice
@@ -90,7 +90,7 @@ def push(project, *arguments, **variables):
         env=environ(**variables),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.returncode == 0, done.stdout + done.stderr

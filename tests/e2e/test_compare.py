@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from precreg.types.record import COMPARISON_SCHEMA
-from tests.e2e.command import environ, precreg
+from tests.e2e.command import PATIENCE_S, environ, precreg
 
 R = np.random.default_rng(0).standard_normal((4, 64))
 GOOD = R.astype(np.float32)
@@ -309,7 +309,7 @@ def test_an_interrupted_comparison_says_how_far_it_was(tmp_path, jobs):
     running = subprocess.Popen(command, cwd=tmp_path, env=environ(), stderr=subprocess.PIPE, text=True)
     assert running.stderr.readline() == "6 of 64 pairs\n"
     running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=60)[1]
+    said = running.communicate(timeout=PATIENCE_S)[1]
     assert running.returncode == 130
     assert "of 64 pairs were compared" in said
     assert "Traceback" not in said

@@ -6,14 +6,21 @@ from tests.e2e.command import change, precreg, repository, with_suite
 from tests.e2e.test_execution import lines, results
 
 KERNEL = '''
-import time
+import os
+from pathlib import Path
 
 import numpy as np
+
+CALLS = Path(__file__).with_suffix(".calls")
 
 
 def shuffled(x):
     """Another order at every call, as threads have it that add in the order in which they come."""
-    return x[np.random.default_rng(time.perf_counter_ns()).permutation(len(x))]
+    with CALLS.open("ab") as calls:  # a byte a call: each call has a number of its own, in every process and run
+        calls.write(b".")
+        calls.flush()
+        call = os.fstat(calls.fileno()).st_size
+    return x[np.random.default_rng(call).permutation(len(x))]
 
 
 def total(x):
@@ -40,7 +47,7 @@ DECLARED = "deterministic: false\n"
 def accepted(tmp_path_factory):
     """A project whose baselines were accepted; tests leave it as it was."""
     project = repository(with_suite(tmp_path_factory.mktemp("determinism"), SUITE, KERNEL))
-    precreg(project, "run")
+    precreg(project, "run", "--jobs", "0")  # one process: the accepted figures are the same in every test run
     precreg(project, "baseline", "accept", "--all", "--reason", "first")
     return project
 

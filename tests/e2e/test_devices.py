@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import change, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, with_suite
 
 KERNEL = """\
 import numpy as np
@@ -70,7 +70,7 @@ def test_processes_and_pytest_give_the_same_bits(project):
         precreg(project, "run", "--jobs", jobs)
         digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})
     command = [sys.executable, "-m", "pytest", "-q", "-o", "precreg_suites=suites", "-p", "no:cacheprovider", "suites"]
-    done = subprocess.run(command, cwd=project, env=environ(), capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=project, env=environ(), capture_output=True, timeout=PATIENCE_S, check=False)
     assert b"1 failed" in done.stdout
     assert b"npu.yaml" not in done.stdout, "the table of a device is no suite"
     digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from precreg.vcs.dependency_index import INDEX_FILE, SETTLED_NS
-from tests.e2e.command import change, environ, git, precreg
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,
     KERNEL,
@@ -269,7 +269,7 @@ def test_an_interrupted_check_leaves_no_worktree_behind(guarded):
         time.sleep(0.05)
     time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=60)[0]
+    said = process.communicate(timeout=PATIENCE_S)[0]
     assert process.returncode != 0, said
     assert "Traceback" not in said
     while len(git(guarded, "worktree", "list").splitlines()) > 1 and time.monotonic() < deadline:

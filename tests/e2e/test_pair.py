@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.e2e.command import change, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, with_suite
 
 SUITE = """\
 suite: s
@@ -207,11 +207,11 @@ sys.meta_path.append(Finder)
 
 def test_a_paired_run_judges_the_time(project):
     change(project / "suites/unit/s.yaml", "seeds: 3", "seeds: 3\nbudget: {time_ratio: 5}")
-    become(project, "import time\n\n\n" + SUBJECT.replace("e = np", "time.sleep(0.002)\n    e = np"))
+    become(project, "import time\n\n\n" + SUBJECT.replace("e = np", "time.sleep(0.02)\n    e = np"))
     git(project, "commit", "-qam", "slow")
     done = precreg(project, "run", "--pair", "HEAD")
     assert done.returncode == 0, done.stdout
-    change(project / "suites/unit/k.py", "0.002", "0.05")
+    change(project / "suites/unit/k.py", "0.02", "0.5")
     done = precreg(project, "run", "--pair", "HEAD", "--max-seeds", "6")
     assert (done.returncode, only_result(project)["verdict"]["reason"]) == (1, "over_budget"), done.stdout
 
@@ -270,7 +270,7 @@ def test_an_interrupted_run_removes_the_checkout(project, ending):
         time.sleep(0.02)
     assert list(project.parent.glob("precreg-*")), "the checkout is there while it runs"
     running.send_signal(ending)
-    running.communicate(timeout=30)
+    running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 128 + ending
     assert list(project.parent.glob("precreg-*")) == []
     assert len(git(project, "worktree", "list").splitlines()) == 1

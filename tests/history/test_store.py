@@ -20,6 +20,7 @@ from sqlalchemy import update
 from precreg.errors import UserError
 from precreg.history.rows import HISTORY_TABLE
 from precreg.history.store import open_history
+from tests.e2e.command import PATIENCE_S
 from tests.history.made import FIRST, SKIPPED, baseline, outcome_of, points, record, result, started
 
 ROOT = Path(__file__).parents[2]
@@ -356,7 +357,7 @@ with history._database.writing() as connection:
             history.add(record(minutes, {A: float(minutes)}))
         before = list(history.export())
         killed = process(place, code)
-        killed.communicate("go\n", timeout=60)
+        killed.communicate("go\n", timeout=PATIENCE_S)
         assert killed.returncode == -signal.SIGKILL
         assert list(history.export()) == before
         assert history.add(record(6, {A: 1.0})) == 4

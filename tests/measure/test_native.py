@@ -111,7 +111,8 @@ def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
     pair = (np.linspace(1, 2, 256).astype(dtype),) * 2
     pair[0][:count] = value
     assert (
-        tally_differences(native.tally_native(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
+        tally_differences(native.tally_native(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES))
+        == []
     )
 
 

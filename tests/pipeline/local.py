@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.command import ROOT, environ, git, precreg, repository
+from tests.e2e.command import PATIENCE_S, ROOT, environ, git, precreg, repository
 
 TOOL = ROOT / "build" / "gitlab-ci-local" / "node_modules" / ".bin" / "gitlab-ci-local"
 
@@ -143,6 +143,6 @@ def _tool(folder, source, *arguments, **variables):
         env=environ(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )

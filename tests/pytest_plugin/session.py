@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from tests.e2e.command import environ, precreg, repository
+from tests.e2e.command import PATIENCE_S, environ, precreg, repository
 
 KERNELS = """
 import os
@@ -63,7 +63,9 @@ def pytest_(folder, *arguments, **variables):
     """Run `pytest ARGUMENTS` in a folder; hypothesis has a plugin that takes a second to say nothing."""
     command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
     kept = {name: value for name, value in environ(**variables).items() if not name.startswith("PYTEST_")}
-    return subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=kept, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def record(folder):

@@ -98,7 +98,9 @@ def test_blas_uses_one_thread_unless_the_user_decides():
 
 
 def test_a_numpy_that_is_loaded_keeps_its_threads():
-    code = "import os, numpy; from precreg.environment.machine import detect_environment; print(detect_environment().facts['threads'])"
+    code = (
+        "import os, numpy; from precreg.environment.machine import detect_environment as e; print(e().facts['threads'])"
+    )
     inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     result = subprocess.run([sys.executable, "-c", code], env=inherited, capture_output=True, text=True, check=True)
     assert result.stdout.startswith("all of ")

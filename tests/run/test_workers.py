@@ -14,6 +14,7 @@ from precreg.run.worker import run_in_process
 from precreg.run.workers import run_in_workers
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
+from tests.e2e.command import PATIENCE_S
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 
@@ -218,7 +219,7 @@ def test_workers_do_not_outlive_their_parent(project, number):
 
 
 def test_a_script_without_a_guard_can_run_cases(project):
-    out, err = start(project, 3).communicate(timeout=60)
+    out, err = start(project, 3).communicate(timeout=PATIENCE_S)
     assert sorted(out.splitlines()) == ["unit/s/0 None", "unit/s/1 None", "unit/s/2 None"]
     assert err == ""
 
@@ -226,7 +227,7 @@ def test_a_script_without_a_guard_can_run_cases(project):
 def test_blas_has_one_thread_in_workers_too(project, monkeypatch):
     for name in THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    out, _ = start(project, 1, "needs_one_thread").communicate(timeout=60)
+    out, _ = start(project, 1, "needs_one_thread").communicate(timeout=PATIENCE_S)
     assert out == "unit/s/0 None\n"
 
 
@@ -234,7 +235,7 @@ def test_workers_that_cannot_start_are_one_error(project, tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "numpy.py").write_text("import os\nos._exit(9)\n")
     parent = start(project, 5, PYTHONPATH=str(tmp_path / "broken"))
-    _, err = parent.communicate(timeout=60)
+    _, err = parent.communicate(timeout=PATIENCE_S)
     assert err.count("error[no-workers]") == 1
 
 
