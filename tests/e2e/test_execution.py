@@ -11,7 +11,7 @@ import time
 import pytest
 
 from precreg.vcs.dependency_index import SETTLED_NS
-from tests.e2e.command import change, copy_of, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, precreg, repository, with_suite
 from tests.e2e.test_road import KERNEL, ROAD
 
 KERNEL_OF_ACCIDENTS = """
@@ -181,7 +181,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, jobs):
     running = subprocess.Popen(
         command, cwd=project, env=environ(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while lines(journal) < 6 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(running.pid, signal.SIGKILL)

@@ -264,7 +264,7 @@ def test_an_interrupted_check_leaves_no_worktree_behind(guarded):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(git(guarded, "worktree", "list").splitlines()) == 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(1)

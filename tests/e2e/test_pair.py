@@ -265,7 +265,7 @@ def test_an_interrupted_run_removes_the_checkout(project, ending):
     running = subprocess.Popen(
         command, cwd=project, env=environ(TMPDIR=str(project.parent)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE_S
     while not started.exists() and time.monotonic() < end:
         time.sleep(0.02)
     assert list(project.parent.glob("precreg-*")), "the checkout is there while it runs"

@@ -11,10 +11,9 @@ import pytest
 
 from precreg.baseline.proposal import pending_proposals
 from precreg.baseline.store import read_all_entries
-from tests.e2e.command import environ, precreg
+from tests.e2e.command import PATIENCE_S, environ, precreg
 from tests.scaled import A, B, Project
 
-PATIENCE_S = 60.0
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.executable, [sys.executable, '-m', 'precreg', *sys.argv[1:]])"

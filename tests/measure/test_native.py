@@ -216,7 +216,10 @@ def test_another_thread_runs_while_the_core_measures():
     """As none does while bytes are counted, which Python does without letting go of the interpreter."""
     actual = np.arange(20_000_000, dtype=np.float32)
     reference = actual + np.float32(0.5)
-    assert seen_meanwhile(lambda: native.tally_native(actual, reference, 0, actual.shape, RULES))
+    # On a busy machine this thread may get no turn in one call, though it could have had one.
+    assert any(
+        seen_meanwhile(lambda: native.tally_native(actual, reference, 0, actual.shape, RULES)) for _ in range(50)
+    )
     held = b"ab" * 50_000_000
     assert not seen_meanwhile(lambda: held.count(b"ab"))
 
