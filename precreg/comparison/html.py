@@ -19,12 +19,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from precreg.comparison.advice import advise_comparison
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, metric_named
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
     count_rows,
+    describe_warning,
     finding_notes,
     finding_rows,
     json_for_script,
@@ -42,9 +45,11 @@ from precreg.types import (
     ComparedPair,
     Comparison,
     ComparisonRecord,
+    ComparisonWarning,
     Status,
     format_duration,
     format_number,
+    read_facts,
 )
 
 
@@ -178,6 +183,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
     tally = Counter(pair.verdict.status for pair in pairs)
     return {
         "record": record,
+        "describe_warning": describe_warning,
         "sentence": comparison_exit_sentence(record),
         "statuses": {status: tally[status] for status in STATUS_LABELS if tally[status]},
         "limits": ", ".join(f"{name} {limit}" for name, limit in record.settings.limits.items()),
@@ -220,10 +226,18 @@ def write_comparison_record(record: ComparisonRecord, path: Path) -> None:
     write_json_record(record, path)
 
 
+class _StoredComparison(ComparisonRecord, frozen=True):
+    """A record as a file has it: warnings are facts, or sentences in schema 1."""
+
+    warnings: tuple[ComparisonWarning | str, ...] = ()  # type: ignore[assignment]
+
+
 def read_comparison_record(path: Path) -> ComparisonRecord:
-    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+    """Read a record of this schema or an older one as a record of this schema; unknown fields are ignored.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    return read_json_record(path, ComparisonRecord, COMPARISON_SCHEMA, "the record of a comparison")
+    stored = read_json_record(path, _StoredComparison, COMPARISON_SCHEMA, "the record of a comparison")
+    fields = asdict(stored) | {"schema": COMPARISON_SCHEMA, "warnings": read_facts(stored.warnings)}
+    return ComparisonRecord(**fields)

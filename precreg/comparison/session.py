@@ -25,7 +25,20 @@ from precreg.measure import analyzer_entry_point
 from precreg.run import start_fork_server
 from precreg.suite import match_names
 from precreg.tolerance import tolerance_warnings
-from precreg.types import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings, Finding, Reason
+from precreg.types import (
+    COMPARISON_SCHEMA,
+    ComparedPair,
+    ComparisonRecord,
+    ComparisonSettings,
+    ComparisonWarning,
+    Finding,
+    MissingBenchmark,
+    Reason,
+    SkippedFiles,
+    ToleranceFact,
+    ToleranceWarning,
+    UnmeasuredBenchmark,
+)
 from precreg.verdict import run_exit_code
 
 MAX_NAMES = 3
@@ -38,7 +51,7 @@ class ComparisonWork(NamedTuple):
     pairs: list[StoredPair]
     terms: ComparisonTerms
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[ComparisonWarning, ...]
 
 
 def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
@@ -110,21 +123,20 @@ def _contents(side: ArraySide) -> str:
 
 def _noticed(
     actual: ArraySide, reference: ArraySide, benchmark: ArraySide | None, pairs: Sequence[StoredPair]
-) -> Iterator[str]:
+) -> Iterator[SkippedFiles | MissingBenchmark]:
+    """Yield the files and the missing arrays that a look at the sides shows, before anything is measured."""
     for side in filter(None, (actual, reference, benchmark)):
         if side.passed_over:
-            names = ", ".join(side.passed_over[:MAX_NAMES])
-            more = f" and {len(side.passed_over) - MAX_NAMES} more" if len(side.passed_over) > MAX_NAMES else ""
-            yield f"files in no format of arrays were passed over: {names}{more}"
-    alone = [pair.name for pair in pairs if pair.benchmark is None and pair.actual and pair.reference]
+            names = tuple(side.passed_over)
+            yield SkippedFiles(names[:MAX_NAMES], max(0, len(names) - MAX_NAMES))
+    alone = tuple(pair.name for pair in pairs if pair.benchmark is None and pair.actual and pair.reference)
     if benchmark is not None and alone:
-        more = f" and {len(alone) - MAX_NAMES} more" if len(alone) > MAX_NAMES else ""
-        yield f"{benchmark.shown} has no array for {', '.join(alone[:MAX_NAMES])}{more}"
+        yield MissingBenchmark(benchmark.shown, alone[:MAX_NAMES], max(0, len(alone) - MAX_NAMES))
 
 
-def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> list[str]:
-    """Say what is wrong with the tolerances in use, once for all pairs that have the same, with the first of them."""
-    texts: dict[str, str] = {}
+def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> list[ToleranceWarning]:
+    """Find what is wrong with the tolerances in use, once for all pairs with the same one, with the first of them."""
+    first: dict[ToleranceFact, str] = {}
     seen = set()
     for pair in pairs:
         if pair.tolerance is None or pair.comparison is None:
@@ -134,13 +146,13 @@ def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> lis
         if key not in seen:
             seen.add(key)
             magnitude = pair.comparison.metrics.get("mean_magnitude")
-            for text in tolerance_warnings(pair.tolerance, pair.comparison.dtype, magnitude, terms.role):
-                texts.setdefault(text, pair.name)
-    return [f"{name}: {text}" for text, name in texts.items()]
+            for fact in tolerance_warnings(pair.tolerance, pair.comparison.dtype, magnitude, terms.role):
+                first.setdefault(fact, pair.name)
+    return [ToleranceWarning(name, fact) for fact, name in first.items()]
 
 
-def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[str]:
-    problems = [f"{pair.name}: no benchmark: {pair.benchmark_problem}" for pair in pairs if pair.benchmark_problem]
+def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[UnmeasuredBenchmark]:
+    problems = [UnmeasuredBenchmark(pair.name, pair.benchmark_problem) for pair in pairs if pair.benchmark_problem]
     return problems[:MAX_NAMES]
 
 

@@ -11,7 +11,15 @@ from click import style
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.html import comparison_exit_sentence, sort_pairs
 from precreg.measure import metric_named
-from precreg.report import STATUS_LABELS, finding_notes, finding_rows, format_columns, position_rows, strip_controls
+from precreg.report import (
+    STATUS_LABELS,
+    describe_warning,
+    finding_notes,
+    finding_rows,
+    format_columns,
+    position_rows,
+    strip_controls,
+)
 from precreg.report.charts import describe_sides
 from precreg.types import (
     SHARE_DIGITS,
@@ -175,7 +183,7 @@ def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
     tally = Counter(pair.verdict.status for pair in record.pairs)
     counts = ", ".join(f"{tally[status]:,} {status}" for status in STATUS_LABELS if tally[status])
     lines = [f"{counts} in {format_duration(record.duration_s)}"] if len(record.pairs) > 1 else []
-    lines += [f"warning   {text}" for text in record.warnings[:MAX_COMPARISON_WARNINGS]]
+    lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_COMPARISON_WARNINGS]]
     if len(record.warnings) > MAX_COMPARISON_WARNINGS:
         lines.append(f"warning   and {len(record.warnings) - MAX_COMPARISON_WARNINGS} more in the record")
     if written:

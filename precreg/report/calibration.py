@@ -30,6 +30,7 @@ from precreg.quality import (
     count_by_quality,
     unsound_bounds,
 )
+from precreg.report.warnings import describe_tolerance_fact
 from precreg.types import format_distinct, format_number
 
 CALIBRATION_SCHEMA = "precreg-calibration/1"
@@ -46,10 +47,17 @@ def calibration_json(
         "vacuous_above": margins.vacuous,
         "flaky_above_chance": MIN_FLAKY_PROBABILITY,
         "bounds": count_by_quality(found),
-        "cases": to_builtins(found),
+        "cases": [_case_as_json(case) for case in found],
         "left_out": to_builtins(left_out),
     }
     return json.format(json.encode(content), indent=2).decode()
+
+
+def _case_as_json(case: CaseCalibration) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(case)
+    for written, bound in zip(plain["bounds"], case.bounds, strict=True):
+        written["why"] = _why(bound)
+    return plain
 
 
 CALIBRATION_COLUMNS = (
@@ -84,12 +92,17 @@ def _of_case(case: CaseCalibration, bounds: Sequence[BoundCalibration], *, all_s
         yield f"  {_runs(case)}"
     if bounds:
         yield from (f"  {line}" for line in _aligned([CALIBRATION_COLUMNS, *map(_row, bounds)]))
-    yield from (f"  {_bound(bound)} of {bound.output} is {bound.quality}: {bound.why}" for bound in bounds if bound.why)
+    reasons = ((bound, _why(bound)) for bound in bounds)
+    yield from (f"  {_bound(bound)} of {bound.output} is {bound.quality}: {why}" for bound, why in reasons if why)
     if all_shown:
         yield from (f"  {line}" for each in case.mean_errors if (line := _mean_error(each)))
         yield from (f"  {_sum(each)}" for each in case.sums)
         yield from (f"  no analytic bound: {case.no_sums}" for _ in (1,) if case.no_sums)
     yield from (f"  {note}" for note in case.notes)
+
+
+def _why(bound: BoundCalibration) -> str:
+    return bound.why if bound.vacuous is None else describe_tolerance_fact(bound.vacuous)
 
 
 def _runs(case: CaseCalibration) -> str:

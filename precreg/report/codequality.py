@@ -10,22 +10,21 @@ The reports of a run as files in one folder.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from precreg.baseline import BASELINES_FOLDER
 from precreg.report.describe import location_to_show, repository_path, sort_results, strip_controls
 from precreg.report.html import render_run_html
 from precreg.report.junit import JunitDialect, render_run_junit
 from precreg.report.markdown import render_run_markdown
 from precreg.report.record import write_run_record
 from precreg.report.sections import Standing, finding_location, finding_standing, group_run_findings
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.storage import make_scratch_folder, replace_file, report_write_errors
-from precreg.types import CaseResult, Location, Reason, RunFinding, RunRecord, Status
+from precreg.types import CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
 
@@ -46,10 +45,6 @@ SEVERITIES: dict[Reason, Severity] = {
 
 _OF_FINDINGS: dict[Standing, Severity] = {Standing.BINDING: "critical"}
 """Of what was found about the run; what is allowed or only told is worth knowing, and no more."""
-
-
-_BASELINE = re.compile(rf" in ({BASELINES_FOLDER}/.+\.json)(?: \(now .*\))?$")
-"""The file in the words for a baseline without a case."""
 
 
 _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
@@ -83,18 +78,20 @@ def _said(finding: RunFinding) -> str:
 
 
 def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:
-    """Yield the warnings that name a case; one of the whole run belongs to no line."""
+    """Yield the warnings about a tolerance, at the line of their case."""
+    # GitLab drops an entry without a path, so warnings about the whole run, and sentences of older records, stay out.
     sources = {result.id: result.source for result in record.results}
-    for text in dict.fromkeys(record.warnings):
-        case = text.partition(": ")[0]
-        if case in sources:
-            yield _entry(record, text, "tolerance", text, "minor", sources[case])
+    for warning in dict.fromkeys(record.warnings):
+        if isinstance(warning, ToleranceWarning) and warning.case in sources:
+            text = describe_warning(warning)
+            yield _entry(record, text, "tolerance", text, "minor", sources[warning.case])
 
 
 def _orphans(record: RunRecord) -> Iterator[dict[str, Any]]:
-    for text in record.orphans:
-        if found := _BASELINE.search(text):
-            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(found[1]))
+    for orphan in record.orphans:
+        if isinstance(orphan, Orphan):
+            text = describe_orphan(orphan)
+            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(orphan.file))
 
 
 def _entry(

@@ -43,6 +43,7 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.study_charts import studies_for_html
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import (
     TIERS,
     Bound,
@@ -303,6 +304,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
     found, on_run = studies_for_html(record), sort_run_findings(record.findings)
     return {
         "record": record,
+        "describe_warning": describe_warning,
+        "describe_orphan": describe_orphan,
         "counts": describe_status_counts(record),
         "sentence": run_exit_sentence(record),
         "duration": format_duration(record.duration_s),

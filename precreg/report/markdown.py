@@ -18,6 +18,7 @@ from precreg.report.describe import (
 )
 from precreg.report.sections import describe_finding_counts, finding_standing, format_finding_factor, sort_run_findings
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration
 
 MAX_MARKDOWN_ROWS = 50
@@ -51,9 +52,10 @@ def render_run_markdown(record: RunRecord) -> str:
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
     if record.orphans:
-        parts.append(f"Baselines without a case: {_ids(record.orphans)}.")
+        parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
     if record.warnings:
-        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in record.warnings[:MAX_MARKDOWN_IDS]))
+        texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
     parts += [_study(study) for study in describe_studies(record)]
     return "\n\n".join(parts) + "\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
 from precreg.report.sections import (
@@ -19,8 +19,22 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.storage import read_json_record, write_json_record
-from precreg.types import RECORD_SCHEMA, CaseResult, Environment, FindingKind, GitState, RunFinding, RunRecord, Study
+from precreg.types import (
+    RECORD_SCHEMA,
+    CaseResult,
+    Environment,
+    FindingKind,
+    GitState,
+    Orphan,
+    RunFinding,
+    RunRecord,
+    RunWarning,
+    StoredText,
+    Study,
+    read_facts,
+)
 from precreg.verdict import combined_losses, run_exit_code
 
 _SEPARATOR = " | "
@@ -39,13 +53,22 @@ def write_run_record(record: RunRecord, path: Path) -> None:
     write_json_record(record, path)
 
 
+class _StoredRun(RunRecord, frozen=True):
+    """A record as a file has it: orphans and warnings are facts, or sentences in schema 1."""
+
+    orphans: tuple[Orphan | StoredText | str, ...] = ()  # type: ignore[assignment]
+    warnings: tuple[RunWarning | str, ...] = ()  # type: ignore[assignment]
+
+
 def read_run_record(path: Path) -> RunRecord:
-    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+    """Read a record of this schema or an older one as a record of this schema; unknown fields are ignored.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    record = read_json_record(path, RunRecord, RECORD_SCHEMA, "a run record")
+    stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
+    facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
+    record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
     if "shard" in record.selection and _shard(record) is None:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
@@ -123,9 +146,9 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         git=_merged_git([record.git for record in records if record.git is not None]),
         selection=merge_selections(record.selection for record in records),
         results=results,
-        warnings=tuple(sorted({text for record in records for text in record.warnings})),
+        warnings=tuple(sorted({fact for record in records for fact in record.warnings}, key=describe_warning)),
         studies=_merged_studies(study for record in records for study in record.studies),
-        orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
+        orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
         exit_code=run_exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
     )

@@ -37,6 +37,7 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
 
 MAX_CASES = 20
@@ -163,9 +164,9 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     if record.findings:
         lines.append(f"findings  {describe_finding_counts(record.findings)}")
     if record.orphans:
-        orphans = list_some(record.orphans, MAX_TERMINAL_IDS)
+        orphans = list_some([*map(describe_orphan, record.orphans)], MAX_TERMINAL_IDS)
         lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
-    lines += [f"warning   {text}" for text in record.warnings[:MAX_RUN_WARNINGS]]
+    lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_RUN_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if (
