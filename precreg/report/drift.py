@@ -15,10 +15,118 @@ from typing import NamedTuple
 
 from click import style
 
-from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
+from precreg.history.drift import (
+    DriftChange,
+    DriftRecord,
+    DriftReference,
+    DriftState,
+    MetricDrift,
+    OutputDrift,
+    Worsening,
+)
+from precreg.measure import metric_named
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
 from precreg.report.markdown import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
+
+_THAN: dict[DriftReference, str] = {
+    "baseline": "than accepted",
+    "anchor": "than at the anchor",
+    "recent runs": "than before",
+}
+
+
+def drift_sentences(found: OutputDrift) -> list[str]:
+    """Write the finding of an output: the first metric's change, where it began, and the metrics that changed too."""
+    if found.state is DriftState.ABSENT:
+        return [f"not run since run {found.last_run}"]
+    first = found.metrics[0] if found.metrics else None
+    if first is None or found.state is DriftState.STEADY:
+        return []
+    if found.state is not DriftState.DRIFT:
+        return [describe_metric_drift(first)]
+    others = [metric.metric for metric in found.metrics[1:] if metric.state is DriftState.DRIFT]
+    return [*_worsening_sentences(first), *([f"also {', '.join(others)}"] if others else [])]
+
+
+def describe_drift(found: OutputDrift) -> str:
+    """Write the finding of an output in one line; empty if it is steady."""
+    return "; ".join(drift_sentences(found))
+
+
+def describe_metric_drift(metric: MetricDrift) -> str:
+    """Write the finding of one metric; empty if it is steady."""
+    match metric.state:
+        case DriftState.DRIFT:
+            return describe_worsening(metric.metric, metric.worsenings[0])
+        case DriftState.UNMEASURED:
+            return f"{metric.metric} is not measured since run {metric.since}"
+        case DriftState.TOO_FEW:
+            return f"{_count_runs(metric.runs)} cannot tell whether {metric.metric} drifts"
+        case DriftState.IMPROVED:
+            return f"{metric.metric} is better than accepted: {metric.now:.6g} against {metric.accepted:.6g}"
+    return ""
+
+
+def _worsening_sentences(metric: MetricDrift) -> list[str]:
+    """Write how a metric changed among the recent runs, if it did, then what else it is worse than, then where."""
+    worsenings = metric.worsenings
+    first = next((worse for worse in worsenings if worse.against == "recent runs"), worsenings[0])
+    others = " and ".join(_THAN[worse.against] for worse in worsenings if worse is not first)
+    also = [f"worse {others}, too"] if others else []
+    return [describe_worsening(metric.metric, first), *also, *_change_sentences(first.change)]
+
+
+def describe_worsening(metric: str, worse: Worsening) -> str:
+    """Write what became worse, by how much, against what and since when."""
+    numbers = f"{worse.now:.6g} against {worse.before:.6g}"
+    since = worse.change.first_bad
+    if worse.kind == "step":
+        return f"{metric} {_describe_size(metric, worse)} with a step at run {since}: {numbers}"
+    if worse.kind == "creep":
+        pace = "" if worse.a_run is None else f" by {_format_percent(worse.a_run)} a run"
+        return f"{metric} creeps{pace} since run {since} and {_describe_size(metric, worse)} so far: {numbers}"
+    times = "" if worse.ratio is None else f", {worse.ratio:.4g} times"
+    return f"{metric} is worse {_THAN[worse.against]}, since run {since}: {numbers}{times}"
+
+
+def _describe_size(metric: str, worse: Worsening) -> str:
+    """Write the change in the direction of the metric itself: a match ratio falls where its loss grows."""
+    if metric_named(metric).better == "higher":
+        return "fell"
+    if worse.ratio is None:
+        return "rose from 0"
+    return f"rose to {worse.ratio:.4g} times" if worse.ratio >= 2 else f"rose by {_format_percent(worse.ratio - 1)}"
+
+
+def _change_sentences(change: DriftChange) -> list[str]:
+    """Write between which runs and commits it happened, and what else changed there."""
+    last_good, first_bad = change.last_good, change.first_bad
+    if last_good is None:
+        parts = [f"from run {first_bad} on, the first looked at"]
+    else:
+        parts = [f"between runs {last_good} and {first_bad}"]
+    if change.commits:
+        parts.append(f"commits {change.commits}" if ".." in change.commits else f"commit {change.commits}")
+    if change.environment:
+        parts.append(f"environment: {', '.join(change.environment)}")
+    return parts
+
+
+def drift_warnings(record: DriftRecord) -> list[str]:
+    """Write what the user should know about the whole call."""
+    others = ", ".join(record.other_environments)
+    return [f"runs of other environments were not judged: {others}; name one with --environment"] if others else []
+
+
+def _count_runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _format_percent(growth: float) -> str:
+    """Write 0.0123 as 1.2 %, and growths of nearly 1 and more without digits after the point."""
+    return f"{100 * growth:.2g} %" if 100 * growth < 99.5 else f"{100 * growth:.0f} %"
+
 
 DRIFT_LABELS: dict[DriftState, str] = {
     DriftState.DRIFT: "DRIFT",
@@ -142,16 +250,19 @@ def render_drift_markdown(record: DriftRecord) -> str:
             parts.append(
                 f"{state.capitalize()}: {list_some([markdown_code(id) for id in ids], MAX_DRIFT_MARKDOWN_IDS)}."
             )
-    if record.warnings:
-        parts.append(
-            "\n".join(f"- Warning: {escape_markdown(text)}" for text in record.warnings[:MAX_DRIFT_MARKDOWN_IDS])
-        )
+    if warnings := drift_warnings(record):
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in warnings))
     return "\n\n".join(parts) + "\n"
 
 
 def _row(found: OutputDrift) -> str:
     return _line(
-        [str(found.state), markdown_code(found.case), escape_markdown(found.output), escape_markdown(found.message)]
+        [
+            str(found.state),
+            markdown_code(found.case),
+            escape_markdown(found.output),
+            escape_markdown(describe_drift(found)),
+        ]
     )
 
 
@@ -195,7 +306,7 @@ def _heading(record: DriftRecord) -> str:
 
 def _output(found: OutputDrift) -> list[str]:
     first = f"{DRIFT_LABELS[found.state]:10} {found.case}   {found.output}"
-    lines = [*found.message.split("; "), *drift_table(describe_drift_evidence(found))]
+    lines = [*drift_sentences(found), *drift_table(describe_drift_evidence(found))]
     return [first, *(DRIFT_INDENT + line for line in lines)]
 
 
@@ -204,7 +315,7 @@ def _ending(record: DriftRecord, reports: Sequence[Path]) -> list[str]:
     for state in (DriftState.IMPROVED, DriftState.ABSENT):
         if ids := list(dict.fromkeys(found.case for found in record.results if found.state is state)):
             lines.append(f"{DRIFT_LABELS[state]:9} {list_some(ids, MAX_DRIFT_TERMINAL_IDS)}")
-    lines += [f"warning   {text}" for text in record.warnings]
+    lines += [f"warning   {text}" for text in drift_warnings(record)]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     return [*lines, f"exit {record.exit_code}: {drift_exit_sentence(record)}"]

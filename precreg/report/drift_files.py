@@ -29,11 +29,15 @@ from precreg.report.codequality import make_reports_folder
 from precreg.report.describe import strip_controls
 from precreg.report.drift import (
     describe_anchor,
+    describe_drift,
     describe_drift_counts,
     describe_drift_evidence,
     describe_drift_scope,
+    describe_metric_drift,
+    describe_worsening,
     drift_exit_sentence,
     drift_table,
+    drift_warnings,
     group_drift_by_case,
     render_drift_markdown,
 )
@@ -219,7 +223,7 @@ def _description(
         parts.append(f"accepted {accepted:.6g}")
     if anchor is not None and record.anchor is not None:
         parts.append(f"at the anchor {record.anchor.name} {anchor:.6g}")
-    return "; ".join([*parts, *(worse.message for worse in metric.worsenings)])
+    return "; ".join([*parts, *(describe_worsening(metric.metric, worse) for worse in metric.worsenings)])
 
 
 MAX_DRAWN_SERIES = 200
@@ -255,6 +259,8 @@ def _page(record: DriftRecord) -> dict[str, Any]:
     steady = [one for one in record.results if one.state is DriftState.STEADY]
     return {
         "record": record,
+        "warnings": drift_warnings(record),
+        "describe_drift": describe_drift,
         "sentence": drift_exit_sentence(record),
         "counts": describe_drift_counts(record),
         "scope": describe_drift_scope(record),
@@ -336,7 +342,7 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
     tier, suite, name = _parts(id)
     test = TestCase(name, classname=f"{tier}.{suite}")
     worst = outputs[0]
-    message = strip_controls(f"{worst.output}: {worst.message}")
+    message = strip_controls(f"{worst.output}: {describe_drift(worst)}")
     match worst.state:
         case DriftState.DRIFT:
             test.add_failure_info(message, _body(id, outputs), worst.state)
@@ -351,9 +357,21 @@ def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
     told = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
     parts = [
         [id],
-        *([f"{found.output}: {found.message}", *drift_table(describe_drift_evidence(found))] for found in told),
+        *([f"{found.output}: {describe_drift(found)}", *drift_table(describe_drift_evidence(found))] for found in told),
     ]
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts))
+
+
+def render_drift_json(record: DriftRecord) -> bytes:
+    """Return the record as one line of JSON, with the sentences of its findings beside the facts."""
+    plain = msgspec.to_builtins(record) | {"warnings": drift_warnings(record)}
+    for written, found in zip(plain["results"], record.results, strict=True):
+        written["message"] = describe_drift(found)
+        for of_metric, metric in zip(written["metrics"], found.metrics, strict=True):
+            of_metric["message"] = describe_metric_drift(metric)
+            for of_worsening, worse in zip(of_metric["worsenings"], metric.worsenings, strict=True):
+                of_worsening["message"] = describe_worsening(metric.metric, worse)
+    return msgspec.json.encode(plain) + b"\n"
 
 
 def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
@@ -363,7 +381,7 @@ def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
         UserError: not-writable.
     """
     contents = {
-        "drift.json": msgspec.json.encode(record) + b"\n",
+        "drift.json": render_drift_json(record),
         "junit.xml": render_drift_junit(record).encode(),
         "report.html": render_drift_html(record).encode(),
         "summary.md": render_drift_markdown(record).encode(),

@@ -10,7 +10,8 @@ import msgspec
 
 from precreg.report.describe import format_columns, list_some, strip_controls
 from precreg.types import format_distinct, format_number
-from precreg.verdict import POWER, CasePower, DetectableLoss
+from precreg.verdict import POWER, ROUNDING_FLOOR_ULP, CasePower, DetectableLoss, LossReason, PowerGap
+from precreg.verdict.statistics import MIN_SAMPLES
 
 POWER_SCHEMA = "precreg-power/1"
 
@@ -32,7 +33,7 @@ _NOTHING = "-"
 
 def sort_powers(powers: Sequence[CasePower]) -> list[CasePower]:
     """Sort by what is caught least: nothing known, no figure, then by the largest loss; ties by id."""
-    return sorted(powers, key=lambda power: (not power.why, -_worst(power), power.case))
+    return sorted(powers, key=lambda power: (power.gap is None, -_worst(power), power.case))
 
 
 def _worst(power: CasePower) -> float:
@@ -70,8 +71,8 @@ def _times(ratio: float) -> str:
 
 def _besides(loss: DetectableLoss) -> Iterator[str]:
     """Say why no figure is told, and what else holds."""
-    if loss.why:
-        yield loss.why
+    if loss.reason is not None:
+        yield describe_loss_reason(loss.reason)
     if loss.bounds:
         yield f"bounds on {', '.join(loss.bounds)}"
     for metric, ratio in loss.guards.items():
@@ -103,16 +104,44 @@ def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
         if power.worst is None:
             kinds.setdefault(_kind(power), []).append(power)
     for kind, found in sorted(kinds.items()):
-        without_row = [power.case for power in found if power.why]
+        without_row = [power.case for power in found if power.gap is not None]
         named = f": {list_some(without_row, MAX_POWER_IDS)}" if without_row else ""
         yield f"{_cases(len(found))}: no figure: {kind}{named}"
 
 
 def _kind(power: CasePower) -> str:
-    """Say why nothing is known of a case, without what names its file or environment."""
-    if power.why:
-        return power.why.partition(" in ")[0]
-    return next(loss.why for loss in power.losses if loss.ratio is None)
+    """Write why no figure is known of a case, without the file or the environments, so that cases share a line."""
+    if power.gap is not None:
+        return _GAPS[power.gap.kind]
+    reason = next(loss.reason for loss in power.losses if loss.ratio is None)
+    return "" if reason is None else describe_loss_reason(reason)
+
+
+def describe_loss_reason(reason: LossReason) -> str:
+    """Write why a loss has no figure, or why any loss is caught."""
+    return _REASONS[reason]
+
+
+def describe_power_gap(gap: PowerGap) -> str:
+    """Write why nothing is known of a case, with the environments that were searched or the file."""
+    return f"{_GAPS[gap.kind]} in {gap.place}" if gap.place else _GAPS[gap.kind]
+
+
+_GAPS = {
+    "no_baseline": "no baseline",
+    "redefined": "defined otherwise than it was accepted",
+    "expected_failure": "expected to fail, which needs no baseline",
+}
+_REASONS = {
+    LossReason.DECLARED_EXACT: "declared exact: any other bit is caught",
+    LossReason.EXACT: "exact: any error is caught",
+    LossReason.EXACT_BUT_ROUNDING: f"exact: any error above {ROUNDING_FLOOR_ULP:g} ULP is caught",
+    LossReason.WITHIN_SPREAD: "the baseline's own spread explains any loss",
+    LossReason.FEW_SEEDS: f"runs need not repeat, and of fewer than {MIN_SAMPLES} seeds their spread is not kept",
+    LossReason.FEW_SAMPLES: f"fewer than {MIN_SAMPLES} samples",
+    LossReason.STATISTIC_OFF: "the statistic is off",
+    LossReason.UNKNOWN_SPREAD: "its errors have no spread that is known",
+}
 
 
 def _cases(number: int) -> str:
@@ -127,6 +156,15 @@ def power_json(powers: Sequence[CasePower], level: float, baselines: int, enviro
         "power": POWER,
         "level": level,
         "baselines": baselines,
-        "cases": [msgspec.to_builtins(power) | {"worst": power.worst} for power in sort_powers(powers)],
+        "cases": [_case_as_json(power) for power in sort_powers(powers)],
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+
+
+def _case_as_json(power: CasePower) -> dict[str, Any]:
+    """Return a case with its facts, and with their sentences under `why`."""
+    plain: dict[str, Any] = msgspec.to_builtins(power) | {"worst": power.worst}
+    plain["why"] = "" if power.gap is None else describe_power_gap(power.gap)
+    for written, loss in zip(plain["losses"], power.losses, strict=True):
+        written["why"] = "" if loss.reason is None else describe_loss_reason(loss.reason)
+    return plain
