@@ -1,14 +1,8 @@
-"""One metric over the runs as a drawing: where points, lines and marks stand in an SVG, and the same in words.
+"""How do report.html, junit.xml and drift.json show a drift record?
 
-The vertical axis is logarithmic where every value is above 0. A run that gave no value leaves a gap.
-
-report.html of a drift monitor: one file without script or network, in which the series that matter are drawn.
-
-JUnit XML of a drift monitor: one test a case, whose name never changes, so that a page shows what is new.
-
-Suites are called precreg.drift.TIER, apart from those of `precreg run`: GitLab would take one for the other.
-
-The reports of a drift monitor as files in one folder.
+report.html is one file without script or network. Each chart has one metric over the runs, on a logarithmic axis if
+every value is above 0; a run without a value leaves a gap. JUnit has one test per case, and its suites are called
+precreg.drift.TIER, because GitLab would mix them up with those of `precreg run`.
 """
 
 from __future__ import annotations
@@ -49,19 +43,17 @@ if TYPE_CHECKING:
     from junit_xml import TestCase
 
 
+# In the units of the SVG, which scales to the width of the page.
 WIDTH, HEIGHT = 720, 220
-
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
-
 MAX_TICKS = 10
-
+# 10**308 is still a float64; a place above it comes only from the margin of the axis.
 MAX_POWER = 308.0
-
 MAX_FLOAT = sys.float_info.max
 
 
 class Mark(NamedTuple):
-    """A vertical line across the chart, with what it says when it is pointed at."""
+    """Hold a vertical line across the chart, with its tooltip."""
 
     kind: str
     x: float
@@ -69,7 +61,7 @@ class Mark(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """One run's value."""
+    """Hold one run's value."""
 
     x: float
     y: float
@@ -77,14 +69,14 @@ class Dot(NamedTuple):
 
 
 class ChartTick(NamedTuple):
-    """A place on an axis and its number."""
+    """Hold a place on an axis and its number."""
 
     at: float
     text: str
 
 
 class DriftChart(NamedTuple):
-    """Everything that the template draws, in the SVG's own units; `description` says the same in words."""
+    """Hold everything that the template draws, in the SVG's units; `description` is the same in words."""
 
     metric: str
     description: str
@@ -98,7 +90,7 @@ class DriftChart(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which never overflow."""
+    """Map values to the vertical axis: by logarithms, or by shares of a unit, which never overflow."""
 
     lowest: float
     highest: float
@@ -118,7 +110,7 @@ class _Scale(NamedTuple):
 
 
 def draw_drift_chart(metric: MetricDrift, record: DriftRecord) -> DriftChart | None:
-    """Lay out one metric; None where no run has a value."""
+    """Lay out one metric; None if no run has a value."""
     known = {run.number: run for run in record.runs}
     points = [point for point in metric.points if point.run in known]
     values = [point.value for point in points]
@@ -149,8 +141,10 @@ def _anchor(metric: MetricDrift, record: DriftRecord) -> float | None:
 
 def _scale(values: Sequence[float | None]) -> _Scale:
     known = [value for value in values if value is not None]
+    # A logarithm needs values above 0. Otherwise the largest value is the unit, so shares never overflow.
     unit = None if min(known) > 0 else max(map(abs, known)) or 1.0
     places = [log10(value) if unit is None else value / unit for value in known]
+    # The margin of a constant series: 5 % of its value, or half a unit at 0.
     room = (max(places) - min(places)) * 0.08 or abs(places[0]) * 0.05 or 0.5
     return _Scale(min(places) - room, max(places) + room, unit)
 
@@ -180,7 +174,7 @@ def _dots(xs: Sequence[float], runs: Sequence[HistoryRun], values: Sequence[floa
 
 
 def _marks(xs: Sequence[float], runs: Sequence[HistoryRun], metric: MetricDrift) -> list[Mark]:
-    """Mark where the environment became another one, and the first worse runs."""
+    """Return the marks where the environment changed, and at the first worse runs."""
     marks = []
     for (left, right), (before, after) in zip(pairwise(xs), pairwise(runs), strict=True):
         if before.fingerprint != after.fingerprint:
@@ -226,19 +220,12 @@ def _description(
     return "; ".join([*parts, *(describe_worsening(metric.metric, worse) for worse in metric.worsenings)])
 
 
+# Charts make the page large, so only the worst findings have one; drift.json has all of them.
 MAX_DRAWN_SERIES = 200
-"""Findings that are drawn, the worst first; the table has more of them, drift.json all."""
-
-
+# Other metrics of an output usually show the same change.
 MAX_CHARTS = 3
-"""Metrics of one output that are drawn."""
-
-
 MAX_DRIFT_HTML_ROWS = 1000
-
-
 _TEMPLATES = Path(__file__).parent / "templates"
-
 _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 
 
@@ -296,6 +283,7 @@ def _drawn(number: int, found: OutputDrift, record: DriftRecord) -> dict[str, An
     }
 
 
+# The CSS classes in report.css.
 _TONES = {
     DriftState.DRIFT: "failed",
     DriftState.UNMEASURED: "error",
@@ -304,11 +292,10 @@ _TONES = {
     DriftState.TOO_FEW: "skipped",
     DriftState.STEADY: "passed",
 }
-"""The classes of report.css."""
 
 
 def render_drift_junit(record: DriftRecord) -> str:
-    """Write one test suite per tier, its cases sorted by name. Both dialects are the same: a history knows no files."""
+    """Write one test suite per tier, its cases sorted by name; both dialects are the same, as no test has a file."""
     cases = _without_twins(group_drift_by_case(record))
     suites = [
         junit_suite(
@@ -321,10 +308,11 @@ def render_drift_junit(record: DriftRecord) -> str:
 
 
 def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[OutputDrift]]:
-    """Join cases that the XML could not tell apart, worst output first."""
+    """Join cases with one identity in XML, worst output first."""
     joined: dict[str, list[OutputDrift]] = {}
     for id, outputs in cases.items():
         joined.setdefault(strip_controls(id), []).extend(outputs)
+    # The states are declared worst first.
     order = list(DriftState)
     return {id: sorted(joined[id], key=lambda found: order.index(found.state)) for id in sorted(joined)}
 
@@ -354,10 +342,13 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
 
 
 def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
-    told = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
+    listed = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
     parts = [
         [id],
-        *([f"{found.output}: {describe_drift(found)}", *drift_table(describe_drift_evidence(found))] for found in told),
+        *(
+            [f"{found.output}: {describe_drift(found)}", *drift_table(describe_drift_evidence(found))]
+            for found in listed
+        ),
     ]
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts))
 

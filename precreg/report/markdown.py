@@ -1,4 +1,4 @@
-"""summary.md: the run as one table, for a merge request's comment or a job's page."""
+"""How does summary.md show a run, in a comment on a merge request or on the page of a job?"""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ from precreg.report.studies import StudyTable, describe_studies
 from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration
 
+# A comment on a merge request is read at a glance; report.html has every row.
 MAX_MARKDOWN_ROWS = 50
-
 MAX_MARKDOWN_IDS = 10
-
-
 _FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
-
 _HEADINGS = ("status", "case", "reason", *_FIGURES)
 
 
@@ -61,12 +58,13 @@ def render_run_markdown(record: RunRecord) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Keep text from being read as Markdown or HTML, and on one line."""
+    """Escape text against Markdown and HTML, and join it to one line."""
     return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(strip_controls(text).split()))
 
 
 def markdown_code(text: str) -> str:
-    """Set text as code, in a table too: the fence is longer than any run of backticks in it."""
+    """Quote text as code, in a table too: the fence is longer than any run of backticks in it."""
+    # A pipe ends a cell even inside code, and a line break ends the table.
     text = " ".join(strip_controls(text).split()).replace("|", r"\|")
     longest = max(map(len, re.findall("`+", text)), default=0)
     if longest == 0:
@@ -76,7 +74,7 @@ def markdown_code(text: str) -> str:
 
 
 def _found(record: RunRecord) -> list[str]:
-    """Tell what was found about the run as a whole, in a table of its own."""
+    """Return the table of the findings on the run."""
     every = sort_run_findings(record.findings)
     if not every:
         return []
@@ -112,16 +110,17 @@ def _case(result: CaseResult) -> str:
 
 
 def _figures(row: FindingRow) -> list[str]:
-    """Return the cells of the headings; the interval of a ratio, and what noise explains, stand beside it."""
+    """Return the cells of the headings; the interval and the noise of a ratio share its cell."""
     known = ", ".join(filter(None, (row.interval, row.noise and f"noise {row.noise}")))
     ratio = f"{row.ratio} ({known})" if known else row.ratio
     return [row.output, row.metric, row.current, row.baseline, ratio, row.allowed]
 
 
 def _reason(verdict: Verdict) -> str:
-    """Give the reason with the rule that binds, and where no metric has figures for it, but the place, the place."""
+    """Return the reason with the rule that failed, and with the place if no metric has figures for it."""
     rule = verdict.findings[0].rule if verdict.findings else ""
     reason = f"{verdict.reason} ({rule})" if rule else verdict.reason
+    # Runs that differ have a position but no metric, so the columns of figures would be empty.
     return f"{reason}: {escape_markdown(verdict.message)}" if verdict.reason is Reason.NONDETERMINISTIC else reason
 
 
