@@ -18,6 +18,7 @@ from precreg.baseline import Baselines, explain_baseline, pending_proposals, rea
 from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
 from precreg.environment import detect_environment
 from precreg.errors import UserError, nearest
+from precreg.report import describe_tolerance_fact
 from precreg.suite import json_schema, load_cases, tolerances_schema
 from precreg.tolerance import Setting, explain_tolerance, resolve_tolerance, tolerance_warnings
 from precreg.types import Baseline, Case, Environment
@@ -128,7 +129,7 @@ def _tolerance(case: Case, output: Output, environment: Environment, guessed: st
     yield from ("", f"tolerance of output {name!r} in {dtype}{guessed}, later layers win (* holds)")
     yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
     tolerance = resolve_tolerance(case.layers, name, dtype, environment.chain)
-    yield from (f"warning: {warning}" for warning in tolerance_warnings(tolerance, dtype))
+    yield from (f"warning: {describe_tolerance_fact(fact)}" for fact in tolerance_warnings(tolerance, dtype))
 
 
 def _by_metric(rows: Sequence[Setting]) -> list[Setting]:

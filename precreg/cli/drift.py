@@ -124,7 +124,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
         anchor=anchor,
         results=found.results,
         modes=found.modes,
-        warnings=_warnings(every, environment, options),
+        other_environments=_other_environments(every, environment, options),
         exit_code=drift_exit_code(result.state for result in found.results),
     )
 
@@ -148,8 +148,6 @@ def _to_read(runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftS
     return list(runs[min([first, *(at for at, run in enumerate(runs) if run.number in of_anchor)]) :])
 
 
-def _warnings(every: Sequence[HistoryRun], environment: str, options: DriftOptions) -> tuple[str, ...]:
-    others = sorted({run.environment for run in every} - {environment})
-    if not others or options.environment is not None:
-        return ()
-    return (f"runs of other environments were not judged: {', '.join(others)}; name one with --environment",)
+def _other_environments(every: Sequence[HistoryRun], environment: str, options: DriftOptions) -> tuple[str, ...]:
+    """Return the labels of runs that are not judged; none where the user named the one to judge."""
+    return () if options.environment is not None else tuple(sorted({run.environment for run in every} - {environment}))

@@ -18,7 +18,7 @@ from precreg.report import JunitDialect, power_json, read_merged_run, render_pow
 from precreg.suite import load_cases, no_case_error
 from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Environment
-from precreg.verdict import CasePower, case_alpha, detectable_losses
+from precreg.verdict import CasePower, PowerGap, case_alpha, detectable_losses
 
 
 @click.command("report")
@@ -77,10 +77,10 @@ def power_command(given: Path | None, /, asked: CaseOptions, environment: str | 
 def _power(case: Case, baselines: Baselines, environment: Environment, level: float) -> CasePower:
     baseline = baselines.lookup(case.baseline_id, environment.chain)
     if baseline is None:
-        return CasePower(case.id, why=_without_baseline(case, environment))
+        return CasePower(case.id, gap=_without_baseline(case, environment))
     entry = baseline.entry
     if entry.definition != case.baseline_definition:
-        return CasePower(case.id, why=f"defined otherwise than it was accepted in {baseline.file}")
+        return CasePower(case.id, gap=PowerGap("redefined", baseline.file))
     tolerances = {
         name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
         for name, output in entry.outputs.items()
@@ -89,7 +89,7 @@ def _power(case: Case, baselines: Baselines, environment: Environment, level: fl
     return CasePower(case.id, detectable_losses(case, entry, tolerances, level=level, alike=alike), alike=alike)
 
 
-def _without_baseline(case: Case, environment: Environment) -> str:
+def _without_baseline(case: Case, environment: Environment) -> PowerGap:
     if case.expect_failure is not None:
-        return "expected to fail, which needs no baseline"
-    return f"no baseline in {', '.join(environment.chain)}"
+        return PowerGap("expected_failure")
+    return PowerGap("no_baseline", ", ".join(environment.chain))

@@ -179,9 +179,6 @@ SEARCH_FOR_GARBAGE = 50_000
 """Objects made until garbage is searched for: a run keeps nearly all that it makes, and its values have no cycles."""
 
 
-NOTHING_KEPT = f"{WORKING_FOLDER}/ cannot be written: the run has no journal to resume from, and proposes nothing"
-
-
 def run_and_report(project: Path, options: RunOptions, read: list[Case] | None = None) -> int:
     """Run what is selected, write reports and proposals, print the summary, and return the exit code.
 
@@ -196,6 +193,7 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
     from precreg.report import make_reports_folder, write_reports
     from precreg.run import IN_PROCESS, add_orphans, begin_record, finish_record, stale_proposals, start_fork_server
     from precreg.suite import load_cases
+    from precreg.types import UnwritableFolder
 
     limit_blas_threads()
     began = perf_counter()
@@ -217,7 +215,7 @@ def run_and_report(project: Path, options: RunOptions, read: list[Case] | None =
         begun = replace(begun, pair=other_commit(project, options.pair))
     plan = _plan(project, begun.environment, len(cases), options)
     ran = _results(cases, plan, judging.baselines, options, begun.pair)
-    noticed = [] if plan.journal else [NOTHING_KEPT]
+    noticed = [] if plan.journal else [UnwritableFolder(WORKING_FOLDER)]
     record = finish_record(begun, cases, ran, project=project, duration_s=perf_counter() - began, noticed=noticed)
     dropped: set[str] = set()
     if len(cases) == len(every):

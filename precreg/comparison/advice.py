@@ -1,6 +1,6 @@
-"""Advice on a failed comparison: from its facts alone to at most three sentences on what to look at.
+"""What may cause a failed comparison, by its facts alone, in at most three sentences?
 
-A rule names a likely cause, not a proven one: it says which facts it saw, and is silent where they are too few.
+A rule names a likely cause, not a proven one. It names the facts that it saw, and is silent if they are too few.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import NamedTuple
 from precreg.arithmetic import format_of
 from precreg.types import AxisGroups, Comparison, Positions, Scalar, format_number
 
+# More causes than this are guesses.
 MAX_ADVICE = 3
-"""Sentences of one comparison."""
 
 
 class Threshold(NamedTuple):
-    """A number that a rule compares a fact with, and why it is that number."""
+    """Hold a number that a rule compares a fact with, and the reason for that number."""
 
     value: float
     why: str
 
 
+# All thresholds in one table, which docs/compare.md shows; a test compares both.
 ADVICE_THRESHOLDS: dict[str, Threshold] = {
     "rounded": Threshold(0.5, "max_ulp up to here: every element is correctly rounded, and there is nothing to advise"),
     "enough": Threshold(100, "finite pairs below which no share, percentile or correlation is taken for a cause"),
@@ -42,35 +43,34 @@ ADVICE_THRESHOLDS: dict[str, Threshold] = {
     "near_zero": Threshold(100, "max_rel_error, times p50_rel_error and times max_abs_error / mean_magnitude"),
     "small_error": Threshold(0.01, "max_abs_error / mean_magnitude beyond which errors are large wherever they are"),
 }
-"""Every threshold. docs/compare.md has this table."""
-
-
-_HOPS = (
+# Formats that a copy may pass through, widest first, with their names; tf32 has the precision of float16.
+_NARROW_FORMATS = (
     ("float32", "float32"),
     ("float16", "float16 or tf32"),
     ("bfloat16", "bfloat16"),
     ("float8_e4m3fn", "float8_e4m3"),
     ("float8_e5m2", "float8_e5m2"),
 )
-"""Formats that a copy may pass through, and how they are called: tf32 has as many bits as float16."""
 
 
 def advise_comparison(comparison: Comparison) -> list[str]:
-    """Return at most three sentences on likely causes, the surest first; none where every element is rounded right."""
-    return list(_told(comparison))[:MAX_ADVICE]
+    """Return at most three likely causes, the surest first; none if every element is correctly rounded."""
+    return list(_sentences(comparison))[:MAX_ADVICE]
 
 
-def _told(comparison: Comparison) -> Iterator[str]:
-    """Yield what every rule says. What explains the size of all errors keeps the weaker rules from guessing."""
+def _sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield the sentence of every rule that applies; a rule that explains all errors silences the weaker ones."""
     if comparison.dtype == "bool":
         return
     counts = comparison.counts
     if counts.get("nan_mismatched") or counts.get("inf_mismatched"):
         yield from filter(None, (_nan(comparison), _overflow(comparison), _saturation(comparison)))
+    # Every element is correctly rounded; any pattern in its errors is that of rounding.
     if comparison.metrics.get("max_ulp", 0.0) <= _value("rounded"):
         return
     yield from filter(None, (_flush(comparison), tail := _tail(comparison)))
-    cause = _zeros(comparison) or _factor(comparison) or _hop(comparison)
+    # In order of certainty: a rule that explains the size of all errors silences the later ones.
+    cause = _zeros(comparison) or _factor(comparison) or _narrow_format(comparison)
     if cause:
         yield cause
     elif not tail:
@@ -87,10 +87,10 @@ def _nan(comparison: Comparison) -> str:
     ours = sum(isnan(a) for a, _ in pairs)
     if not pairs:
         return ""
-    said = f"{comparison.counts.get('nan_mismatched', 0):,} elements are NaN on one side"
+    facts = f"{comparison.counts.get('nan_mismatched', 0):,} elements are NaN on one side"
     if ours:
-        return f"{said}, in the actual at {_of(ours, pairs)}: look for 0/0, inf - inf, or memory that nobody wrote"
-    return f"{said}, in the reference at {_of(len(pairs), pairs)}: look for a maximum, minimum or sum that skips NaN"
+        return f"{facts}, in the actual at {_of(ours, pairs)}: look for 0/0, inf - inf, or memory that nobody wrote"
+    return f"{facts}, in the reference at {_of(len(pairs), pairs)}: look for a maximum, minimum or sum that skips NaN"
 
 
 def _of(number: int, pairs: list[tuple[float, float]]) -> str:
@@ -102,8 +102,8 @@ def _overflow(comparison: Comparison) -> str:
     number = sum(isinf(a) for a, _ in pairs)
     if not number:
         return ""
-    said = f"the actual alone is infinite, or with the wrong sign, at {_of(number, pairs)}"
-    return f"{said}: look for a partial result beyond the largest {comparison.dtype}; scale, or widen the accumulator"
+    facts = f"the actual alone is infinite, or with the wrong sign, at {_of(number, pairs)}"
+    return f"{facts}: look for a partial result beyond the largest {comparison.dtype}; scale, or widen the accumulator"
 
 
 def _saturation(comparison: Comparison) -> str:
@@ -114,8 +114,8 @@ def _saturation(comparison: Comparison) -> str:
     number = sum(abs(a) == format.largest for a, _ in pairs)
     if not number:
         return ""
-    said = f"the actual is {format_number(format.largest)}, the largest {comparison.dtype}, at {_of(number, pairs)}"
-    return f"{said} where the reference is beyond it: look for arithmetic that saturates in place of infinity"
+    facts = f"the actual is {format_number(format.largest)}, the largest {comparison.dtype}, at {_of(number, pairs)}"
+    return f"{facts} where the reference is beyond it: look for arithmetic that saturates in place of infinity"
 
 
 def _infinite(comparison: Comparison) -> list[tuple[float, float]]:
@@ -125,16 +125,17 @@ def _infinite(comparison: Comparison) -> list[tuple[float, float]]:
 
 def _flush(comparison: Comparison) -> str:
     flushed, kept = (comparison.counts.get(name, 0) for name in ("flushed_subnormals", "actual_subnormals"))
+    # A device without subnormals keeps none; some zeros alone may be correct rounding.
     if flushed <= kept:
         return ""
-    said = f"{flushed:,} results are 0 where the reference is subnormal in {comparison.dtype}, and {kept:,} are not"
-    return f"{said}: look for flush to zero"
+    facts = f"{flushed:,} results are 0 where the reference is subnormal in {comparison.dtype}, and {kept:,} are not"
+    return f"{facts}: look for flush to zero"
 
 
 def _zeros(comparison: Comparison) -> str:
-    """Judge by the worst positions: no count says how many results are 0 where the reference is not.
+    """Find results of 0 among the worst positions, because no count has them.
 
-    Where it is subnormal they may have been flushed, which is another rule's.
+    A reference that is subnormal may have been flushed, which is the rule of `_flush`.
     """
     format = format_of(comparison.dtype)
     least = format.smallest_normal if format else 1.0
@@ -142,8 +143,8 @@ def _zeros(comparison: Comparison) -> str:
     number = sum(a == 0 and abs(r) >= least for a, r in pairs)
     if number < _value("zeros_least") or number < _value("zeros") * len(pairs):
         return ""
-    said = f"{number:,} of the {len(pairs):,} worst positions are 0 where the reference is not"
-    return f"{said}: look for results that were never written"
+    facts = f"{number:,} of the {len(pairs):,} worst positions are 0 where the reference is not"
+    return f"{facts}: look for results that were never written"
 
 
 def _tail(comparison: Comparison) -> str:
@@ -152,13 +153,13 @@ def _tail(comparison: Comparison) -> str:
         start, times = _tail_of(groups)
         if start:
             index = start * length // len(groups.n)
-            said = f"errors along axis {axis} are {times} from index {index:,} to the end ({length:,})"
-            return f"{said}: look at how the last block, which may not be full, is read and written"
+            facts = f"errors along axis {axis} are {times} from index {index:,} to the end ({length:,})"
+            return f"{facts}: look at how the last block, which may not be full, is read and written"
     return ""
 
 
 def _tail_of(groups: AxisGroups) -> tuple[int, str]:
-    """Return the group where the tail begins, 0 for none, and how much larger its errors are than before.
+    """Return the group where the tail begins, 0 for none, and the growth of its errors over those before.
 
     An axis of less than 16 elements has no blocks, and a tail is at most its second half.
     """
@@ -167,6 +168,7 @@ def _tail_of(groups: AxisGroups) -> tuple[int, str]:
     if count < 16 or len(absolute) < count or len(squared) < count or 0 in groups.n:
         return 0, ""
     means = [total / n for total, n in zip(absolute, groups.n, strict=True)]
+    # From the shortest tail: the last block is what may be partly filled.
     for start in range(count - 1, count // 2 - 1, -1):
         before, after = max(means[:start]), min(means[start:])
         elements = _elements(sum(absolute[start:]), sum(squared[start:]))
@@ -176,7 +178,8 @@ def _tail_of(groups: AxisGroups) -> tuple[int, str]:
 
 
 def _elements(total: float, squares: float) -> float:
-    """Return how many equal errors have that sum and that sum of squares."""
+    """Return the number of equal errors that have this sum and this sum of squares."""
+    # Dividing first: the square of a large sum may overflow.
     return total * (total / squares) if squares > 0 else 0.0
 
 
@@ -188,23 +191,26 @@ def _factor(comparison: Comparison) -> str:
     mean, most = (comparison.metrics.get(name) for name in ("mean_rel_error", "max_rel_error"))
     if mean is None or not most or mean < _value("factor") * most or not _enough(comparison):
         return ""
-    said = f"nearly all relative errors are the same, mean {format_number(mean)} of at most {format_number(most)}"
-    return f"{said}: look for a wrong factor or constant"
+    facts = f"nearly all relative errors are the same, mean {format_number(mean)} of at most {format_number(most)}"
+    return f"{facts}: look for a wrong factor or constant"
 
 
-def _hop(comparison: Comparison) -> str:
-    """Judge by percentiles: subnormals of the narrower format would spoil a mean, and its overflow a maximum."""
+def _narrow_format(comparison: Comparison) -> str:
+    """Find a narrower format that the values passed through, by percentiles of the relative errors.
+
+    Subnormals of the narrower format would distort a mean, and its overflow a maximum.
+    """
     format = format_of(comparison.dtype)
     names = ("p50_rel_error", "p99_rel_error", "p99.9_rel_error")
     found = [comparison.metrics[name] for name in names if name in comparison.metrics]
     if format is None or len(found) < len(names) or not _enough(comparison):
         return ""
-    for name, called in _HOPS:
+    for name, called in _NARROW_FORMATS:
         narrow = format_of(name)
         if narrow and narrow.precision < format.precision and _is_rounding(found, narrow.unit_roundoff):
             quantiles = f"p50 {format_number(found[0])}, p99 {format_number(found[1])}"
-            said = f"relative errors are those of rounding to {called}: {quantiles}"
-            return f"{said}, unit roundoff 2^-{narrow.precision}: look for a copy or a conversion through it"
+            facts = f"relative errors are those of rounding to {called}: {quantiles}"
+            return f"{facts}, unit roundoff 2^-{narrow.precision}: look for a copy or a conversion through it"
     return ""
 
 
@@ -224,8 +230,8 @@ def _one_way(comparison: Comparison) -> str:
         return ""
     above, below = comparison.counts.get("above", 0), comparison.counts.get("below", 0)
     bias = format_number(comparison.metrics.get("bias", 0.0))
-    said = f"errors have one sign, {above:,} above the reference and {below:,} below, bias {bias}"
-    return f"{said}: look for a rounding to one side, or for a wrong constant"
+    facts = f"errors have one sign, {above:,} above the reference and {below:,} below, bias {bias}"
+    return f"{facts}: look for a rounding to one side, or for a wrong constant"
 
 
 def _growth(comparison: Comparison) -> str:
@@ -233,22 +239,25 @@ def _growth(comparison: Comparison) -> str:
     mean = comparison.metrics.get("mean_ulp", 0.0)
     if correlation <= _value("correlation") or mean < _value("accumulated") or not _enough(comparison):
         return ""
-    said = f"errors grow with |value|, correlation {format_number(correlation, 3)}, mean {format_number(mean, 3)} ULP"
+    facts = f"errors grow with |value|, correlation {format_number(correlation, 3)}, mean {format_number(mean, 3)} ULP"
     rule = "a published rule, which is only a rule, says accumulated rounding"
-    return f"{said}: {rule}; change the order, or widen the accumulator"
+    return f"{facts}: {rule}; change the order, or widen the accumulator"
 
 
 def _near_zero(comparison: Comparison) -> str:
-    """Where the largest relative error stands, |r| is at most max_abs_error / max_rel_error."""
+    """Find relative errors that are large only because the reference is near 0.
+
+    At the largest relative error, |r| is at most max_abs_error / max_rel_error.
+    """
     names = ("max_rel_error", "p50_rel_error", "max_abs_error", "mean_magnitude")
     most, median, absolute, magnitude = (comparison.metrics.get(name, 0.0) for name in names)
     if not all((most, absolute, magnitude)) or absolute > _value("small_error") * magnitude or not _enough(comparison):
         return ""
     if most < _value("near_zero") * max(median, absolute / magnitude):
         return ""
-    said = f"max_rel_error {format_number(most)} is at a reference of at most {format_number(absolute / most)}"
-    beside = f"beside a mean_magnitude of {format_number(magnitude)} and a p50_rel_error of {format_number(median)}"
-    return f"{said}, {beside}: judge what is near 0 with atol (max_abs_error is {format_number(absolute)})"
+    facts = f"max_rel_error {format_number(most)} is at a reference of at most {format_number(absolute / most)}"
+    context = f"beside a mean_magnitude of {format_number(magnitude)} and a p50_rel_error of {format_number(median)}"
+    return f"{facts}, {context}: judge what is near 0 with atol (max_abs_error is {format_number(absolute)})"
 
 
 def _enough(comparison: Comparison) -> bool:
@@ -264,7 +273,7 @@ def _pairs(positions: Positions | None) -> list[tuple[float, float]]:
 
 
 def _number(scalar: Scalar) -> float | None:
-    """Return what float64 holds of a scalar; None for a complex number or a long double, which a record spells."""
+    """Return a scalar as float64; None for a complex number or a long double, which a record stores as text."""
     try:
         return float(scalar)
     except (ValueError, OverflowError):

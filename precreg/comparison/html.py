@@ -1,13 +1,8 @@
-"""What every report says of a comparison of stored arrays, said once: the order of its pairs and the last sentence.
+"""How does the page of `precreg compare --report` show a comparison, and how is its record written and read?
 
-What a report shows of one compared pair: plain values, numbers already as text, and its charts as SVG.
-
-The page of `precreg compare --report`: one file without network, a table of every pair, and the worst ones drawn.
-
-Nothing in a record can become markup or code: the template escapes, data stands in JSON without <, > and &, the
-script sets text only, and the page's own policy runs no script but the one whose digest it names.
-
-The record of a comparison as a file: written losslessly, and read back.
+The page is one file without a network: a table of every pair, and the worst pairs drawn. Nothing in a record can
+become markup or code. The template escapes, data is JSON without <, > and &, and the script sets text only. The page's
+own policy runs only the script whose digest it names.
 """
 
 from __future__ import annotations
@@ -19,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from precreg.comparison.advice import advise_comparison
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, metric_named
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
     count_rows,
+    describe_warning,
     finding_notes,
     finding_rows,
     json_for_script,
@@ -42,16 +40,18 @@ from precreg.types import (
     ComparedPair,
     Comparison,
     ComparisonRecord,
+    ComparisonWarning,
     Status,
     format_duration,
     format_number,
+    read_facts,
 )
 
 
 def sort_pairs(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
-    """Sort by status, by how far the worst number is beyond what is allowed, by how few elements match, by name.
+    """Sort by status, by the largest ratio to a limit, by the share of matching elements, by name.
 
-    What could not be measured comes before what was.
+    A pair that could not be measured comes before the measured ones.
     """
     return sorted(pairs, key=lambda pair: (*verdict_rank(pair.verdict), _matching(pair), pair.name))
 
@@ -61,7 +61,7 @@ def _matching(pair: ComparedPair) -> float:
 
 
 def comparison_exit_sentence(record: ComparisonRecord) -> str:
-    """Say in one sentence what came of the comparison."""
+    """Write one sentence with the result of the comparison."""
     tally = Counter(pair.verdict.status for pair in record.pairs)
     bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
     number = len(record.pairs)
@@ -78,10 +78,9 @@ def comparison_exit_sentence(record: ComparisonRecord) -> str:
 
 
 class MetricRow(NamedTuple):
-    """One metric of a pair.
+    """Hold one metric of a pair.
 
-    `at` is where a maximum is first met, `formula` and `source` explain the metric, `broken` says that a bound on it
-    does not hold.
+    `at` is the first position of a maximum, `formula` and `source` explain the metric, `broken` marks a broken bound.
     """
 
     name: str
@@ -119,7 +118,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
 
 
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:
-    """Yield metric, value, the benchmark's, ratio, what is allowed, and who says so."""
+    """Yield metric, value, the benchmark's value, ratio, limit, and the source of the limit."""
     numbered = [finding for finding in pair.verdict.findings if finding.metric]
     for finding, row in zip(numbered, finding_rows(pair.verdict), strict=True):
         source = str(finding.source) if finding.source else ""
@@ -148,17 +147,15 @@ def _index(comparison: Comparison, metric: str) -> str:
 
 
 def _positions(comparison: Comparison, kind: str) -> list[list[str]]:
-    """Return index, actual, reference and distance, without the seed, of which a stored array has none."""
+    """Return index, actual, reference and distance, without the seed, because a stored array has none."""
     positions = comparison.worst if kind == "worst" else comparison.non_finite
     return [row[1:] for row in position_rows(comparison, positions)]
 
 
+# Charts make the page large, so only the worst pairs have them; the table has every pair.
 MAX_DRAWN_PAIRS = 100
-"""Pairs that are drawn and described in full, the worst first; the table has every pair."""
-
-
+# The metric columns of the table, which the page can sort by.
 PAIR_COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
-"""The metrics of the table."""
 
 
 def render_comparison_html(record: ComparisonRecord) -> str:
@@ -178,6 +175,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
     tally = Counter(pair.verdict.status for pair in pairs)
     return {
         "record": record,
+        "describe_warning": describe_warning,
         "sentence": comparison_exit_sentence(record),
         "statuses": {status: tally[status] for status in STATUS_LABELS if tally[status]},
         "limits": ", ".join(f"{name} {limit}" for name, limit in record.settings.limits.items()),
@@ -186,13 +184,14 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         "left_out": _left_out(pairs[MAX_DRAWN_PAIRS:]),
         "style": Markup(comparison_style()),
         "script": Markup(script),
+        # The content security policy of the page allows this script only.
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
     }
 
 
 def _left_out(pairs: Sequence[ComparedPair]) -> str:
-    """Say which pairs have no charts here."""
+    """Write which pairs have no charts on the page."""
     if not pairs:
         return ""
     tally = Counter(str(pair.verdict.status) for pair in pairs)
@@ -201,7 +200,7 @@ def _left_out(pairs: Sequence[ComparedPair]) -> str:
 
 
 def _row(number: int, pair: ComparedPair) -> list[Any]:
-    """Describe a pair in a line: its number where it is drawn, name, status, reason, shape, message, and metrics."""
+    """Describe a pair in one row: its number if it is drawn, name, status, reason, shape, message, and metrics."""
     comparison = pair.comparison
     lengths = format_shape(comparison.shape) if comparison else ""
     drawn = number if number < MAX_DRAWN_PAIRS else None
@@ -220,10 +219,18 @@ def write_comparison_record(record: ComparisonRecord, path: Path) -> None:
     write_json_record(record, path)
 
 
+class _StoredComparison(ComparisonRecord, frozen=True):
+    """Decode a record of either schema: warnings are facts, or sentences in schema 1."""
+
+    warnings: tuple[ComparisonWarning | str, ...] = ()  # type: ignore[assignment]
+
+
 def read_comparison_record(path: Path) -> ComparisonRecord:
-    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+    """Read a record of this schema or an older one as a record of this schema; unknown fields are ignored.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    return read_json_record(path, ComparisonRecord, COMPARISON_SCHEMA, "the record of a comparison")
+    stored = read_json_record(path, _StoredComparison, COMPARISON_SCHEMA, "the record of a comparison")
+    fields = asdict(stored) | {"schema": COMPARISON_SCHEMA, "warnings": read_facts(stored.warnings)}
+    return ComparisonRecord(**fields)

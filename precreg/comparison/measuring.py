@@ -1,6 +1,7 @@
-"""One pair from its files to its verdict. Whatever is wrong with the files is part of the answer.
+"""How is one pair loaded, measured and judged?
 
-The tolerance of stored arrays: the shipped defaults, a project's own where one is named, the options above both.
+A file that cannot be read gives a verdict, not an error. The tolerance has the shipped defaults, the project's own
+layers if the user names a project, and the options above both.
 """
 
 from __future__ import annotations
@@ -29,17 +30,16 @@ from precreg.tolerance import (
 from precreg.types import ComparedPair, Comparison, Layer, Location, Positions, Reason, Role, Status, Tolerance, Verdict
 from precreg.verdict import judge_pair, unmeasured_verdict
 
+# A passed pair keeps few positions, because thousands of pairs would make the record large.
 KEPT_PAIR_POSITIONS = 5
-"""Worst positions that the record keeps of a pair that passed; one that did not keeps all."""
-
-
 _Shape = tuple[int, ...]
 
 
 class ComparisonTerms(NamedTuple):
-    """How pairs are measured and judged. `worst` is how many positions are kept, `chain` that of environments.
+    """Hold how pairs are measured and judged: the tolerance's layers, the chain of environments, the role.
 
-    `keep_all` keeps them of pairs that passed, too. `threads` work on one pair. `analyzers` measure each, too.
+    `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
+    threads for one pair. `analyzers` add their metrics to each pair.
     """
 
     layers: tuple[Layer, ...]
@@ -62,6 +62,7 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
     try:
         reference = _load(pair.reference, Reason.REFERENCE_ERROR)
         actual = _load(pair.actual, Reason.SUBJECT_ERROR, reference)
+        # Raw bytes on the reference side have no shape until the actual array is loaded.
         if pair.reference is not None and pair.reference.takes_any_shape:
             reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
         if actual is None:
@@ -80,6 +81,7 @@ def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) 
         return place.load(None if other is None else other.shape)
     except UserError as problem:
         raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
+    # A small archive may unpack to more than the memory; that is a fact about the file.
     except MemoryError:
         raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
 
@@ -94,6 +96,7 @@ def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
 
 
 def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
+    # Layers seldom name an output. Without a name, all pairs of a dtype share one cached tolerance.
     name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
     tolerance = resolve_tolerance(terms.layers, name, dtype_name(actual.dtype), terms.chain)
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
@@ -137,7 +140,7 @@ def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Co
 def _benchmark(
     pair: StoredPair, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
 ) -> tuple[Comparison | None, str | None]:
-    """Measure the benchmark's array against the same reference; or say why that cannot be done."""
+    """Measure the benchmark against the same reference, or return why it cannot be measured."""
     if pair.benchmark is None:
         return None, None
     try:
@@ -164,11 +167,13 @@ OPTIONS = Location("command line")
 def comparison_layers(
     project: Path | None, limits: Mapping[str, float | str], analyzers: Collection[str] = ()
 ) -> tuple[Layer, ...]:
-    """Return the pyramid: of a project's suites/tolerances.yaml what it says of everything and of environments.
+    """Return the layers of the tolerance: shipped, of suites/tolerances.yaml, and of the options.
 
-    `limits` are rtol, atol, standard and limits on metrics, also on those of the `analyzers` that are asked for. Raises
-    UserError: as reading that file does, and unknown-metric, unknown-standard, unknown-analyzer, bad-value for the
-    options.
+    Of suites/tolerances.yaml only the default and the environments apply. `limits` are rtol, atol, standard and limits
+    on metrics, including those of the chosen `analyzers`.
+
+    Raises UserError: as reading that file does, and unknown-metric, unknown-standard, unknown-analyzer, bad-value for
+    the options.
     """
     for metric, limit in limits.items():
         _check(metric, limit)

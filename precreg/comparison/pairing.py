@@ -1,13 +1,10 @@
-"""What a path holds: one array, an archive of arrays, or a folder of both; every array has a name.
+"""Which arrays does a path contain, and which two arrays are compared?
 
-In a folder the name is the path below it without suffix, so that y.npy is matched by y.bin; an array of an archive
-there is called layers/0:weight. The arrays of an archive that is compared itself go by their own names.
-
-Which array is held against which: by name, by the mapping file, or because each side has one.
-
-What stands on one side alone is a pair, too, without the other: absence is judged, and never passes.
-
-The file that pairs names that differ: YAML that maps the name of an actual array to that of its reference.
+A path is one array, an archive of arrays, or a folder of both, and every array has a name. In a folder the name is
+the path below it without suffix, so y.npy is matched by y.bin; an array of an archive there is layers/0:weight. An
+archive that is compared itself uses its own names. Pairs are made by name, by the mapping file, or because each side
+has one array. The mapping file is YAML from the name of an actual array to the name of its reference. An array on one
+side alone is a pair without the other: absence is judged, and never passes.
 """
 
 from __future__ import annotations
@@ -35,16 +32,16 @@ from precreg.storage import (
 from precreg.subject import escape_surrogates
 from precreg.types import Location
 
+# A new archive format needs one line here.
 ARCHIVES: dict[str, Callable[[Path, str], Mapping[str, StoredArray | NpzMember]]] = {
     ".npz": find_npz,
     ".safetensors": find_safetensors,
 }
-
 ARRAY_SUFFIXES = (".npy", ".bin", *ARCHIVES)
 
 
 class RawFormat(NamedTuple):
-    """What raw files hold, as far as the user said: they do not say it themselves."""
+    """Hold dtype, shape and byte order of raw files, as far as the user gave them."""
 
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
@@ -52,7 +49,7 @@ class RawFormat(NamedTuple):
 
 
 class ArrayPlace(NamedTuple):
-    """An array somewhere in a file. `found` is None for a file of one array that nobody has opened yet."""
+    """Locate an array in a file; `found` is None for a file of one array that was not opened yet."""
 
     path: Path
     shown: str
@@ -61,11 +58,11 @@ class ArrayPlace(NamedTuple):
 
     @property
     def takes_any_shape(self) -> bool:
-        """Tell whether it is raw bytes of which nobody said the shape."""
+        """Return whether it is raw bytes without a given shape."""
         return self.path.suffix == ".bin" and self.raw.shape is None
 
     def find(self) -> StoredArray | NpzMember:
-        """Return what lies there; raw bytes without a shape have one axis.
+        """Return the header of the array; raw bytes without a shape have one axis.
 
         Raises UserError as the reader of the format does.
         """
@@ -78,7 +75,7 @@ class ArrayPlace(NamedTuple):
         return find_npy(self.path, self.shown)
 
     def load(self, other: tuple[int, ...] | None = None) -> Array:
-        """Return the array; raw bytes without a shape take that of the `other` side where their number fits.
+        """Return the array; raw bytes without a shape take the shape of the `other` side if their number fits.
 
         Raises UserError as the reader of the format does.
         """
@@ -98,10 +95,10 @@ class ArrayPlace(NamedTuple):
 
 
 class ArraySide(NamedTuple):
-    """All arrays of one path by name.
+    """Hold all arrays of one path by name.
 
-    `archives` are those in a folder, by the name of their file, with the names of their arrays; `broken` are archives
-    that cannot be read, so that nobody knows what they hold. `passed_over` are files that are in no format of ours.
+    `archives` are the archives of a folder, by the name of their file, with the names of their arrays. `broken` are
+    archives that cannot be read, so their content is unknown. `passed_over` are files in no known format.
     """
 
     shown: str
@@ -113,14 +110,15 @@ class ArraySide(NamedTuple):
 
 
 def read_side(path: Path, raw: RawFormat) -> ArraySide:
-    """Find what a path holds: a file, FILE:NAME for one array of an archive, or a folder, searched to its bottom.
+    """Find the arrays of a path: a file, FILE:NAME for one array of an archive, or a folder with its subfolders.
 
     Links to files are followed, links to folders are not. Raises UserError: missing-file, unknown-file-format,
-    unknown-array, not-comparable for two arrays of one name, and what the reader of a single file raises.
+    unknown-array, not-comparable for two arrays of one name, and the errors of the reader of a single file.
     """
     shown = escape_surrogates(path.as_posix())
     if path.is_dir():
         return _folder(path, shown, raw)
+    # A file name may contain a colon, so an existing path wins over FILE:NAME.
     if not path.exists() and (named := _array_of_archive(path, shown, raw)):
         return named
     if path.suffix in ARCHIVES:
@@ -135,7 +133,7 @@ def read_side(path: Path, raw: RawFormat) -> ArraySide:
 
 
 def _checked(place: ArrayPlace) -> StoredArray | NpzMember | None:
-    """Look at a file that is compared by itself: what cannot be read stops the command before it begins."""
+    """Open a file that is compared by itself, so that an unreadable one stops the command before it begins."""
     found = place.find()
     return None if place.takes_any_shape else found
 
@@ -182,6 +180,7 @@ def _files(folder: Path) -> list[str]:
     """Return every file below a folder as a POSIX path from there, sorted; hidden ones are left out."""
     found = []
     for root, folders, files in os.walk(folder):
+        # Assigning in place makes os.walk skip these folders.
         folders[:] = [name for name in folders if not name.startswith(".")]
         below = os.path.relpath(root, folder)
         found += [PurePosixPath(below, name).as_posix() for name in files if not name.startswith(".")]
@@ -191,7 +190,7 @@ def _files(folder: Path) -> list[str]:
 def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
     try:
         opened = dict(_opened(place.path, place.shown, place.raw))
-    except UserError:  # told of each array that the other side has of that name
+    except UserError:  # reported for each array that the other side has under that name
         side.broken[name] = place
         return
     if name in side.archives:
@@ -213,7 +212,7 @@ def _twice(name: str, *places: ArrayPlace) -> UserError:
 
 
 class RenamedArray(NamedTuple):
-    """The reference of one actual array, and where the file says so."""
+    """Hold the reference of one actual array, and the line of the mapping file."""
 
     reference: str
     where: Location
@@ -237,7 +236,7 @@ NamedPlaces = dict[str, ArrayPlace]
 
 
 class StoredPair(NamedTuple):
-    """One array and what it is held against; None for a side that lacks it."""
+    """Hold one array and its counterparts; None for a side that lacks it."""
 
     name: str
     actual: ArrayPlace | None
@@ -248,17 +247,17 @@ class StoredPair(NamedTuple):
 def pair_arrays(
     actual: ArraySide, reference: ArraySide, mapping: Mapping[str, RenamedArray], benchmark: ArraySide | None = None
 ) -> list[StoredPair]:
-    """Pair the arrays of two sides, in order of their names, and find what the benchmark has of each.
+    """Pair the arrays of two sides, in order of their names, and find the benchmark of each.
 
-    A file of one array is held against the other side's only one, whatever it is called. Raises UserError:
-    not-comparable where the other side has several; unknown-array for a name of the mapping that the reference lacks.
+    A file of one array is compared with the only array of the other side, whatever its name. Raises UserError:
+    not-comparable if the other side has several; unknown-array for a name of the mapping that the reference lacks.
     """
     if "array" in (actual.kind, reference.kind):
         if mapping:
             raise UserError("not-comparable", "expected folders or archives beside --mapping but got a single array")
-        third = None if benchmark is None else _only(benchmark, beside=actual)
+        third = None if benchmark is None else _only(benchmark, other=actual)
         name = next(iter((actual if actual.kind == "array" else reference).arrays))
-        return [StoredPair(name, _only(actual, beside=reference), _only(reference, beside=actual), third)]
+        return [StoredPair(name, _only(actual, other=reference), _only(reference, other=actual), third)]
     ours, theirs = _names(actual, reference), _names(reference, actual)
     ours, theirs = _with_broken(ours, actual.broken, theirs), _with_broken(theirs, reference.broken, ours)
     target = {name: name for name in ours if name in theirs} | _renamed(mapping, ours, theirs, reference.shown)
@@ -266,22 +265,22 @@ def pair_arrays(
     extra = [StoredPair(name, place, None) for name, place in ours.items() if name not in target]
     missing = [StoredPair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
     found = sorted(both + extra + missing, key=lambda pair: pair.name)
-    return found if benchmark is None else _beside(found, target, _names(benchmark, reference))
+    return found if benchmark is None else _benchmark_of(found, target, _names(benchmark, reference))
 
 
-def _only(side: ArraySide, beside: ArraySide) -> ArrayPlace:
+def _only(side: ArraySide, other: ArraySide) -> ArrayPlace:
     if len(side.arrays) == 1:
         return next(iter(side.arrays.values()))
     names = ", ".join(list(side.arrays)[:3]) or "none"
-    message = f"expected one array beside {beside.shown} but {side.shown} has {len(side.arrays)} ({names})"
+    message = f"expected one array beside {other.shown} but {side.shown} has {len(side.arrays)} ({names})"
     raise UserError("not-comparable", message)
 
 
 def _names(side: ArraySide, other: ArraySide) -> NamedPlaces:
     """Name the arrays of a side.
 
-    The only array of an archive in a folder goes by the name of its file, so that y.npz is matched by y.npy; not where
-    the other side's archive of that name has several.
+    The only array of an archive in a folder has the name of its file, so y.npz is matched by y.npy. It keeps its own
+    name if the archive of that name on the other side has several.
     """
     short = {
         f"{file}:{inner[0]}": file
@@ -298,13 +297,13 @@ def _names(side: ArraySide, other: ArraySide) -> NamedPlaces:
 
 
 def _with_broken(names: NamedPlaces, broken: Mapping[str, ArrayPlace], others: Iterable[str]) -> NamedPlaces:
-    """Add what an archive that cannot be read is held to have: all that the other side has of its name."""
-    held = {
+    """Add the names of an unreadable archive: all that the other side has under its name."""
+    assumed = {
         name: place
         for file, place in broken.items()
         for name in [other for other in others if other == file or other.startswith(f"{file}:")] or [file]
     }
-    return names | held
+    return names | assumed
 
 
 def _renamed(mapping: Mapping[str, RenamedArray], ours: NamedPlaces, theirs: NamedPlaces, where: str) -> dict[str, str]:
@@ -319,12 +318,12 @@ def _renamed(mapping: Mapping[str, RenamedArray], ours: NamedPlaces, theirs: Nam
 
 
 def _as_named(name: str, known: NamedPlaces) -> str:
-    """Return a name that a person wrote as arrays are named: without the suffix of a file."""
+    """Return a name from the user as arrays are named: without the suffix of a file."""
     path = PurePosixPath(name)
     return name if name in known or path.suffix not in ARRAY_SUFFIXES else path.with_suffix("").as_posix()
 
 
-def _beside(pairs: list[StoredPair], target: Mapping[str, str], benchmarks: NamedPlaces) -> list[StoredPair]:
+def _benchmark_of(pairs: list[StoredPair], target: Mapping[str, str], benchmarks: NamedPlaces) -> list[StoredPair]:
     return [
         pair._replace(benchmark=benchmarks.get(pair.name) or benchmarks.get(target.get(pair.name, "")))
         for pair in pairs

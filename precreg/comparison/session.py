@@ -1,6 +1,6 @@
-"""A comparison from its settings to its record: sides read, pairs made, each measured and judged.
+"""How does a comparison happen, from its settings to its record, in one process or in several?
 
-All pairs of a comparison, shared among processes where they are many; of users' code only analyzers run in them.
+Of the user's code only analyzers run, so the processes need no isolation from each other.
 """
 
 from __future__ import annotations
@@ -25,24 +25,37 @@ from precreg.measure import analyzer_entry_point
 from precreg.run import start_fork_server
 from precreg.suite import match_names
 from precreg.tolerance import tolerance_warnings
-from precreg.types import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings, Finding, Reason
+from precreg.types import (
+    COMPARISON_SCHEMA,
+    ComparedPair,
+    ComparisonRecord,
+    ComparisonSettings,
+    ComparisonWarning,
+    Finding,
+    MissingBenchmark,
+    Reason,
+    SkippedFiles,
+    ToleranceFact,
+    ToleranceWarning,
+    UnmeasuredBenchmark,
+)
 from precreg.verdict import run_exit_code
 
+# Messages and warnings list so many names; a folder may have thousands.
 MAX_NAMES = 3
-"""Names of a side that a message lists."""
 
 
 class ComparisonWork(NamedTuple):
-    """What is to be compared: pairs and their terms; findings and warnings that are known before."""
+    """Hold pairs to compare and their terms, and the findings and warnings known before."""
 
     pairs: list[StoredPair]
     terms: ComparisonTerms
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[ComparisonWarning, ...]
 
 
 def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
-    """Read both sides (and the benchmark's), pair what is in them, and resolve what limits them.
+    """Read all sides, pair their arrays, and resolve the tolerance.
 
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
@@ -57,6 +70,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     every = pair_arrays(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
+    # A single pair is looked at in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
     terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
     return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
@@ -70,7 +84,7 @@ def finish_comparison(
     started: str,
     duration_s: float,
 ) -> ComparisonRecord:
-    """Make the record of what came of the work. `started` is a time in ISO 8601."""
+    """Make the record of the compared pairs; `started` is a time in ISO 8601."""
     ordered = tuple(sorted(pairs, key=lambda pair: pair.name))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
@@ -110,56 +124,53 @@ def _contents(side: ArraySide) -> str:
 
 def _noticed(
     actual: ArraySide, reference: ArraySide, benchmark: ArraySide | None, pairs: Sequence[StoredPair]
-) -> Iterator[str]:
+) -> Iterator[SkippedFiles | MissingBenchmark]:
+    """Yield the skipped files and missing benchmarks, which are known before anything is measured."""
     for side in filter(None, (actual, reference, benchmark)):
         if side.passed_over:
-            names = ", ".join(side.passed_over[:MAX_NAMES])
-            more = f" and {len(side.passed_over) - MAX_NAMES} more" if len(side.passed_over) > MAX_NAMES else ""
-            yield f"files in no format of arrays were passed over: {names}{more}"
-    alone = [pair.name for pair in pairs if pair.benchmark is None and pair.actual and pair.reference]
+            names = tuple(side.passed_over)
+            yield SkippedFiles(names[:MAX_NAMES], max(0, len(names) - MAX_NAMES))
+    alone = tuple(pair.name for pair in pairs if pair.benchmark is None and pair.actual and pair.reference)
     if benchmark is not None and alone:
-        more = f" and {len(alone) - MAX_NAMES} more" if len(alone) > MAX_NAMES else ""
-        yield f"{benchmark.shown} has no array for {', '.join(alone[:MAX_NAMES])}{more}"
+        yield MissingBenchmark(benchmark.shown, alone[:MAX_NAMES], max(0, len(alone) - MAX_NAMES))
 
 
-def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> list[str]:
-    """Say what is wrong with the tolerances in use, once for all pairs that have the same, with the first of them."""
-    texts: dict[str, str] = {}
+def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> list[ToleranceWarning]:
+    """Return the facts about the tolerances, once for all pairs with the same one, with the first pair."""
+    first: dict[ToleranceFact, str] = {}
     seen = set()
     for pair in pairs:
         if pair.tolerance is None or pair.comparison is None:
             continue
         limits = (pair.tolerance.rtol, pair.tolerance.atol, pair.tolerance.bounds, pair.tolerance.alternatives)
         key = (pair.comparison.dtype, limits)
+        # Thousands of pairs share one tolerance, which is checked once.
         if key not in seen:
             seen.add(key)
             magnitude = pair.comparison.metrics.get("mean_magnitude")
-            for text in tolerance_warnings(pair.tolerance, pair.comparison.dtype, magnitude, terms.role):
-                texts.setdefault(text, pair.name)
-    return [f"{name}: {text}" for text, name in texts.items()]
+            for fact in tolerance_warnings(pair.tolerance, pair.comparison.dtype, magnitude, terms.role):
+                first.setdefault(fact, pair.name)
+    return [ToleranceWarning(name, fact) for fact, name in first.items()]
 
 
-def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[str]:
-    problems = [f"{pair.name}: no benchmark: {pair.benchmark_problem}" for pair in pairs if pair.benchmark_problem]
+def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[UnmeasuredBenchmark]:
+    problems = [UnmeasuredBenchmark(pair.name, pair.benchmark_problem) for pair in pairs if pair.benchmark_problem]
     return problems[:MAX_NAMES]
 
 
+# Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
 MIN_PAIRS_TO_SHARE = 64
-"""Pairs below which starting processes costs more than it saves; threads share the elements of each pair instead."""
-
-
+# Larger batches make the last worker finish late, smaller ones cost messages.
 MAX_PAIR_BATCH = 32
-
 PAIR_BATCHES_PER_WORKER = 8
-
+# Batches per worker that are under way, so that no worker waits, and an interrupt finds few of them.
 MAX_BATCHES_WAITING = 2
-"""Per worker: so many that none waits for work."""
 
 
 def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
     """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
 
-    Raises UserError (no-workers) when processes cannot be started, or one of them dies.
+    Raises UserError (no-workers) if a process cannot be started, or dies.
     """
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
         return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
@@ -209,7 +220,7 @@ def _compared_batch(pairs: Sequence[StoredPair], terms: ComparisonTerms) -> byte
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let an interrupt that comes inside be raised at the end, as KeyboardInterrupt. For the main thread."""
+    """Defer an interrupt to the end of the block, and raise KeyboardInterrupt there; for the main thread."""
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
     try:

@@ -1,4 +1,7 @@
-"""What `precreg compare` prints: figures and worst positions of one pair, the failures of many; then the verdict."""
+"""How does `precreg compare` print a comparison?
+
+One pair gets its figures and worst positions, many pairs only their failures. The verdict comes last.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ from click import style
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.html import comparison_exit_sentence, sort_pairs
 from precreg.measure import metric_named
-from precreg.report import STATUS_LABELS, finding_notes, finding_rows, format_columns, position_rows, strip_controls
+from precreg.report import (
+    STATUS_LABELS,
+    describe_warning,
+    finding_notes,
+    finding_rows,
+    format_columns,
+    position_rows,
+    strip_controls,
+)
 from precreg.report.charts import describe_sides
 from precreg.types import (
     SHARE_DIGITS,
@@ -25,17 +36,13 @@ from precreg.types import (
     format_number,
 )
 
+# A log stays readable; the record has every pair.
 MAX_FAILURES = 20
-
 MAX_TERMINAL_POSITIONS = 10
-
 MAX_COMPARISON_WARNINGS = 5
-
 MAX_NAME_WIDTH = 60
-
 COMPARISON_INDENT = " " * 9
-
-
+# Metrics printed for one pair; metrics with a bound are added to them.
 TERMINAL_METRICS = (
     "max_abs_error",
     "mean_abs_error",
@@ -53,15 +60,12 @@ TERMINAL_METRICS = (
     "equal_share",
     "match_ratio",
 )
-"""The metrics of one pair that are printed; those with a bound are printed besides."""
-
-
+# Counts printed unless they are 0.
 _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "zero_references")
-"""Counts that are worth a word where they are not 0."""
 
 
 def render_comparison_terminal(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
-    """Summarize a comparison in plain text, or with colours for a terminal; `written` are files to point to."""
+    """Summarize as plain text, or with colours for a terminal; `written` are the files to point to."""
     body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record)
     paragraphs = [[_heading(record)], *body, _ending(record, written)]
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
@@ -87,7 +91,7 @@ def _one(pair: ComparedPair) -> Iterator[list[str]]:
 
 
 def _further(pair: ComparedPair) -> list[str]:
-    """Return the messages of the findings after the one that decides."""
+    """Return the messages of all findings but the first."""
     return [finding.message for finding in pair.verdict.findings[1:] if finding.metric]
 
 
@@ -101,7 +105,7 @@ def _counted(comparison: Comparison) -> list[str]:
 
 
 def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
-    """Set metrics, their values, the benchmark's, and what is allowed in columns; empty ones are left out."""
+    """Arrange metrics, their values, the benchmark's, and the limits in columns; leave out empty ones."""
     allowed = _allowed(pair.tolerance) if pair.tolerance else {}
     others = pair.benchmark.metrics if pair.benchmark else {}
     rows = [
@@ -115,7 +119,7 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
 
 
 def _allowed(tolerance: Tolerance) -> dict[str, str]:
-    """Return what is allowed of each metric; of several alternatives which one it belongs to, too."""
+    """Return the limit of each metric, with the number of its alternative if there are several."""
     found = {
         bound.metric: f"{_limit(bound.metric, bound.limit)} (alternative {number})"
         for number, alternative in enumerate(tolerance.alternatives, 1)
@@ -158,13 +162,16 @@ def _many(record: ComparisonRecord) -> Iterator[list[str]]:
 
 
 def _one_line(name: str) -> str:
-    """Keep a file's name from looking like lines of ours, and a long one from pushing columns away: its end stays."""
+    """Shorten a file name to one line, keeping its end.
+
+    Such a name must not look like a line of ours, nor push the columns away.
+    """
     line = strip_controls(name).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= MAX_NAME_WIDTH else f"...{line[3 - MAX_NAME_WIDTH :]}"
 
 
 def _why(pair: ComparedPair) -> str:
-    """Say in a few words what decided: the figure and what is allowed, or the verdict's own sentence."""
+    """Write the figure and the limit that decided, or the verdict's message."""
     rows = finding_rows(pair.verdict)
     if not rows:
         return pair.verdict.message
@@ -175,7 +182,7 @@ def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
     tally = Counter(pair.verdict.status for pair in record.pairs)
     counts = ", ".join(f"{tally[status]:,} {status}" for status in STATUS_LABELS if tally[status])
     lines = [f"{counts} in {format_duration(record.duration_s)}"] if len(record.pairs) > 1 else []
-    lines += [f"warning   {text}" for text in record.warnings[:MAX_COMPARISON_WARNINGS]]
+    lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_COMPARISON_WARNINGS]]
     if len(record.warnings) > MAX_COMPARISON_WARNINGS:
         lines.append(f"warning   and {len(record.warnings) - MAX_COMPARISON_WARNINGS} more in the record")
     if written:

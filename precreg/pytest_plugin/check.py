@@ -23,6 +23,7 @@ from precreg.pytest_plugin.test_cases import (
     role_of,
     tolerance_settings,
 )
+from precreg.report import describe_tolerance_fact
 from precreg.tolerance import unmatched_outputs
 from precreg.types import TIERS, CaseResult, Location, Tier
 
@@ -97,8 +98,8 @@ class Precision:
         case = case_of_check(check, arrays, layers)
         judge = self._projects.judge(self._project)
         outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
-        for text in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
-            self._item.warn(pytest.PytestWarning(text))
+        for fact in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
+            self._item.warn(pytest.PytestWarning(describe_tolerance_fact(fact)))
         return judge.judge(case, outcome)
 
     def _test(self) -> str:

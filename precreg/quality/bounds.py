@@ -20,7 +20,7 @@ from precreg.quality.scale import (
     output_rounding_floor,
     round_limit,
 )
-from precreg.types import Bound, Comparison, Location, Role, Tolerance
+from precreg.types import Bound, Comparison, Location, Role, Tolerance, VacuousTolerance
 from precreg.verdict import satisfies_bound
 from precreg.verdict.statistics import NoiseSummary, estimate_tail, max_unseen_probability, summarize_noise
 
@@ -187,18 +187,20 @@ class BoundCalibration(Struct, frozen=True):
     quality: BoundQuality
     why: str
     proposal: dict[str, float]
+    # Set where `why` is empty: report/ writes the sentence of a fact.
+    vacuous: VacuousTolerance | None = None
 
 
 def calibrate_bound(
     bound: CalibratedBound,
     output: tuple[str, str],
     readings: Mapping[str, Sequence[BoundReading]],
-    blind: str,
+    blind: VacuousTolerance | None,
     margins: Margins,
 ) -> BoundCalibration:
     """Judge a bound by the readings of each kind, the own one alone under OWN; `output` is its name and dtype.
 
-    `blind` says why a result that is wrong by 100 % passes the output's tolerance; empty where it does not.
+    `blind` has the limits that admit a result that is wrong by 100 %, None if the output's tolerance admits none.
     """
     every = [reading for of_kind in readings.values() for reading in of_kind]
     losses = [reading.loss for reading in every if reading.loss is not None]
@@ -228,6 +230,7 @@ def calibrate_bound(
         {}
         if noise is None
         else propose_limit(bound, noise.largest, estimate or noise.largest, margins.slack, output[1]),
+        blind if quality is BoundQuality.VACUOUS and not why else None,
     )
 
 
@@ -259,10 +262,10 @@ def _quality(
     readings: Mapping[str, Sequence[BoundReading]],
     noise: NoiseSummary | None,
     chance: float,
-    blind: str,
+    blind: VacuousTolerance | None,
     margins: Margins,
 ) -> tuple[BoundQuality, str]:
-    """Return what a bound is worth, and why, of the first thing that is found against it."""
+    """Return what a bound is worth, and why, of the first thing that is found against it; of `blind` no words."""
     if not all(reading.kept for reading in readings[OWN_KIND]):
         return BoundQuality.BROKEN, "the case's own run breaks it"
     broken = {kind: sum(not reading.kept for reading in of_kind) for kind, of_kind in readings.items()}
@@ -271,8 +274,8 @@ def _quality(
         return BoundQuality.FLAKY, f"{counts} runs break it"
     if chance > MIN_FLAKY_PROBABILITY:
         return BoundQuality.FLAKY, f"a run breaks it with an estimated chance of {chance:.2g}"
-    if blind:
-        return BoundQuality.VACUOUS, blind
+    if blind is not None:
+        return BoundQuality.VACUOUS, ""
     if (
         noise is not None
         and bound.limit is not None

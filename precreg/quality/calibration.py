@@ -203,7 +203,7 @@ def _bounds(
 ) -> Iterable[BoundCalibration]:
     first = _of(output, runs[OWN_KIND][0])[0]
     tolerance = resolve_tolerance(case.layers, output, first.dtype, chain)
-    blind = next(vacuous_bounds(tolerance, first.metrics.get("mean_magnitude")), "")
+    blind = next(vacuous_bounds(tolerance, first.metrics.get("mean_magnitude")), None)
     for bound in calibrated_bounds(tolerance, first, case.role):
         readings: dict[str, list[BoundReading]] = {
             kind: [read_bound(bound, tolerance, _of(output, each), _shares(output, each)) for each in outcomes]

@@ -29,3 +29,5 @@ from .scoring import scores_json as scores_json
 from .terminal import explain_result as explain_result
 from .terminal import render_brief as render_brief
 from .terminal import render_run_terminal as render_run_terminal
+from .warnings import describe_tolerance_fact as describe_tolerance_fact
+from .warnings import describe_warning as describe_warning

@@ -1,10 +1,8 @@
-"""Calibrations as JSON. What is infinite (a metric that is not defined, an error against a tolerance of 0) is null.
+"""How does `precreg calibrate` show each bound beside the noise of its case, as JSON, as a table and as YAML?
 
-Calibrations as text: each case's bounds beside its noise, and what there is of each quality.
-
-Proposals as tolerances of suites, to be pasted: by dtype where its cases have one tolerance, else by case.
-
-What is proposed for several cases is the widest of what is proposed for each.
+JSON has null for an infinite number: a metric without a value, or an error against a tolerance of 0.
+The YAML is to be pasted into suites: one tolerance per dtype if its cases share one, otherwise one per case. A limit
+for several cases is the widest of their proposals.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ from precreg.quality import (
     count_by_quality,
     unsound_bounds,
 )
+from precreg.report.describe import count_cases, format_columns
+from precreg.report.warnings import describe_tolerance_fact
 from precreg.types import format_distinct, format_number
 
 CALIBRATION_SCHEMA = "precreg-calibration/1"
@@ -38,7 +38,7 @@ CALIBRATION_SCHEMA = "precreg-calibration/1"
 def calibration_json(
     found: Sequence[CaseCalibration], left_out: Sequence[Uncalibrated], replicates: int, margins: Margins
 ) -> str:
-    """Return everything that is known: what was asked, how many bounds are of which quality, every case."""
+    """Return all facts as JSON: the options, the number of bounds of each quality, and every case."""
     content: dict[str, Any] = {
         "schema": CALIBRATION_SCHEMA,
         "replicates": replicates,
@@ -46,12 +46,20 @@ def calibration_json(
         "vacuous_above": margins.vacuous,
         "flaky_above_chance": MIN_FLAKY_PROBABILITY,
         "bounds": count_by_quality(found),
-        "cases": to_builtins(found),
+        "cases": [_case_as_json(case) for case in found],
         "left_out": to_builtins(left_out),
     }
     return json.format(json.encode(content), indent=2).decode()
 
 
+def _case_as_json(case: CaseCalibration) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(case)
+    for written, bound in zip(plain["bounds"], case.bounds, strict=True):
+        written["why"] = _why(bound)
+    return plain
+
+
+# Percentiles and the largest noise are shares of the limit; for a limit of 0 they are losses.
 CALIBRATION_COLUMNS = (
     "output",
     "bound",
@@ -64,11 +72,10 @@ CALIBRATION_COLUMNS = (
     "quality",
     "proposal",
 )
-"""Percentiles and the largest noise are shares of the limit; of a limit of 0 they are losses."""
 
 
 def render_calibrations(found: Sequence[CaseCalibration], left_out: Sequence[Uncalibrated], *, all_shown: bool) -> str:
-    """Say what every case's bounds are worth, or those alone that are not sound, and count them."""
+    """Write the table of every case, or only of those with an unsound bound, and count the bounds."""
     lines: list[str] = []
     for case in found:
         bounds = list(case.bounds) if all_shown else unsound_bounds(case)
@@ -83,13 +90,19 @@ def _of_case(case: CaseCalibration, bounds: Sequence[BoundCalibration], *, all_s
     if all_shown:
         yield f"  {_runs(case)}"
     if bounds:
-        yield from (f"  {line}" for line in _aligned([CALIBRATION_COLUMNS, *map(_row, bounds)]))
-    yield from (f"  {_bound(bound)} of {bound.output} is {bound.quality}: {bound.why}" for bound in bounds if bound.why)
+        rows = [*map(_row, bounds)]
+        yield from (f"  {line}" for line in format_columns(CALIBRATION_COLUMNS, rows, len(rows)))
+    reasons = ((bound, _why(bound)) for bound in bounds)
+    yield from (f"  {_bound(bound)} of {bound.output} is {bound.quality}: {why}" for bound, why in reasons if why)
     if all_shown:
         yield from (f"  {line}" for each in case.mean_errors if (line := _mean_error(each)))
         yield from (f"  {_sum(each)}" for each in case.sums)
         yield from (f"  no analytic bound: {case.no_sums}" for _ in (1,) if case.no_sums)
     yield from (f"  {note}" for note in case.notes)
+
+
+def _why(bound: BoundCalibration) -> str:
+    return bound.why if bound.vacuous is None else describe_tolerance_fact(bound.vacuous)
 
 
 def _runs(case: CaseCalibration) -> str:
@@ -127,7 +140,7 @@ def _bound(bound: BoundCalibration) -> str:
 
 
 def format_settings(limits: dict[str, float]) -> str:
-    """Write limits as they stand in a suite, without braces."""
+    """Write limits as in a suite, without braces."""
     return ", ".join(f"{name}: {limit:.7g}" for name, limit in limits.items())
 
 
@@ -163,24 +176,16 @@ def _left_out(left_out: Iterable[Uncalibrated]) -> Iterator[str]:
 
 def _counted(found: Sequence[CaseCalibration]) -> Iterator[str]:
     worth = ", ".join(f"{count} {quality}" for quality, count in count_by_quality(found).items() if count)
-    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
-    yield f"bounds of {cases}: {worth or 'none'}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    yield f"bounds of {count_cases(len(found))}: {worth or 'none'}"
 
 
 LimitSettings = dict[str, float]
-
+# The name of a case and of an output.
 Key = tuple[str, str]
-"""A case's name and an output's."""
 
 
 def calibration_yaml(found: Sequence[CaseCalibration]) -> str:
-    """Return, for each suite, what its `tolerance:` and `cases:` would say; a comment names the suite and the file."""
+    """Return the `tolerance:` and `cases:` of each suite; a comment names the suite and its file."""
     lines: list[str] = []
     for suite in dict.fromkeys((case.tier, case.suite) for case in found):
         cases = [case for case in found if (case.tier, case.suite) == suite]
@@ -193,7 +198,7 @@ def _of_suite(cases: Sequence[CaseCalibration]) -> Iterator[str]:
     for case in cases:
         for bound in case.bounds:
             by_dtype.setdefault(bound.dtype, {}).setdefault((case.name, bound.output), []).append(bound)
-    together = {dtype: alike for dtype, outputs in by_dtype.items() if (alike := _together(outputs))}
+    together = {dtype: shared for dtype, outputs in by_dtype.items() if (shared := _together(outputs))}
     if together:
         yield "tolerance:"
         yield from (f"  {dtype}: {_mapping(limits)}{was}" for dtype, (limits, was) in together.items())
@@ -207,7 +212,7 @@ def _of_suite(cases: Sequence[CaseCalibration]) -> Iterator[str]:
 
 
 def _together(outputs: Mapping[Key, Sequence[BoundCalibration]]) -> tuple[LimitSettings, str] | None:
-    """Return the widest proposals and what stands now, where all outputs of all cases have the same limits."""
+    """Return the widest proposals and the present limits, if all outputs of all cases share the present limits."""
     limits = [_limits(bounds) for bounds in outputs.values()]
     if any(each != limits[0] for each in limits):
         return None
@@ -221,7 +226,7 @@ def _in_all(name: str, proposals: Sequence[LimitSettings]) -> bool:
 
 
 def _entries(case: CaseCalibration, dtypes: Sequence[str]) -> Iterator[str]:
-    """Yield the entry of one case, with its outputs apart where they differ."""
+    """Yield the entry of one case, with its outputs apart if they differ."""
     outputs: dict[str, list[BoundCalibration]] = {}
     for bound in case.bounds:
         if bound.dtype in dtypes:
@@ -261,16 +266,16 @@ def _was(limits: LimitSettings) -> str:
 
 
 def _number(limit: float) -> str:
-    """Write the shortest number that is read back as the same."""
+    """Write the shortest number that reads back as the same float64."""
     short = f"{limit:g}"
     return short if float(short) == limit else repr(limit)
 
 
 def _pattern(name: str) -> str:
-    """Write a pattern that matches that name of a case alone: wildcards in it stand for themselves."""
+    """Write a pattern that matches only this case name: wildcards in it are quoted."""
     return _scalar("".join(f"[{character}]" if character in "*?[" else character for character in name))
 
 
 def _scalar(text: str) -> str:
-    """Quote a text, so that YAML takes it for one whatever it looks like."""
+    """Quote a text, so that YAML never reads it as a number, a date or a boolean."""
     return "'" + text.replace("'", "''") + "'"

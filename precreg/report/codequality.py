@@ -1,35 +1,31 @@
-"""codequality.json: what needs a person, as GitLab shows it beside the changed lines of a merge request.
+"""How does GitLab show a run beside the changed lines of a merge request, and how are all reports written?
 
-GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path, location.lines.begin.
-It compares the fingerprints of a merge request with those of the target branch, so these hold no time, commit, shard
-or line: a case that fails for the reason it failed for before is not news.
-
-The reports of a run as files in one folder.
+codequality.json is GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path and
+location.lines.begin. GitLab compares the fingerprints of a merge request with those of the target branch. So a
+fingerprint contains no time, commit, shard or line: a case that still fails for the same reason is not new.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from precreg.baseline import BASELINES_FOLDER
 from precreg.report.describe import location_to_show, repository_path, sort_results, strip_controls
 from precreg.report.html import render_run_html
 from precreg.report.junit import JunitDialect, render_run_junit
 from precreg.report.markdown import render_run_markdown
 from precreg.report.record import write_run_record
 from precreg.report.sections import Standing, finding_location, finding_standing, group_run_findings
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.storage import make_scratch_folder, replace_file, report_write_errors
-from precreg.types import CaseResult, Location, Reason, RunFinding, RunRecord, Status
+from precreg.types import CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
-
-
+# Severities of failures. Blocker: no figure could be measured. Critical: a figure regressed. Major: all others.
 SEVERITIES: dict[Reason, Severity] = {
     **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
     **dict.fromkeys((Reason.NON_FINITE_MISMATCH, Reason.CRASHED), "blocker"),
@@ -41,17 +37,8 @@ SEVERITIES: dict[Reason, Severity] = {
     **dict.fromkeys((Reason.OVER_BUDGET, Reason.UNEXPECTED_PASS), "major"),
     **dict.fromkeys((Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED), "major"),
 }
-"""Of what fails. Blocker: there is no figure to speak of. Critical: the figures are worse. Major: everything else."""
-
-
+# Severities of findings on the run; an allowed or informational finding is "info".
 _OF_FINDINGS: dict[Standing, Severity] = {Standing.BINDING: "critical"}
-"""Of what was found about the run; what is allowed or only told is worth knowing, and no more."""
-
-
-_BASELINE = re.compile(rf" in ({BASELINES_FOLDER}/.+\.json)(?: \(now .*\))?$")
-"""The file in the words for a baseline without a case."""
-
-
 _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
@@ -70,51 +57,55 @@ def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
 
 
 def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:
-    """Yield one entry per kind of finding and what it is about, at the place of the worst."""
+    """Yield one entry per kind of finding and case or file, at the place of the worst."""
     for found in group_run_findings(record.findings):
         first = found[0]
-        description = f"{first.about}: {first.kind}: {'; '.join(map(_said, found))}"
+        description = f"{first.about}: {first.kind}: {'; '.join(map(_description, found))}"
         severity = _OF_FINDINGS.get(finding_standing(first), "info")
         yield _entry(record, description, first.kind, first.about, severity, finding_location(record, first))
 
 
-def _said(finding: RunFinding) -> str:
+def _description(finding: RunFinding) -> str:
     return finding.message + (f" (allowed: {finding.allowed})" if finding.allowed is not None else "")
 
 
 def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:
-    """Yield the warnings that name a case; one of the whole run belongs to no line."""
+    """Yield the warnings about a tolerance, at the line of their case."""
+    # An entry needs a path, so warnings about the whole run, and sentences of older records, stay out.
     sources = {result.id: result.source for result in record.results}
-    for text in dict.fromkeys(record.warnings):
-        case = text.partition(": ")[0]
-        if case in sources:
-            yield _entry(record, text, "tolerance", text, "minor", sources[case])
+    for warning in dict.fromkeys(record.warnings):
+        if isinstance(warning, ToleranceWarning) and warning.case in sources:
+            text = describe_warning(warning)
+            yield _entry(record, text, "tolerance", text, "minor", sources[warning.case])
 
 
 def _orphans(record: RunRecord) -> Iterator[dict[str, Any]]:
-    for text in record.orphans:
-        if found := _BASELINE.search(text):
-            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(found[1]))
+    for orphan in record.orphans:
+        if isinstance(orphan, Orphan):
+            text = describe_orphan(orphan)
+            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(orphan.file))
 
 
 def _entry(
     record: RunRecord, description: str, check: str, subject: str, severity: Severity, place: Location
 ) -> dict[str, Any]:
-    """Make one entry; `check` and `subject` are what it is known by from one run to the next."""
+    """Make one entry; `check` and `subject` identify it from one run to the next."""
     return {
         "description": " ".join(strip_controls(description).split()),
         "check_name": f"precreg.{check}",
+        # A surrogate from a file name has no UTF-8 encoding, so it is escaped.
         "fingerprint": hashlib.sha256(f"{check}\0{subject}".encode(errors="backslashreplace")).hexdigest(),
         "severity": severity,
         "location": {
             "path": repository_path(record, strip_controls(place.file)),
+            # A place without a line, such as a shipped default, has line 0, but lines begin at 1.
             "lines": {"begin": max(place.line, 1)},
         },
     }
 
 
 def make_reports_folder(folder: Path) -> None:
-    """Make a folder of reports, if it is not there, as one that git does not see.
+    """Make a folder of reports, unless it exists, with a .gitignore for its content.
 
     Raises:
         UserError: not-writable.
@@ -129,6 +120,7 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
     Raises:
         UserError: not-writable.
     """
+    # All reports are rendered before the first is written: an error leaves the former reports complete.
     texts = {
         "junit.xml": render_run_junit(run, junit_dialect),
         "codequality.json": render_codequality(run),

@@ -1,8 +1,6 @@
-"""What binds a verdict: the rule, and as text the interval of its ratio and what noise explains.
+"""Which words do all reports of a run share: labels, order, tables, places, the last sentence?
 
-Where a reader of a repository finds what a report speaks of: files below its root, and lines.
-
-What every report says of a run and of a case, said once: labels, order, tables, provenance, the last sentence.
+A report writes its own layout, and takes every number and sentence from here, so that no two reports differ.
 """
 
 from __future__ import annotations
@@ -31,29 +29,26 @@ from precreg.types import (
     is_test_defined,
 )
 
+# Ratios get 3 significant digits, and more only if two compared numbers would otherwise read the same.
 RATIO_DIGITS = 3
-"""Significant digits of ratios, and more where two that are held against each other would look alike."""
-
-
+# A rule without a threshold: any loss over the baseline fails.
 HARD_RULE = "hard"
-"""The rule that allows what the baseline has, and nothing else."""
-
-
+# The rules whose limit applies to the ratio to the baseline; bounds limit the metric itself.
 _OF_RATIOS = frozenset({"statistic", "guard", "budget"})
 
 
 def limits_ratio(finding: Finding) -> bool:
-    """Tell whether a finding's limit is one on the ratio to the baseline, and not on the metric itself."""
+    """Return whether the limit of a finding applies to the ratio to the baseline, and not to the metric itself."""
     return finding.rule in _OF_RATIOS
 
 
 def failing_rules(verdict: Verdict) -> list[str]:
-    """Name the rule that decided a verdict where no row of figures does; nothing where a record does not know."""
+    """Return the rule that failed the case, if no row of figures shows it; nothing if an old record has no rule."""
     return [first.rule for first in verdict.findings[:1] if first.rule and not first.metric]
 
 
 def format_interval(finding: Finding) -> str:
-    """Write the confidence bounds of the ratio, of which either may be unknown; nothing where both are."""
+    """Write the confidence bounds of the ratio; one side if the other is unknown, nothing if both are."""
     lower, _ = format_distinct([finding.lower, finding.limit], RATIO_DIGITS)
     upper, _ = format_distinct([finding.upper, finding.limit], RATIO_DIGITS)
     if lower and upper:
@@ -62,7 +57,7 @@ def format_interval(finding: Finding) -> str:
 
 
 def format_noise(finding: Finding) -> str:
-    """Write the ratio that noise explains; one that is not 1, nor the finding's own, never looks like it."""
+    """Write the ratio that noise explains, with digits enough to differ from 1 and from the ratio of the finding."""
     return format_distinct([finding.floor, finding.ratio, 1.0], RATIO_DIGITS)[0]
 
 
@@ -72,7 +67,8 @@ def repository_path(record: RunRecord, file: str) -> str:
 
 
 def location_to_show(result: CaseResult) -> Location:
-    """Return the line to look at first: that of a broken bound if the project wrote it, otherwise that of the suite."""
+    """Return the line to open first: the broken bound if the project wrote it, otherwise the suite."""
+    # Findings are sorted worst first, so the first one failed the case.
     first = next(iter(result.verdict.findings), None)
     if first is None or first.reason is not Reason.OUT_OF_TOLERANCE:
         return result.source
@@ -80,7 +76,10 @@ def location_to_show(result: CaseResult) -> Location:
 
 
 def _setters(result: CaseResult, finding: Finding) -> list[Location]:
-    """Return who set a bound: only files of the project have lines. A match is as near as its rtol and atol say."""
+    """Return the places that set a bound, nearest first; only files of the project have lines.
+
+    A match ratio also depends on rtol and atol, so their places follow.
+    """
     places = [finding.source] if finding.source else []
     tolerance = result.tolerances.get(finding.output)
     if finding.metric == "match_ratio" and tolerance is not None:
@@ -88,6 +87,7 @@ def _setters(result: CaseResult, finding: Finding) -> list[Location]:
     return places
 
 
+# In the order of urgency. Capitals mark the cases that need a person, so that they stand out without colour.
 STATUS_LABELS: dict[Status, str] = {
     Status.FAILED: "FAILED",
     Status.ERROR: "ERROR",
@@ -95,41 +95,34 @@ STATUS_LABELS: dict[Status, str] = {
     Status.SKIPPED: "SKIPPED",
     Status.PASSED: "passed",
 }
-"""Worst first; what needs a person stands in capitals."""
-
-
 _RANK = {status: rank for rank, status in enumerate(STATUS_LABELS)}
-
+# Findings of these reasons limit a ratio even in a record that stores no rule.
 _FACTORS = frozenset({Reason.REGRESSED, Reason.OVER_BUDGET})
-
+# These cases only lack a baseline, so they rank below every measured failure.
 _UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
-
-
 MAX_TAIL_LINES = 20
-
+# Text reports show the end of a traceback or of the output, where the error is. The HTML report has all of it.
 MAX_TAIL_CHARACTERS = 1500
-"""What text reports show of the end of a traceback or of what was printed; the HTML report has all that was kept."""
-
-
+# XML 1.0 forbids controls and surrogates; a terminal would obey escapes, and bidi marks reorder a line.
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
 
 
 def strip_controls(text: str) -> str:
-    """Leave out what no terminal, log or XML 1.0 document should be sent: controls, surrogates, text direction."""
+    """Remove the characters that a terminal, a log or XML 1.0 must not get: controls, surrogates, text direction."""
     return _UNPRINTABLE.sub("", text)
 
 
 def sort_results(results: Iterable[CaseResult]) -> list[CaseResult]:
-    """Sort by status, then by the largest ratio to what was allowed or accepted, then by id.
+    """Sort by status, then by the largest ratio to the limit or the baseline, then by id.
 
-    A failure without a ratio (a NaN, a missing output, an error where none was) comes before all others, a case that
-    fails for want of a baseline after them.
+    A failure without a ratio comes before all others: a NaN, a missing output, an error over a perfect baseline.
+    A case that fails because it has no baseline comes after them.
     """
     return sorted(results, key=lambda result: (*verdict_rank(result.verdict), result.id))
 
 
 def verdict_rank(verdict: Verdict) -> tuple[int, float]:
-    """Return what sorts verdicts worst first: by status, then by the largest ratio."""
+    """Return the sort key that puts the worst verdict first: by status, then by the largest ratio."""
     return _RANK[verdict.status], -_badness(verdict)
 
 
@@ -140,7 +133,7 @@ def _badness(verdict: Verdict) -> float:
 
 
 def describe_status_counts(record: RunRecord) -> str:
-    """Say how many cases have which status, worst first."""
+    """Count the cases of each status, worst first."""
     tally = Counter(result.verdict.status for result in record.results)
     parts = (_counted(status, tally[status]) for status in STATUS_LABELS if tally[status])
     return ", ".join(parts) or "no cases"
@@ -151,20 +144,20 @@ def _counted(status: Status, number: int) -> str:
 
 
 def describe_commit(git: GitState | None) -> str:
-    """Name the commit that was run by its first eight digits."""
+    """Write the first 8 digits of the commit."""
     return "none" if git is None else git.commit[:8]
 
 
 def describe_run_selection(record: RunRecord) -> str:
-    """Say what was selected, with the shard; nothing of a run of the whole project."""
+    """Write the selection with its shard; empty for a run of the whole project."""
     shard = record.selection.get("shard")
     return "; ".join(filter(None, (describe_selection(record.selection), "" if shard is None else f"shard {shard}")))
 
 
 class FindingRow(NamedTuple):
-    """One finding on one metric, as text; empty where there is nothing to say.
+    """Hold one finding on one metric as text; a field is empty if the finding has no such number.
 
-    `interval` are the confidence bounds of the ratio, `noise` is the ratio that noise explains, `rule` is what binds.
+    `interval` has the confidence bounds of the ratio, `noise` the ratio that noise explains, `rule` the failed rule.
     """
 
     output: str
@@ -191,6 +184,7 @@ def _row(finding: Finding) -> FindingRow:
         current, baseline = format_distinct([finding.current, finding.baseline])
         ratio, allowed, _ = format_distinct([finding.ratio, finding.limit, finding.floor], digits=3)
     else:
+        # Shares close to 1, such as 0.99993, need more digits than errors to differ at all.
         digits = SHARE_DIGITS if _higher_is_better(finding.metric) else 4
         most = finding.baseline if finding.rule == HARD_RULE else finding.limit
         current, baseline, limit = format_distinct([finding.current, finding.baseline, most], digits)
@@ -206,7 +200,8 @@ def _higher_is_better(metric: str) -> bool:
 
 
 def finding_notes(verdict: Verdict) -> list[str]:
-    """List the findings without a metric that the verdict's own sentence leaves out, with their output and seed."""
+    """List the findings without a metric that the verdict's message leaves out, with their output and seed."""
+    # The first line already shows the message of the verdict, which may join several findings.
     others = (finding for finding in verdict.findings if not finding.metric and finding.message not in verdict.message)
     return list(dict.fromkeys(map(_note, others)))
 
@@ -217,24 +212,24 @@ def _note(finding: Finding) -> str:
     return f"{place}: {finding.message}" if place else finding.message
 
 
-def finding_table(rows: Sequence[FindingRow], most: int = 12) -> list[str]:
-    """Set rows in columns under their names; columns with nothing in them are left out, and rows beyond the most."""
+def finding_table(rows: Sequence[FindingRow], max_rows: int = 12) -> list[str]:
+    """Arrange rows in columns under their names; leave out empty columns, and count rows beyond `max_rows`."""
     if not rows:
         return []
     names = [name for name in FindingRow._fields if any(getattr(row, name) for row in rows)]
-    return format_columns(names, [[getattr(row, name) for name in names] for row in rows], most)
+    return format_columns(names, [[getattr(row, name) for name in names] for row in rows], max_rows)
 
 
-def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Set rows of cells in columns under their names; rows beyond the most are counted."""
-    cells = [names, *rows[:most]]
+def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], max_rows: int) -> list[str]:
+    """Arrange rows of cells in columns under their names; count rows beyond `max_rows`."""
+    cells = [names, *rows[:max_rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-    return lines if len(rows) <= most else [*lines, f"and {len(rows) - most} more"]
+    return lines if len(rows) <= max_rows else [*lines, f"and {len(rows) - max_rows} more"]
 
 
 def describe_provenance(result: CaseResult) -> list[str]:
-    """Say where the baseline and the case come from."""
+    """Write where the baseline and the case come from."""
     suite = f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}"
     if result.baseline is None:
         return [suite]
@@ -253,7 +248,7 @@ def failure_tail(result: CaseResult) -> list[str]:
 
 
 def run_exit_sentence(record: RunRecord) -> str:
-    """Say in one sentence why the exit code is what it is: the cases, and what was found about the run."""
+    """Write one sentence that explains the exit code: by the cases, then by the findings on the run."""
     failed, unjudged = _failed(record), _unjudged(record)
     found = describe_failing_findings(record.findings)
     of_cases = failed or unjudged or ("" if found else _harmless(record))
@@ -274,7 +269,7 @@ def _unjudged(record: RunRecord) -> str:
 
 
 def _harmless(record: RunRecord) -> str:
-    """Say what exit code 0 rests on: it is no praise where nothing was judged."""
+    """Write the sentence of exit code 0, which praises nothing if nothing was judged."""
     skipped = len(_with_status(record, Status.SKIPPED))
     if skipped == len(record.results):
         return f"nothing was judged: {count_cases(skipped)} skipped" if skipped else "there was no case to judge"
@@ -300,12 +295,12 @@ def _reasons(results: Sequence[CaseResult]) -> str:
     return ", ".join(f"{number} {reason}" for reason, number in tally.most_common())
 
 
-def list_some(texts: Sequence[str], most: int) -> str:
-    """List texts in a sentence; those beyond the most are counted."""
-    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + rest
+def list_some(texts: Sequence[str], max_texts: int) -> str:
+    """List texts in a sentence; count those beyond `max_texts`."""
+    rest = f" and {len(texts) - max_texts} more" if len(texts) > max_texts else ""
+    return ", ".join(texts[:max_texts]) + rest
 
 
 def improved_cases(record: RunRecord) -> list[str]:
-    """Return the ids of the cases that are better than what was accepted."""
+    """Return the ids of the improved cases."""
     return sorted(result.id for result in record.results if result.verdict.reason is Reason.IMPROVED)

@@ -1,8 +1,6 @@
-"""What every report of a drift monitor says, said once: labels, counts, tables, the last sentence.
+"""How do a terminal and summary.md show a drift record, and which sentences do all of its reports share?
 
-summary.md of a drift monitor: one table, for a merge request's comment or a job's page.
-
-The summary of a drift monitor on a terminal or in a log: what drifts first, then why the exit code is what it is.
+The judge stores facts only. The first half of this module writes their sentences, labels, counts and tables.
 """
 
 from __future__ import annotations
@@ -15,11 +13,121 @@ from typing import NamedTuple
 
 from click import style
 
-from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
+from precreg.history.drift import (
+    DriftChange,
+    DriftRecord,
+    DriftReference,
+    DriftState,
+    MetricDrift,
+    OutputDrift,
+    Worsening,
+)
+from precreg.measure import metric_named
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
 from precreg.report.markdown import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
+_THAN: dict[DriftReference, str] = {
+    "baseline": "than accepted",
+    "anchor": "than at the anchor",
+    "recent runs": "than before",
+}
+
+
+def drift_sentences(found: OutputDrift) -> list[str]:
+    """Write the finding of an output: the change of the first metric, where it began, other metrics that changed."""
+    if found.state is DriftState.ABSENT:
+        return [f"not run since run {found.last_run}"]
+    first = found.metrics[0] if found.metrics else None
+    if first is None or found.state is DriftState.STEADY:
+        return []
+    if found.state is not DriftState.DRIFT:
+        return [describe_metric_drift(first)]
+    others = [metric.metric for metric in found.metrics[1:] if metric.state is DriftState.DRIFT]
+    return [*_worsening_sentences(first), *([f"also {', '.join(others)}"] if others else [])]
+
+
+def describe_drift(found: OutputDrift) -> str:
+    """Write the finding of an output in one line; empty if it is steady."""
+    return "; ".join(drift_sentences(found))
+
+
+def describe_metric_drift(metric: MetricDrift) -> str:
+    """Write the finding of one metric; empty if it is steady."""
+    match metric.state:
+        case DriftState.DRIFT:
+            return describe_worsening(metric.metric, metric.worsenings[0])
+        case DriftState.UNMEASURED:
+            return f"{metric.metric} is not measured since run {metric.since}"
+        case DriftState.TOO_FEW:
+            return f"{_count_runs(metric.runs)} cannot tell whether {metric.metric} drifts"
+        case DriftState.IMPROVED:
+            return f"{metric.metric} is better than accepted: {metric.now:.6g} against {metric.accepted:.6g}"
+    return ""
+
+
+def _worsening_sentences(metric: MetricDrift) -> list[str]:
+    """Write the change among the recent runs first, if any, then the other references, then the place."""
+    worsenings = metric.worsenings
+    # Only a comparison with recent runs shows how the metric changed, so it comes first.
+    first = next((worse for worse in worsenings if worse.against == "recent runs"), worsenings[0])
+    others = " and ".join(_THAN[worse.against] for worse in worsenings if worse is not first)
+    also = [f"worse {others}, too"] if others else []
+    return [describe_worsening(metric.metric, first), *also, *_change_sentences(first.change)]
+
+
+def describe_worsening(metric: str, worse: Worsening) -> str:
+    """Write which metric regressed, by how much, against which reference, and since which run."""
+    numbers = f"{worse.now:.6g} against {worse.before:.6g}"
+    since = worse.change.first_bad
+    if worse.kind == "step":
+        return f"{metric} {_describe_size(metric, worse)} with a step at run {since}: {numbers}"
+    if worse.kind == "creep":
+        pace = "" if worse.a_run is None else f" by {_format_percent(worse.a_run)} a run"
+        return f"{metric} creeps{pace} since run {since} and {_describe_size(metric, worse)} so far: {numbers}"
+    times = "" if worse.ratio is None else f", {worse.ratio:.4g} times"
+    return f"{metric} is worse {_THAN[worse.against]}, since run {since}: {numbers}{times}"
+
+
+def _describe_size(metric: str, worse: Worsening) -> str:
+    """Write the change in the direction of the metric itself: a match ratio falls while its loss grows."""
+    if metric_named(metric).better == "higher":
+        return "fell"
+    if worse.ratio is None:
+        return "rose from 0"
+    return f"rose to {worse.ratio:.4g} times" if worse.ratio >= 2 else f"rose by {_format_percent(worse.ratio - 1)}"
+
+
+def _change_sentences(change: DriftChange) -> list[str]:
+    """Write the runs and commits between which it happened, and the changes of the environment there."""
+    last_good, first_bad = change.last_good, change.first_bad
+    if last_good is None:
+        parts = [f"from run {first_bad} on, the first looked at"]
+    else:
+        parts = [f"between runs {last_good} and {first_bad}"]
+    if change.commits:
+        parts.append(f"commits {change.commits}" if ".." in change.commits else f"commit {change.commits}")
+    if change.environment:
+        parts.append(f"environment: {', '.join(change.environment)}")
+    return parts
+
+
+def drift_warnings(record: DriftRecord) -> list[str]:
+    """Write the warnings about the whole call."""
+    others = ", ".join(record.other_environments)
+    return [f"runs of other environments were not judged: {others}; name one with --environment"] if others else []
+
+
+def _count_runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _format_percent(growth: float) -> str:
+    """Write 0.0123 as 1.2 %; from 99.5 % on, write no digits after the point."""
+    return f"{100 * growth:.2g} %" if 100 * growth < 99.5 else f"{100 * growth:.0f} %"
+
+
+# In the order of urgency; capitals mark the states that need a person.
 DRIFT_LABELS: dict[DriftState, str] = {
     DriftState.DRIFT: "DRIFT",
     DriftState.UNMEASURED: "UNMEASURED",
@@ -28,14 +136,14 @@ DRIFT_LABELS: dict[DriftState, str] = {
     DriftState.TOO_FEW: "too few",
     DriftState.STEADY: "steady",
 }
-"""Worst first; what needs a person stands in capitals."""
-
-
 _RANK = {state: rank for rank, state in enumerate(DRIFT_LABELS)}
 
 
 class DriftEvidence(NamedTuple):
-    """What a metric did not stand, as text; comparisons that say the same share a row. Empty: nothing to say."""
+    """Hold one comparison that a metric failed, as text; an empty field has nothing to show.
+
+    Comparisons with the same numbers share a row.
+    """
 
     metric: str
     before: str
@@ -48,26 +156,27 @@ class DriftEvidence(NamedTuple):
 
 
 def describe_drift_evidence(found: OutputDrift) -> list[DriftEvidence]:
-    """Describe every comparison that an output's metrics did not stand."""
+    """Describe every comparison that an output's metrics failed."""
     return [row for metric in found.metrics for row in _rows(metric)]
 
 
 def _rows(metric: MetricDrift) -> list[DriftEvidence]:
+    # Baseline, anchor and recent runs often give the same numbers; one row lists all three.
     rows: dict[tuple[str, ...], DriftEvidence] = {}
     for worse in metric.worsenings:
         before, now = format_distinct([worse.before, worse.now])
         ratio = "" if worse.ratio is None else format_number(worse.ratio, 4)
         since = f"run {worse.change.first_bad}"
-        told = rows.get((before, since))
-        against = worse.against if told is None else f"{told.against}, {worse.against}"
+        same = rows.get((before, since))
+        against = worse.against if same is None else f"{same.against}, {worse.against}"
         judged = f"{metric.mode}, {metric.runs} runs"
         rows[before, since] = DriftEvidence(metric.metric, before, now, ratio, worse.kind, since, judged, against)
     return list(rows.values())
 
 
-def drift_table(rows: Sequence[DriftEvidence], most: int = 12) -> list[str]:
-    """Set rows in columns under their names; rows beyond the most are counted."""
-    return format_columns(DriftEvidence._fields, rows, most) if rows else []
+def drift_table(rows: Sequence[DriftEvidence], max_rows: int = 12) -> list[str]:
+    """Arrange rows in columns under their names; count rows beyond `max_rows`."""
+    return format_columns(DriftEvidence._fields, rows, max_rows) if rows else []
 
 
 def group_drift_by_case(record: DriftRecord) -> dict[str, list[OutputDrift]]:
@@ -77,13 +186,13 @@ def group_drift_by_case(record: DriftRecord) -> dict[str, list[OutputDrift]]:
 
 
 def describe_drift_counts(record: DriftRecord) -> str:
-    """Say how many outputs are in which state, worst first."""
+    """Count the outputs of each state, worst first."""
     tally = Counter(found.state for found in record.results)
     return ", ".join(f"{tally[state]} {state}" for state in DRIFT_LABELS if tally[state]) or "nothing"
 
 
 def describe_drift_scope(record: DriftRecord) -> str:
-    """Say which runs were looked at."""
+    """Write the range of runs and commits that was judged."""
     if not record.runs:
         return "no run"
     first, last = record.runs[0], record.runs[-1]
@@ -94,7 +203,7 @@ def describe_drift_scope(record: DriftRecord) -> str:
 
 
 def describe_anchor(record: DriftRecord) -> str:
-    """Name the anchor with its commit and its runs; nothing without one."""
+    """Write the anchor with its commit and its runs; empty without one."""
     if record.anchor is None:
         return ""
     commit = f", commit {record.anchor.commit[:8]}" if record.anchor.commit else ""
@@ -103,7 +212,7 @@ def describe_anchor(record: DriftRecord) -> str:
 
 
 def drift_exit_sentence(record: DriftRecord) -> str:
-    """Say in one sentence why the exit code is what it is."""
+    """Write one sentence that explains the exit code."""
     states = [found.state for found in record.results]
     drifting = len({found.case for found in record.results if found.state is DriftState.DRIFT})
     if drifting:
@@ -117,15 +226,14 @@ def drift_exit_sentence(record: DriftRecord) -> str:
     return f"nothing drifts; metrics judged: {ways}"
 
 
+# A comment on a merge request is read at a glance; report.html has every row.
 MAX_DRIFT_MARKDOWN_ROWS = 50
-
 MAX_DRIFT_MARKDOWN_IDS = 10
-
 _HEADINGS = ("state", "case", "output", "finding")
 
 
 def render_drift_markdown(record: DriftRecord) -> str:
-    """Summarize in GitHub's and GitLab's Markdown; what is steady is counted, not listed."""
+    """Summarize in GitHub's and GitLab's Markdown; steady outputs are counted, not listed."""
     listed = [found for found in record.results if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
     anchor = describe_anchor(record)
     against = f" Anchor: {escape_markdown(anchor)}." if anchor else ""
@@ -142,16 +250,19 @@ def render_drift_markdown(record: DriftRecord) -> str:
             parts.append(
                 f"{state.capitalize()}: {list_some([markdown_code(id) for id in ids], MAX_DRIFT_MARKDOWN_IDS)}."
             )
-    if record.warnings:
-        parts.append(
-            "\n".join(f"- Warning: {escape_markdown(text)}" for text in record.warnings[:MAX_DRIFT_MARKDOWN_IDS])
-        )
+    if warnings := drift_warnings(record):
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in warnings))
     return "\n\n".join(parts) + "\n"
 
 
 def _row(found: OutputDrift) -> str:
     return _line(
-        [str(found.state), markdown_code(found.case), escape_markdown(found.output), escape_markdown(found.message)]
+        [
+            str(found.state),
+            markdown_code(found.case),
+            escape_markdown(found.output),
+            escape_markdown(describe_drift(found)),
+        ]
     )
 
 
@@ -159,25 +270,21 @@ def _line(cells: Sequence[str]) -> str:
     return "|" + "".join(f" {cell} |" for cell in cells)
 
 
+# A log stays readable with 20 outputs in full.
 MAX_OUTPUTS = 20
-
 MAX_DRIFT_TERMINAL_IDS = 5
-
 DRIFT_INDENT = " " * 11
-
-
 _COLOURS = {
     DriftState.DRIFT: "red",
     DriftState.UNMEASURED: "red",
     DriftState.ABSENT: "yellow",
     DriftState.IMPROVED: "green",
 }
-
 _LISTED = frozenset({DriftState.DRIFT, DriftState.UNMEASURED})
 
 
 def render_drift_terminal(record: DriftRecord, *, colour: bool, reports: Sequence[Path] = ()) -> str:
-    """Summarize in plain text, or with colours for a terminal; `reports` are the files to point to."""
+    """Summarize as plain text, or with colours for a terminal; `reports` are the files to point to."""
     found = [one for one in record.results if one.state in _LISTED]
     listed = [line for one in found[:MAX_OUTPUTS] for line in _output(one)]
     if len(found) > MAX_OUTPUTS:
@@ -195,7 +302,7 @@ def _heading(record: DriftRecord) -> str:
 
 def _output(found: OutputDrift) -> list[str]:
     first = f"{DRIFT_LABELS[found.state]:10} {found.case}   {found.output}"
-    lines = [*found.message.split("; "), *drift_table(describe_drift_evidence(found))]
+    lines = [*drift_sentences(found), *drift_table(describe_drift_evidence(found))]
     return [first, *(DRIFT_INDENT + line for line in lines)]
 
 
@@ -204,7 +311,7 @@ def _ending(record: DriftRecord, reports: Sequence[Path]) -> list[str]:
     for state in (DriftState.IMPROVED, DriftState.ABSENT):
         if ids := list(dict.fromkeys(found.case for found in record.results if found.state is state)):
             lines.append(f"{DRIFT_LABELS[state]:9} {list_some(ids, MAX_DRIFT_TERMINAL_IDS)}")
-    lines += [f"warning   {text}" for text in record.warnings]
+    lines += [f"warning   {text}" for text in drift_warnings(record)]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     return [*lines, f"exit {record.exit_code}: {drift_exit_sentence(record)}"]

@@ -1,14 +1,8 @@
-"""One metric over the runs as a drawing: where points, lines and marks stand in an SVG, and the same in words.
+"""How do report.html, junit.xml and drift.json show a drift record?
 
-The vertical axis is logarithmic where every value is above 0. A run that gave no value leaves a gap.
-
-report.html of a drift monitor: one file without script or network, in which the series that matter are drawn.
-
-JUnit XML of a drift monitor: one test a case, whose name never changes, so that a page shows what is new.
-
-Suites are called precreg.drift.TIER, apart from those of `precreg run`: GitLab would take one for the other.
-
-The reports of a drift monitor as files in one folder.
+report.html is one file without script or network. Each chart has one metric over the runs, on a logarithmic axis if
+every value is above 0; a run without a value leaves a gap. JUnit has one test per case, and its suites are called
+precreg.drift.TIER, because GitLab would mix them up with those of `precreg run`.
 """
 
 from __future__ import annotations
@@ -29,11 +23,15 @@ from precreg.report.codequality import make_reports_folder
 from precreg.report.describe import strip_controls
 from precreg.report.drift import (
     describe_anchor,
+    describe_drift,
     describe_drift_counts,
     describe_drift_evidence,
     describe_drift_scope,
+    describe_metric_drift,
+    describe_worsening,
     drift_exit_sentence,
     drift_table,
+    drift_warnings,
     group_drift_by_case,
     render_drift_markdown,
 )
@@ -45,19 +43,17 @@ if TYPE_CHECKING:
     from junit_xml import TestCase
 
 
+# In the units of the SVG, which scales to the width of the page.
 WIDTH, HEIGHT = 720, 220
-
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
-
 MAX_TICKS = 10
-
+# 10**308 is still a float64; a place above it comes only from the margin of the axis.
 MAX_POWER = 308.0
-
 MAX_FLOAT = sys.float_info.max
 
 
 class Mark(NamedTuple):
-    """A vertical line across the chart, with what it says when it is pointed at."""
+    """Hold a vertical line across the chart, with its tooltip."""
 
     kind: str
     x: float
@@ -65,7 +61,7 @@ class Mark(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """One run's value."""
+    """Hold one run's value."""
 
     x: float
     y: float
@@ -73,14 +69,14 @@ class Dot(NamedTuple):
 
 
 class ChartTick(NamedTuple):
-    """A place on an axis and its number."""
+    """Hold a place on an axis and its number."""
 
     at: float
     text: str
 
 
 class DriftChart(NamedTuple):
-    """Everything that the template draws, in the SVG's own units; `description` says the same in words."""
+    """Hold everything that the template draws, in the SVG's units; `description` is the same in words."""
 
     metric: str
     description: str
@@ -94,7 +90,7 @@ class DriftChart(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """The vertical axis from its lowest place to its highest: logarithms, or shares of a unit, which never overflow."""
+    """Map values to the vertical axis: by logarithms, or by shares of a unit, which never overflow."""
 
     lowest: float
     highest: float
@@ -114,7 +110,7 @@ class _Scale(NamedTuple):
 
 
 def draw_drift_chart(metric: MetricDrift, record: DriftRecord) -> DriftChart | None:
-    """Lay out one metric; None where no run has a value."""
+    """Lay out one metric; None if no run has a value."""
     known = {run.number: run for run in record.runs}
     points = [point for point in metric.points if point.run in known]
     values = [point.value for point in points]
@@ -145,8 +141,10 @@ def _anchor(metric: MetricDrift, record: DriftRecord) -> float | None:
 
 def _scale(values: Sequence[float | None]) -> _Scale:
     known = [value for value in values if value is not None]
+    # A logarithm needs values above 0. Otherwise the largest value is the unit, so shares never overflow.
     unit = None if min(known) > 0 else max(map(abs, known)) or 1.0
     places = [log10(value) if unit is None else value / unit for value in known]
+    # The margin of a constant series: 5 % of its value, or half a unit at 0.
     room = (max(places) - min(places)) * 0.08 or abs(places[0]) * 0.05 or 0.5
     return _Scale(min(places) - room, max(places) + room, unit)
 
@@ -176,7 +174,7 @@ def _dots(xs: Sequence[float], runs: Sequence[HistoryRun], values: Sequence[floa
 
 
 def _marks(xs: Sequence[float], runs: Sequence[HistoryRun], metric: MetricDrift) -> list[Mark]:
-    """Mark where the environment became another one, and the first worse runs."""
+    """Return the marks where the environment changed, and at the first worse runs."""
     marks = []
     for (left, right), (before, after) in zip(pairwise(xs), pairwise(runs), strict=True):
         if before.fingerprint != after.fingerprint:
@@ -219,22 +217,15 @@ def _description(
         parts.append(f"accepted {accepted:.6g}")
     if anchor is not None and record.anchor is not None:
         parts.append(f"at the anchor {record.anchor.name} {anchor:.6g}")
-    return "; ".join([*parts, *(worse.message for worse in metric.worsenings)])
+    return "; ".join([*parts, *(describe_worsening(metric.metric, worse) for worse in metric.worsenings)])
 
 
+# Charts make the page large, so only the worst findings have one; drift.json has all of them.
 MAX_DRAWN_SERIES = 200
-"""Findings that are drawn, the worst first; the table has more of them, drift.json all."""
-
-
+# Other metrics of an output usually show the same change.
 MAX_CHARTS = 3
-"""Metrics of one output that are drawn."""
-
-
 MAX_DRIFT_HTML_ROWS = 1000
-
-
 _TEMPLATES = Path(__file__).parent / "templates"
-
 _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 
 
@@ -255,6 +246,8 @@ def _page(record: DriftRecord) -> dict[str, Any]:
     steady = [one for one in record.results if one.state is DriftState.STEADY]
     return {
         "record": record,
+        "warnings": drift_warnings(record),
+        "describe_drift": describe_drift,
         "sentence": drift_exit_sentence(record),
         "counts": describe_drift_counts(record),
         "scope": describe_drift_scope(record),
@@ -290,6 +283,7 @@ def _drawn(number: int, found: OutputDrift, record: DriftRecord) -> dict[str, An
     }
 
 
+# The CSS classes in report.css.
 _TONES = {
     DriftState.DRIFT: "failed",
     DriftState.UNMEASURED: "error",
@@ -298,11 +292,10 @@ _TONES = {
     DriftState.TOO_FEW: "skipped",
     DriftState.STEADY: "passed",
 }
-"""The classes of report.css."""
 
 
 def render_drift_junit(record: DriftRecord) -> str:
-    """Write one test suite per tier, its cases sorted by name. Both dialects are the same: a history knows no files."""
+    """Write one test suite per tier, its cases sorted by name; both dialects are the same, as no test has a file."""
     cases = _without_twins(group_drift_by_case(record))
     suites = [
         junit_suite(
@@ -315,10 +308,11 @@ def render_drift_junit(record: DriftRecord) -> str:
 
 
 def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[OutputDrift]]:
-    """Join cases that the XML could not tell apart, worst output first."""
+    """Join cases with one identity in XML, worst output first."""
     joined: dict[str, list[OutputDrift]] = {}
     for id, outputs in cases.items():
         joined.setdefault(strip_controls(id), []).extend(outputs)
+    # The states are declared worst first.
     order = list(DriftState)
     return {id: sorted(joined[id], key=lambda found: order.index(found.state)) for id in sorted(joined)}
 
@@ -336,7 +330,7 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
     tier, suite, name = _parts(id)
     test = TestCase(name, classname=f"{tier}.{suite}")
     worst = outputs[0]
-    message = strip_controls(f"{worst.output}: {worst.message}")
+    message = strip_controls(f"{worst.output}: {describe_drift(worst)}")
     match worst.state:
         case DriftState.DRIFT:
             test.add_failure_info(message, _body(id, outputs), worst.state)
@@ -348,12 +342,27 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
 
 
 def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
-    told = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
+    listed = [found for found in outputs if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
     parts = [
         [id],
-        *([f"{found.output}: {found.message}", *drift_table(describe_drift_evidence(found))] for found in told),
+        *(
+            [f"{found.output}: {describe_drift(found)}", *drift_table(describe_drift_evidence(found))]
+            for found in listed
+        ),
     ]
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts))
+
+
+def render_drift_json(record: DriftRecord) -> bytes:
+    """Return the record as one line of JSON, with the sentences of its findings beside the facts."""
+    plain = msgspec.to_builtins(record) | {"warnings": drift_warnings(record)}
+    for written, found in zip(plain["results"], record.results, strict=True):
+        written["message"] = describe_drift(found)
+        for of_metric, metric in zip(written["metrics"], found.metrics, strict=True):
+            of_metric["message"] = describe_metric_drift(metric)
+            for of_worsening, worse in zip(of_metric["worsenings"], metric.worsenings, strict=True):
+                of_worsening["message"] = describe_worsening(metric.metric, worse)
+    return msgspec.json.encode(plain) + b"\n"
 
 
 def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
@@ -363,7 +372,7 @@ def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
         UserError: not-writable.
     """
     contents = {
-        "drift.json": msgspec.json.encode(record) + b"\n",
+        "drift.json": render_drift_json(record),
         "junit.xml": render_drift_junit(record).encode(),
         "report.html": render_drift_html(record).encode(),
         "summary.md": render_drift_markdown(record).encode(),

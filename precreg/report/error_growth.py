@@ -1,16 +1,14 @@
-"""The results that a study is made from: those of its suite that measured anything.
+"""How does a relative error grow with the number n of operations, and which of two laws predicts it?
 
-How a relative error grows with the number n of operations, and which of two laws says so beforehand.
+Each operation has a factor 1 + e_i, so a quantity that should be d_0 is d_n = d_0 * prod(1 + e_i). The measured error
+is |d_n / d_0 - 1|.
 
-Each operation is off by a factor 1 + e_i, so that a quantity which should be d_0 is d_n = d_0 * prod(1 + e_i). What is
-measured is the size of d_n / d_0 - 1.
-
-- Where every e_i has one sign, as with truncation, d_n is about d_0 * exp(n * e): the error grows like n.
-- Where the signs are random, as with rounding to nearest, log(d_n / d_0) is a random walk: the error grows like
+- If every e_i has one sign, as with truncation, d_n is about d_0 * exp(n * e): the error grows like n.
+- If the signs are random, as with rounding to nearest, log(d_n / d_0) is a random walk: the error grows like
   c * sqrt(n) (Higham, Accuracy and Stability of Numerical Algorithms, 2.8).
 
-Both laws are fitted to the cases of few operations, and hold if they say what the others measured. The quantities are
-taken to be positive: only then is one that is too small nearer to zero.
+Both laws are fitted to the cases with few operations, and hold if they predict the others. Quantities are assumed to
+be positive: only then is a result that is too small nearer to zero.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from precreg.types import CaseResult, Comparison, Growth
 
 
 class MeasuredOutput(NamedTuple):
-    """One output of one case: the result it is of, and its comparisons, one a seed."""
+    """Hold one output of one case: its result, and one comparison per seed."""
 
     result: CaseResult
     output: str
     seeds: tuple[Comparison, ...]
 
     def mean(self, metric: str) -> float | None:
-        """Return the mean of a metric over the seeds; None where a seed leaves it undefined."""
+        """Return the mean of a metric over the seeds; None if it is undefined for a seed."""
         return mean_over_seeds([comparison.metrics.get(metric) for comparison in self.seeds])
 
 
@@ -44,32 +42,32 @@ def results_of_suite(suite: str, results: Iterable[CaseResult]) -> list[CaseResu
 
 
 def measured_outputs(result: CaseResult) -> list[MeasuredOutput]:
-    """Return what was measured of a case, output by output; nothing where it has no outputs."""
+    """Return the measured outputs of a case, none if it has no output."""
     comparisons = result.outcome.comparisons
     names = dict.fromkeys(comparison.output for comparison in comparisons)
     return [MeasuredOutput(result, name, tuple(c for c in comparisons if c.output == name)) for name in names]
 
 
 def other_parameters(result: CaseResult, over: str) -> str:
-    """Name a case by its parameters but one; nothing where it has no other."""
+    """Name a case by its parameters without one; empty if it has no other."""
     rest = {name: value for name, value in result.parameters.items() if name != over}
     return case_name(rest) if rest else ""
 
 
 def series_name(parameters: str, output: str, *, of_several: bool) -> str:
-    """Name a series by its parameters, and by its output where the suite has several."""
+    """Name a series by its parameters, and by its output if the suite has several."""
     return ", ".join(filter(None, (parameters, output if of_several else "")))
 
 
+# exp(709.8) overflows float64; a law this far off has failed anyway.
 MAX_EXPONENT = 700.0
-"""exp of it is a float64."""
 
 
 class GrowthPoint(NamedTuple):
-    """One case: n operations, the relative error, and its direction.
+    """Hold one case: n operations, the relative error, and its direction.
 
-    The direction is (above - below) / (above + below), of the elements that are too large or too small: 1 where every
-    one is too large, -1 where every one is too small, near 0 where errors fall to both sides.
+    The direction is (above - below) / (above + below), over elements that are too large or too small: 1 if every one is
+    too large, -1 if every one is too small, near 0 if errors have both signs.
     """
 
     case: str
@@ -79,10 +77,10 @@ class GrowthPoint(NamedTuple):
 
 
 class GrowthSeries(NamedTuple):
-    """The points of one combination of the other parameters by n, and the laws fitted to those of few operations.
+    """Hold the points of one combination of the other parameters by n, and the laws fitted to few operations.
 
-    `e` is the relative error of one operation where errors have one sign, `c` where their signs are random; None where
-    no error was above 0.
+    `e` is the relative error of one operation if errors have one sign, `c` if their signs are random; None if no error
+    was above 0.
     """
 
     name: str
@@ -101,7 +99,7 @@ class GrowthSeries(NamedTuple):
 
     @property
     def foretold(self) -> list[GrowthPoint]:
-        """The points that no law was fitted to, and whose error is above 0."""
+        """Return the points to which no law was fitted, and whose error is above 0."""
         return [point for point in self.points if point.n > self.fit_to and point.error > 0]
 
 
@@ -135,8 +133,9 @@ def _fitted(name: str, points: Sequence[GrowthPoint], fit_to: int) -> GrowthSeri
 def fit_one_sign(points: Sequence[GrowthPoint]) -> float | None:
     """Fit e of d_n = d_0 * exp(n * e): the sum of log(d_n / d_0) over the sum of n.
 
-    Errors have the sign that most of them have; one that leaves nothing of d_0 has no logarithm.
+    Errors get the sign of the majority. An error that cancels d_0 completely has no logarithm and is left out.
     """
+    # Truncation shrinks a positive quantity, so the sign follows from the elements above and below.
     sign = -1.0 if sum(point.direction for point in points) < 0 else 1.0
     known = [point for point in points if point.error > 0 and sign * point.error > -1]
     if not known:
@@ -151,7 +150,7 @@ def fit_random_signs(points: Sequence[GrowthPoint]) -> float | None:
 
 
 class LawComparison(NamedTuple):
-    """Which law is nearer to what it was not fitted to, and by what factor each of them is off at worst."""
+    """Hold the law that is nearer to the points it was not fitted to, and the worst factor of each law."""
 
     law: str
     grown: float
@@ -162,20 +161,21 @@ EXPONENTIAL_LAW, RANDOM_WALK_LAW = "exp(n e)", "sqrt(n)"
 
 
 def compare_laws(one: GrowthSeries) -> LawComparison | None:
-    """Hold the laws against the cases of more operations; None where there are none, or no law."""
+    """Compare the laws with the cases of more operations; None without such cases, or without a law."""
     if not one.foretold or one.e is None:
         return None
+    # The worst point decides: a law that fits all points but one does not hold.
     grown = max(_factor(one.grown(point.n), point.error) for point in one.foretold)
     walked = max(_factor(one.walked(point.n), point.error) for point in one.foretold)
     return LawComparison(EXPONENTIAL_LAW if grown <= walked else RANDOM_WALK_LAW, grown, walked)
 
 
-def _factor(said: float, measured: float) -> float:
-    return max(said / measured, measured / said) if said > 0 else inf
+def _factor(predicted: float, measured: float) -> float:
+    return max(predicted / measured, measured / predicted) if predicted > 0 else inf
 
 
 def growth_slope(one: GrowthSeries) -> float | None:
-    """Return the exponent p of error ~ n^p between the first and the last point; None where there is one point."""
+    """Return the exponent p of error ~ n^p between the first and the last point; None for one point."""
     known = [point for point in one.points if point.error > 0]
     if len(known) < 2:
         return None

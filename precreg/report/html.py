@@ -1,9 +1,7 @@
-"""What the HTML report shows of one case when it is opened: plain values, ready for JSON, numbers already as text.
+"""How does report.html show a run, in one file that opens without a network?
 
-report.html: one file that opens without a network. The page is laid out here; what one opens is in `detail`.
-
-Nothing in a record can become markup or code: the template escapes, data stands in JSON without <, > and &, the
-script sets text only, and the page's own policy runs no script but the one whose digest it names.
+Nothing in a record can become markup or code. The template escapes, data is JSON without <, > and &, and the script
+sets text only. The page's own policy runs only the script whose digest it names.
 """
 
 from __future__ import annotations
@@ -43,6 +41,7 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.study_charts import studies_for_html
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import (
     TIERS,
     Bound,
@@ -64,8 +63,8 @@ from precreg.types import (
 )
 from precreg.verdict import allowed_ratio, seed_means
 
+# Worst positions of one output over all seeds; record.json has the others.
 MAX_DETAIL_POSITIONS = 20
-"""Worst positions shown per output, over all seeds."""
 
 
 def describe_case(result: CaseResult) -> dict[str, Any]:
@@ -85,18 +84,19 @@ def describe_case(result: CaseResult) -> dict[str, Any]:
 
 
 def _case_findings(verdict: Verdict) -> Iterator[list[str]]:
-    """Yield the figures of each finding on a metric, the rule that binds, and the place that set a bound."""
+    """Yield the figures of each finding on a metric, the rule that failed, and the place that set a bound."""
     numbered = (finding for finding in verdict.findings if finding.metric)
     for finding, row in zip(numbered, finding_rows(verdict), strict=True):
         yield [*row, str(finding.source or "")]
 
 
 def repeat_row(difference: RepeatDifference) -> list[str]:
-    """Return output, seed, the runs, the first place, how many elements differ, of which NaN or infinite, and by what.
+    """Return output, seed, runs, first position, counts of differing and of non-finite elements, largest distance.
 
-    The row of an output that one run did not give, or gave in another shape, ends after the runs.
+    If one run lacks the output, or has another shape of it, the row ends after the runs.
     """
     of = [difference.output, str(difference.seed), f"1 and {difference.repeat}"]
+    # No position means that one run lacks the output, or has another shape of it.
     if difference.place is None:
         return [*of, "", "", "", ""]
     non_finite = str(difference.non_finite) if difference.non_finite else ""
@@ -131,12 +131,14 @@ def _about(comparison: Comparison, seeds: int) -> str:
 
 
 def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -> Iterator[list[str]]:
-    """Yield metric, unit, means over the seeds now and then, their ratio, and the reason where the verdict names it."""
+    """Yield metric, unit, means over the seeds now and then, their ratio, and the reason if the verdict names it."""
     entry = result.baseline.entry.outputs.get(name) if result.baseline else None
     reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
     for metric in (*METRICS, *(metric.name for metric in comparisons[0].described)):
+        # A metric may be undefined for some seeds, such as a relative error of zeros.
         known = [c.metrics[metric] for c in comparisons if metric in c.metrics]
         if known:
+            # Means over the seeds that the baseline has, so that both are means of the same inputs.
             current, baseline = seed_means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
             current = fmean(known) if current is None else current
             figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
@@ -144,13 +146,13 @@ def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -
 
 
 def format_metric_ratio(metric: str, current: float | None, baseline: float | None) -> str:
-    """Write how many times the baseline's a metric is; nothing where that has no meaning."""
+    """Write the ratio of a metric to the baseline's; empty for a metric without a meaningful ratio."""
     quotient = metric_ratio(metric, current, baseline)
     return "" if quotient is None else format_number(quotient, 3)
 
 
 def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
-    """Return the counts above 0, added up over the seeds."""
+    """Return the counts above 0, summed over the seeds."""
     total = Counter[str]()
     for comparison in comparisons:
         total.update(comparison.counts)
@@ -158,7 +160,7 @@ def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
 
 
 def tolerance_rows(tolerance: Tolerance) -> Iterator[list[str]]:
-    """Yield what is limited, the limit, and the layer and place that set it."""
+    """Yield each limited metric, its limit, and the layer and the place that set it."""
     for bound in (tolerance.rtol, tolerance.atol):
         yield [bound.metric, format_number(bound.limit), bound.layer, str(bound.source)]
     for bound in tolerance.bounds:
@@ -203,7 +205,7 @@ def position_rows(comparison: Comparison, positions: Positions | None) -> Iterat
 
 
 def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
-    """Return the indices along each axis of an element, from its place in C order."""
+    """Return the indices along each axis of an element, from its position in C order."""
     indices: list[int] = []
     for length in reversed(shape):
         index, along = divmod(index, length)
@@ -212,9 +214,10 @@ def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
 
 
 def _pair(actual: Scalar, reference: Scalar) -> list[str]:
-    """Write two values and their distance; values that JSON has no number for stand as they are, without one."""
+    """Write two values and their distance; a value that JSON stores as text, such as "nan", has no distance."""
     if isinstance(actual, str) or isinstance(reference, str):
         return [str(actual), str(reference), ""]
+    # Integers beyond 2^53 keep every digit, and their difference is exact.
     if isinstance(actual, int) and isinstance(reference, int):
         return [str(actual), str(reference), str(abs(actual - reference))]
     distance = abs(actual - reference)
@@ -251,7 +254,7 @@ def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
 
 
 def _digests(result: CaseResult) -> Iterator[list[str]]:
-    """Yield what was digested, the seed, the digest now and the accepted one."""
+    """Yield the name of each digest, the seed, the digest now, and the accepted one."""
     entry = result.baseline.entry if result.baseline else None
     yield from _side_by_side("inputs", result.outcome.execution.inputs, entry.inputs if entry else [])
     for name, digests in result.outcome.execution.outputs.items():
@@ -264,24 +267,16 @@ def _side_by_side(name: str, now: Sequence[str], accepted: Sequence[str]) -> Ite
         yield [name, str(seed), digest, accepted[seed] if seed < len(accepted) else ""]
 
 
+# Limits the size of the page. Details are kept worst first; a case beyond the limit is a row only.
 MAX_DETAIL_BYTES = 12_000_000
-"""Details are kept worst first up to this size; a case beyond it is a row in the table alone."""
-
-
+# Details of passed cases are seldom opened, and would fill the page first.
 MAX_PASSED_IN_DETAIL = 100
-"""Cases that passed without change for the better, of which details are kept."""
-
-
+# The worst findings on the run; record.json has all of them.
 MAX_HTML_FINDINGS = 500
-"""Findings on the run that are shown, the worst; record.json has all."""
-
-
+# The table shows this metric of a passed case without findings, because every case has it.
 HEADLINE = "mean_abs_error"
-"""The metric that the table shows of a case that passed without a finding on another."""
-
-
 _TEMPLATES = Path(__file__).parent / "templates"
-
+# <, > and & could end the script element; the two separators end a line of JavaScript before ES2019.
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -303,6 +298,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
     found, on_run = studies_for_html(record), sort_run_findings(record.findings)
     return {
         "record": record,
+        "describe_warning": describe_warning,
+        "describe_orphan": describe_orphan,
         "counts": describe_status_counts(record),
         "sentence": run_exit_sentence(record),
         "duration": format_duration(record.duration_s),
@@ -326,7 +323,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
 
 
 def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:
-    """Describe findings on the run; what one is about is a link where that is a case of the page."""
+    """Describe findings on the run; the subject of a finding is a link if it is a case of the page."""
     ids = {result.id for result in results}
     return [_finding(finding, is_case=finding.about in ids) for finding in found]
 
@@ -349,7 +346,7 @@ def _style(*names: str) -> str:
 
 
 def json_for_script(value: Any) -> str:
-    """Encode as JSON that cannot end the script element it stands in, nor be taken for markup."""
+    """Encode as JSON that cannot end the surrounding script element, and contains no markup."""
     text = msgspec.json.encode(value).decode()
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
@@ -357,7 +354,7 @@ def json_for_script(value: Any) -> str:
 
 
 def _row(result: CaseResult) -> list[Any]:
-    """Describe a case in a line: id, tier, status, reason, metric, current, baseline, ratio, seconds, its text."""
+    """Describe a case in one row: id, tier, status, reason, metric, current, baseline, ratio, seconds, their text."""
     seconds = result.outcome.execution.duration_s
     verdict = result.verdict
     time = [float(format_number(seconds, 3)), format_duration(seconds) if seconds else ""]
@@ -402,6 +399,7 @@ def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:
             passed += 1
             if passed > MAX_PASSED_IN_DETAIL:
                 continue
+        # Encoded once here: its size decides, and the same bytes go into the page.
         encoded = msgspec.json.encode(describe_case(result))
         size += len(encoded)
         if size > MAX_DETAIL_BYTES:

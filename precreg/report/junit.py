@@ -1,7 +1,7 @@
-"""JUnit XML in two dialects: GitLab's, with the file of a case, and the strict one of Jenkins' schema junit-10.xsd.
+"""How does JUnit XML show a run, in GitLab's dialect or in Jenkins' strict schema junit-10.xsd?
 
-GitLab knows a test by the names of suite, class and case, so these hold no time, commit or shard; of two tests with
-one identity it keeps either, so there is never a second. It shows the body of a failure, hence the text stands there.
+GitLab identifies a test by suite, class and case name, so these contain no time, commit or shard. It keeps either of
+two tests with one identity, so twins are joined. It shows the body of a failure, so the text is there.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 JunitDialect = Literal["gitlab", "strict"]
-
+# The attributes of the root that both dialects require.
 _TOTALS = ("errors", "failures", "tests")
 
 
 def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
-    """Write one test suite per tier, its cases sorted by name; times are the subjects' own, in seconds.
+    """Write one test suite per tier, its cases sorted by name; times are those of the subjects, in seconds.
 
-    What was found about the run as a whole is a suite of its own, `precreg.run`: a test per kind and what it is about.
+    Findings on the run form a suite of their own, `precreg.run`, with one test per kind and case or file.
     """
     cases = _without_twins(record.results)
     suites = [
@@ -50,7 +50,7 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
 
 
 def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
-    """Write suites as one document, whose root sums up their counts and has the attributes that are given."""
+    """Write suites as one document; the root sums their counts and has the given attributes."""
     totals = {total: str(sum(int(suite.get(total, 0)) for suite in suites)) for total in _TOTALS}
     root = ElementTree.Element("testsuites", totals | attributes)
     root.extend(suites)
@@ -59,7 +59,7 @@ def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> 
 
 
 def junit_suite(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
-    """Make the element of one suite, as both dialects take it."""
+    """Make the element of one suite, which is the same in both dialects."""
     from junit_xml import TestSuite
 
     element: ElementTree.Element = TestSuite(name, tests).build_xml_doc()
@@ -68,9 +68,10 @@ def junit_suite(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
 
 
 def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Sort by identity, and of cases that the XML could not tell apart keep the worst."""
+    """Sort results by identity; of cases with one identity in XML, keep the worst."""
     by_identity = {
         (result.tier, strip_controls(result.suite), strip_controls(result.name)): result
+        # Reversed, so that of twins the worst is written last and stays.
         for result in reversed(sort_results(results))
     }
     return [by_identity[identity] for identity in sorted(by_identity)]
@@ -89,6 +90,7 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCas
         strip_controls(case.name),
         classname=strip_controls(f"{case.tier}.{case.suite}"),
         elapsed_sec=case.outcome.execution.duration_s,
+        # Jenkins' schema knows neither file nor line and refuses both.
         file=strip_controls(repository_path(record, case.source.file)) if dialect == "gitlab" else None,
         line=case.source.line if dialect == "gitlab" else None,
     )
@@ -99,13 +101,14 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCas
             test.add_failure_info(message, _body(case), verdict.reason)
         case Status.ERROR:
             test.add_error_info(message, _body(case), verdict.reason)
+        # GitLab has no status for a proposal. As a failure it would mark every new case as broken.
         case Status.SKIPPED | Status.PROPOSED:
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
     return test
 
 
 def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:
-    """Join groups that the XML could not tell apart, worst first, and sort them by identity."""
+    """Join groups with one identity in XML, worst first, and sort them by identity."""
     joined: dict[tuple[str, str], list[RunFinding]] = {}
     for group in groups:
         joined.setdefault((group[0].kind, strip_controls(group[0].about)), []).extend(group)
@@ -113,7 +116,7 @@ def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:
 
 
 def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDialect) -> TestCase:
-    """Make the test of one kind of finding and what it is about: it fails if any of them binds."""
+    """Make the test of the findings of one kind about one case or file; it fails if any of them is binding."""
     from junit_xml import TestCase
 
     first = found[0]
@@ -128,6 +131,7 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
     if first.binding:
         test.add_failure_info(strip_controls(first.message), text, first.kind)
     else:
+        # A test without a failure passes; its text is visible in the details only.
         test.stdout = text
     return test
 
@@ -146,5 +150,5 @@ def _body(case: CaseResult) -> str:
 
 
 def _seconds(cases: Sequence[CaseResult]) -> str:
-    """Sum times as a plain decimal: the schema knows no exponent."""
+    """Sum times as a plain decimal, because the schema has no exponent."""
     return f"{sum(case.outcome.execution.duration_s for case in cases):.6f}"

@@ -1,4 +1,4 @@
-"""summary.md: the run as one table, for a merge request's comment or a job's page."""
+"""How does summary.md show a run, in a comment on a merge request or on the page of a job?"""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from precreg.report.describe import (
 )
 from precreg.report.sections import describe_finding_counts, finding_standing, format_finding_factor, sort_run_findings
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration
 
+# A comment on a merge request is read at a glance; report.html has every row.
 MAX_MARKDOWN_ROWS = 50
-
 MAX_MARKDOWN_IDS = 10
-
-
 _FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
-
 _HEADINGS = ("status", "case", "reason", *_FIGURES)
 
 
@@ -51,20 +49,22 @@ def render_run_markdown(record: RunRecord) -> str:
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
     if record.orphans:
-        parts.append(f"Baselines without a case: {_ids(record.orphans)}.")
+        parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
     if record.warnings:
-        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in record.warnings[:MAX_MARKDOWN_IDS]))
+        texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
     parts += [_study(study) for study in describe_studies(record)]
     return "\n\n".join(parts) + "\n"
 
 
 def escape_markdown(text: str) -> str:
-    """Keep text from being read as Markdown or HTML, and on one line."""
+    """Escape text against Markdown and HTML, and join it to one line."""
     return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(strip_controls(text).split()))
 
 
 def markdown_code(text: str) -> str:
-    """Set text as code, in a table too: the fence is longer than any run of backticks in it."""
+    """Quote text as code, in a table too: the fence is longer than any run of backticks in it."""
+    # A pipe ends a cell even inside code, and a line break ends the table.
     text = " ".join(strip_controls(text).split()).replace("|", r"\|")
     longest = max(map(len, re.findall("`+", text)), default=0)
     if longest == 0:
@@ -74,7 +74,7 @@ def markdown_code(text: str) -> str:
 
 
 def _found(record: RunRecord) -> list[str]:
-    """Tell what was found about the run as a whole, in a table of its own."""
+    """Return the table of the findings on the run."""
     every = sort_run_findings(record.findings)
     if not every:
         return []
@@ -110,16 +110,17 @@ def _case(result: CaseResult) -> str:
 
 
 def _figures(row: FindingRow) -> list[str]:
-    """Return the cells of the headings; the interval of a ratio, and what noise explains, stand beside it."""
+    """Return the cells of the headings; the interval and the noise of a ratio share its cell."""
     known = ", ".join(filter(None, (row.interval, row.noise and f"noise {row.noise}")))
     ratio = f"{row.ratio} ({known})" if known else row.ratio
     return [row.output, row.metric, row.current, row.baseline, ratio, row.allowed]
 
 
 def _reason(verdict: Verdict) -> str:
-    """Give the reason with the rule that binds, and where no metric has figures for it, but the place, the place."""
+    """Return the reason with the rule that failed, and with the place if no metric has figures for it."""
     rule = verdict.findings[0].rule if verdict.findings else ""
     reason = f"{verdict.reason} ({rule})" if rule else verdict.reason
+    # Runs that differ have a position but no metric, so the columns of figures would be empty.
     return f"{reason}: {escape_markdown(verdict.message)}" if verdict.reason is Reason.NONDETERMINISTIC else reason
 
 

@@ -1,4 +1,7 @@
-"""The run record: what every report is made from, written once, read back without loss, and merged from shards."""
+"""How is a run record written, read back without loss, and merged from shards?
+
+Every report is made from the record alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
 from precreg.report.sections import (
@@ -19,12 +22,27 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.storage import read_json_record, write_json_record
-from precreg.types import RECORD_SCHEMA, CaseResult, Environment, FindingKind, GitState, RunFinding, RunRecord, Study
+from precreg.types import (
+    RECORD_SCHEMA,
+    CaseResult,
+    Environment,
+    FindingKind,
+    GitState,
+    Orphan,
+    RunFinding,
+    RunRecord,
+    RunWarning,
+    StoredText,
+    Study,
+    read_facts,
+)
 from precreg.verdict import combined_losses, run_exit_code
 
+# Joins facts of different machines; splitting at it keeps merging associative.
 _SEPARATOR = " | "
-
+# A run of 1,000,000 shards must not print each missing one.
 _MOST_MISSING = 5
 
 
@@ -39,13 +57,22 @@ def write_run_record(record: RunRecord, path: Path) -> None:
     write_json_record(record, path)
 
 
+class _StoredRun(RunRecord, frozen=True):
+    """Decode a record of either schema: orphans and warnings are facts, or sentences in schema 1."""
+
+    orphans: tuple[Orphan | StoredText | str, ...] = ()  # type: ignore[assignment]
+    warnings: tuple[RunWarning | str, ...] = ()  # type: ignore[assignment]
+
+
 def read_run_record(path: Path) -> RunRecord:
-    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+    """Read a record of this schema or an older one as a record of this schema; unknown fields are ignored.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    record = read_json_record(path, RunRecord, RECORD_SCHEMA, "a run record")
+    stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
+    facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
+    record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
     if "shard" in record.selection and _shard(record) is None:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
@@ -53,17 +80,18 @@ def read_run_record(path: Path) -> RunRecord:
 
 
 def _shard(record: RunRecord) -> tuple[int, int] | None:
-    """Return (i, n) of the shard that a record is of; None for a whole run, and where that cannot be read."""
+    """Return (i, n) of the shard of a record; None for a whole run, and for anything but i/n with 1 <= i <= n."""
+    # The number of digits is limited, because Python refuses to convert very long numbers.
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", str(record.selection.get("shard")))
     shard = (int(found[1]), int(found[2])) if found else (0, 0)
     return shard if 1 <= shard[0] <= shard[1] else None
 
 
 def read_merged_run(paths: Sequence[Path]) -> RunRecord:
-    """Read one run: a record.json, a folder that has one, or the shards of it, every one.
+    """Read one run: a record.json, a folder that has one, or all of its shards.
 
     Raises:
-        UserError: as `read`, `require_every_shard` and `merge`.
+        UserError: as `read_run_record`, `require_every_shard` and `merge_run_records`.
     """
     records = [read_run_record(path / "record.json" if path.is_dir() else path) for path in paths]
     require_every_shard(records)
@@ -71,9 +99,9 @@ def read_merged_run(paths: Sequence[Path]) -> RunRecord:
 
 
 def require_every_shard(records: Sequence[RunRecord]) -> None:
-    """Refuse to take some shards for the whole of what was selected: what is not there was not judged.
+    """Refuse a run with a missing shard, because its cases were not judged.
 
-    Runs that were asked for different things, such as the tiers of a pipeline, have shards of their own.
+    Runs with different selections, such as the tiers of a pipeline, have shards of their own.
 
     Raises:
         UserError: mixed-records, if a shard of a selection is missing.
@@ -81,14 +109,16 @@ def require_every_shard(records: Sequence[RunRecord]) -> None:
     by_selection: dict[bytes, list[RunRecord]] = {}
     for record in records:
         by_selection.setdefault(selection_key(without_shard(record.selection)), []).append(record)
-    for alike in by_selection.values():
-        _require_every_shard(alike)
+    for of_selection in by_selection.values():
+        _require_every_shard(of_selection)
 
 
 def _require_every_shard(records: Sequence[RunRecord]) -> None:
     shards = sorted({shard for shard in map(_shard, records) if shard is not None})
     counts = sorted({count for _, count in shards})
+    # Shards 1/2 and 1/3 may come together, so the counts add up.
     if len(shards) < sum(counts):
+        # Lazily: the count of a damaged record may be huge.
         missing = (shard for n in counts for i in range(1, n + 1) if (shard := (i, n)) not in shards)
         given, first = (", ".join(f"{i}/{n}" for i, n in some) for some in (shards, islice(missing, _MOST_MISSING)))
         asked = describe_selection(without_shard(records[0].selection))
@@ -97,11 +127,10 @@ def _require_every_shard(records: Sequence[RunRecord]) -> None:
 
 
 def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
-    """Make one record of shards, of the tiers of a pipeline, or of both; grouping and order do not matter.
+    """Merge shards, tiers of a pipeline, or both, into one record; grouping and order do not matter.
 
-    Shards run side by side, so the whole took as long as the longest. An orphan is a baseline that every record calls
-    one. A finding on the run is kept once, whichever records have it. What was selected adds up, and where machines
-    differ, every fact is listed.
+    Shards run at the same time, so the merged duration is the longest. An orphan stays if every record has it. A
+    finding on the run is kept once. Selections are united, and facts of machines that differ are listed side by side.
 
     Raises:
         UserError: mixed-records, if project, folder, precreg version, environment label, commit, the commits that
@@ -123,27 +152,30 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         git=_merged_git([record.git for record in records if record.git is not None]),
         selection=merge_selections(record.selection for record in records),
         results=results,
-        warnings=tuple(sorted({text for record in records for text in record.warnings})),
+        warnings=tuple(sorted({fact for record in records for fact in record.warnings}, key=describe_warning)),
         studies=_merged_studies(study for record in records for study in record.studies),
-        orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)))),
+        orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
         exit_code=run_exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
     )
 
 
 def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> Iterator[RunFinding]:
-    """Yield what was found on any of the runs; of whole suites what all parts of them tell, if machines are alike."""
+    """Yield the findings of all runs; losses of whole suites are computed again from all cases."""
     every = [finding for record in records for finding in record.findings]
     fingerprints = {record.environment.fingerprint for record in records}
     if len(fingerprints) > 1:
+        # Losses of different machines cannot be combined; every record keeps its own findings.
         yield from every
         return
+    # The merged results may show a loss that no shard saw alone, so it is computed again; reasons are kept.
     reasons = {finding.about: finding.allowed for finding in every if finding.kind is FindingKind.COMBINED_LOSS}
     yield from (finding for finding in every if finding.kind is not FindingKind.COMBINED_LOSS)
     for finding in combined_losses(results, fingerprints.pop()):
         yield replace(finding, allowed=reasons.get(finding.about))
 
 
+# Facts that all shards of one run share; records that differ here belong to different runs.
 _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
     "schema": lambda record: record.schema,
     "project": lambda record: record.project,
@@ -155,7 +187,6 @@ _IDENTITY: dict[str, Callable[[RunRecord], Any]] = {
     "commit of the pair": lambda record: record.pair or None,
     "ci": lambda record: record.ci,
 }
-"""What shards of one run have in common."""
 
 
 def _same(name: str, values: Iterable[Any]) -> None:
@@ -171,6 +202,7 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
         if twin.verdict != result.verdict:
             verdicts = " and ".join(sorted(f"{r.verdict.status} ({r.verdict.message})" for r in (twin, result)))
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
+        # Verdicts agree but times differ. The smaller encoding is the same choice in any order of records.
         merged[result.id] = min(twin, result, key=msgspec.json.encode)
     return tuple(merged[id] for id in sorted(merged))
 

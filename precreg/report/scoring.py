@@ -1,6 +1,6 @@
-"""Scores as JSON. A growth from no error at all is "inf", because JSON has no number for it.
+"""How do `precreg faults` and `precreg selftest` show which planted faults were detected?
 
-Scores as text: what each fault did to each case, and how many were caught per tier and per fault.
+JSON has "inf" for a growth from no error at all, because it has no such number.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from msgspec import json, to_builtins
 
 from precreg.arithmetic.faults import Fault
 from precreg.quality import Effect, Score, ScoreTally, Share, Unplanted, missed_faults, tally_scores, tally_scores_by
+from precreg.report.describe import format_columns
 from precreg.types import TIERS
 
 SCORES_SCHEMA = "precreg-scores/1"
 
 
 def scores_json(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
-    """Return everything that is known: tallies per tier, over all and per fault, every score, and what was left out."""
+    """Return all facts as JSON: tallies per tier, over all and per fault, every score, and the cases left out."""
     tiers = tally_scores_by(scores, lambda score: score.tier, TIERS)
     faults = tally_scores_by(scores, lambda score: score.fault, dict.fromkeys(score.fault for score in scores))
     content = {
@@ -44,12 +45,12 @@ def _tally(row: ScoreTally) -> dict[str, Any]:
 
 def _score(score: Score) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(score)
+    # msgspec writes infinity as null, which already means that no factor is known.
     return {**plain, "factor": "inf"} if score.factor is not None and isinf(score.factor) else plain
 
 
+# The worst misses are worth a look each; the JSON has all of them.
 MAX_MISSES_SHOWN = 12
-
-
 TALLY_COLUMNS = (
     "cases",
     "faults",
@@ -64,19 +65,19 @@ TALLY_COLUMNS = (
 
 
 def render_faults(faults: Iterable[Fault]) -> str:
-    """Say what can be planted, one fault a line."""
+    """List the known faults, one a line."""
     rows = [(fault.name, "" if fault.harmful else "harmless", fault.source, fault.about) for fault in faults]
-    return _text(_aligned([("fault", "", "source", "what it does"), *rows]))
+    return _text(_table(("fault", "", "source", "what it does"), rows))
 
 
 def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, all_shown: bool) -> str:
-    """Say for each case what came of each fault; those without effect are counted, unless all are shown."""
+    """Write the result of each fault in each case; faults without effect are counted, unless all are shown."""
     lines: list[str] = []
     for case in dict.fromkeys(score.case for score in scores):
         of_case = [score for score in scores if score.case == case]
         shown = [score for score in of_case if all_shown or score.effect is not Effect.NO_EFFECT]
         header = ("fault", "effect", "factor", "reason", "output and metric")
-        lines += [case, *(f"  {line}" for line in _aligned([header, *map(_row, shown)]))]
+        lines += [case, *(f"  {line}" for line in _table(header, map(_row, shown)))]
         if len(shown) < len(of_case):
             lines.append(f"  {len(of_case) - len(shown)} without effect")
         lines.append("")
@@ -87,20 +88,20 @@ def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, al
 
 
 def render_tallies(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
-    """Say how good the gate is, per tier and per fault, and which misses are the worst."""
+    """Write detection per tier and per fault, and the worst misses."""
     lines = [*_per_tier(scores), "", *_per_fault(scores), "", *_per_change(scores)] if scores else []
     worst = missed_faults(scores)
     if worst:
         shown = [(score.case, score.fault, format_factor(score), score.reason) for score in worst[:MAX_MISSES_SHOWN]]
         title = f"the worst of {len(worst)} that made a result worse and were missed"
-        lines += ["", title, *_aligned([("case", "fault", "factor", "verdict"), *shown])]
+        lines += ["", title, *_table(("case", "fault", "factor", "verdict"), shown)]
     left_out = [*_unjudged(scores), *_unplanted(unplanted)]
     lines += ["", *left_out] if lines and left_out else left_out
     return _text(lines)
 
 
 def format_factor(score: Score) -> str:
-    """Return the growth of the mean error, as a person reads it."""
+    """Write the growth of the mean error."""
     return "-" if score.factor is None else f"{score.factor:.4g}"
 
 
@@ -117,7 +118,7 @@ def _per_tier(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _tallied(title: str, rows: Iterable[ScoreTally]) -> Iterator[str]:
-    yield from _aligned([(title, *TALLY_COLUMNS), *map(_tally_row, rows)])
+    yield from _table((title, *TALLY_COLUMNS), map(_tally_row, rows))
 
 
 def _tally_row(row: ScoreTally) -> tuple[str, ...]:
@@ -134,12 +135,12 @@ def _tally_row(row: ScoreTally) -> tuple[str, ...]:
 
 def _per_fault(scores: Sequence[Score]) -> Iterator[str]:
     rows = [(row.name, *_caught(row), str(row.errors)) for row in _by_name(scores, harmful=True)]
-    yield from _aligned([("fault", "caught", "of worse", "of slightly worse", "errors"), *rows])
+    yield from _table(("fault", "caught", "of worse", "of slightly worse", "errors"), rows)
 
 
 def _per_change(scores: Sequence[Score]) -> Iterator[str]:
     rows = [(row.name, *_alarms(row), str(row.errors)) for row in _by_name(scores, harmful=False)]
-    yield from _aligned([("harmless change", "false alarms", "of bits", "errors"), *rows])
+    yield from _table(("harmless change", "false alarms", "of bits", "errors"), rows)
 
 
 def _by_name(scores: Sequence[Score], *, harmful: bool) -> list[ScoreTally]:
@@ -160,14 +161,14 @@ def _share(share: Share) -> str:
 
 
 def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield why planted faults could not be judged, each reason once."""
-    told: dict[tuple[str, str], list[Score]] = {}
+    """Yield each reason why planted faults could not be judged, once."""
+    by_reason: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         if score.effect is Effect.ERROR:
-            told.setdefault((score.reason, score.message), []).append(score)
-    for (reason, message), alike in told.items():
-        others = f" and {len(alike) - 1} more" if alike[1:] else ""
-        yield f"not judged: {alike[0].fault} in {alike[0].case}{others}: {reason}{f', {message}' if message else ''}"
+            by_reason.setdefault((score.reason, score.message), []).append(score)
+    for (reason, message), same in by_reason.items():
+        others = f" and {len(same) - 1} more" if same[1:] else ""
+        yield f"not judged: {same[0].fault} in {same[0].case}{others}: {reason}{f', {message}' if message else ''}"
 
 
 def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:
@@ -177,10 +178,9 @@ def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:
         yield f"not planted in {first}{others}: {why}"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    every = list(rows)
+    return format_columns(names, every, len(every))
 
 
 def _text(lines: Iterable[str]) -> str:

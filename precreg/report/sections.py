@@ -1,8 +1,6 @@
-"""What a run was asked for, in words; and what several runs were asked for together.
+"""Which words describe a run as a whole: its selection, its pair and its findings?
 
-What a paired run says of itself: which version judged, after how many seeds, and where it could not.
-
-What was found about a run as a whole, as every report tells it: what binds, then what is allowed, then the rest.
+A selection is stored as the options of the run. Several runs, such as shards or tiers, merge theirs here.
 """
 
 from __future__ import annotations
@@ -17,44 +15,46 @@ import msgspec
 
 from precreg.types import TIERS, CaseResult, Location, RunFinding, RunRecord, Status, format_number
 
+# The options of a run by name, as its record stores them; empty for the whole project.
 SelectionDict = dict[str, Any]
-"""What was asked for by name, as a run's record has it; a whole project where it is empty."""
-
-
 _SHARD, _TIERS, _ANY = "shard", "tiers", "any"
-
 _WORDS = {"patterns": "pattern", _TIERS: "tier", "suites": "suite", "tags": "tag", "changed_since": "changed since"}
 
 
 def without_shard(selection: SelectionDict) -> SelectionDict:
-    """Return what all shards of a run were asked for together."""
+    """Return the selection that all shards of a run share."""
     return {name: value for name, value in selection.items() if name != _SHARD}
 
 
 def selection_key(selection: SelectionDict) -> bytes:
-    """Return the same for selections that are equal, before they are written and after they are read."""
+    """Return equal bytes for equal selections, whether they come from a run or from a file."""
+    # Tuples become lists in a file and dicts may change their order; sorted JSON is the same before and after.
     return msgspec.json.encode(selection, order="sorted")
 
 
 def merge_selections(selections: Iterable[SelectionDict]) -> SelectionDict:
-    """Return what the runs were asked for together; empty if that is everything. Order and grouping do not matter.
+    """Return the selection of all runs together; empty for the whole project. Order and grouping do not matter.
 
-    Tiers add up. Selections that differ in something else stand side by side under `any`.
+    Tiers are united. Selections that differ in another option are listed under `any`.
     """
     tiers: dict[bytes, set[str]] = {}
     for part in _parts(selections):
         named = _tiers(part)
         rest = part if named is None else {name: value for name, value in part.items() if name != _TIERS}
+        # No tier named means all tiers, so naming all of them gives the same selection.
         tiers.setdefault(selection_key(rest), set()).update(TIERS if named is None else named)
     together = [_with_tiers(msgspec.json.decode(rest), names) for rest, names in sorted(tiers.items())]
+    # One run of the whole project covers every other selection.
     if {} in together or not together:
         return {}
     return together[0] if len(together) == 1 else {_ANY: together}
 
 
 def describe_selection(selection: SelectionDict) -> str:
-    """Say what was selected but for the shard, as in `tier unit; tag fast`; nothing of a whole project."""
-    return " or ".join("; ".join(_said(name, value) for name, value in part.items()) for part in _parts([selection]))
+    """Write the selection without its shard, such as `tier unit; tag fast`; empty for the whole project."""
+    return " or ".join(
+        "; ".join(_describe_part(name, value) for name, value in part.items()) for part in _parts([selection])
+    )
 
 
 def _parts(selections: Iterable[SelectionDict]) -> Iterator[SelectionDict]:
@@ -67,7 +67,7 @@ def _parts(selections: Iterable[SelectionDict]) -> Iterator[SelectionDict]:
 
 
 def _tiers(selection: SelectionDict) -> list[str] | None:
-    """Return the tiers that a selection names; None where it names none, or other than texts."""
+    """Return the tiers that a selection names; None if it names none, or if a file holds anything but texts."""
     named = selection.get(_TIERS)
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         return None
@@ -79,16 +79,17 @@ def _with_tiers(rest: SelectionDict, names: set[str]) -> SelectionDict:
     return rest if names >= set(TIERS) else {_TIERS: order, **rest}
 
 
-def _said(name: str, value: Any) -> str:
+def _describe_part(name: str, value: Any) -> str:
     values = value if isinstance(value, list | tuple) else [value]
     return f"{_WORDS.get(name, name)} {', '.join(map(str, values))}"
 
 
+# A line names a few cases; the record has all of them.
 MAX_PAIRED_IDS = 3
 
 
 def describe_judge(result: CaseResult) -> str:
-    """Say what judged a case of a paired run, after how many seeds; nothing of any other run."""
+    """Write the version that judged a case of a paired run, and the seeds it took; empty for any other run."""
     if result.paired is None:
         return ""
     if result.paired.problem or result.baseline is None:
@@ -98,7 +99,7 @@ def describe_judge(result: CaseResult) -> str:
 
 
 def describe_paired_run(record: RunRecord) -> Iterator[str]:
-    """Yield how many cases the other version judged, which are not clear, and which it could not judge, and why."""
+    """Yield the number of cases that the other version judged, then the unclear ones, then those without a pair."""
     if not record.pair:
         return
     passed = [result for result in record.results if result.verdict.status is Status.PASSED]
@@ -125,37 +126,37 @@ def _seeds(result: CaseResult) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
+# A finding without a place points to the file in which it could be allowed.
 ALLOWANCES_LOCATION = Location("baselines/allow.yaml")
-"""Where a finding is looked at that names no place: the file in which it could be allowed."""
-
-
+# A finding about one of these names its file in place of a case.
 _FOLDERS = ("baselines/", "suites/")
 
 
 class Standing(StrEnum):
-    """What a finding on a run means for it: it fails, it would fail but for a reason that is given, or neither."""
+    """Name the effect of a finding on its run.
+
+    Binding: the run fails. Allowed: baselines/allow.yaml gives a reason. Told: the finding never fails a run.
+    """
 
     BINDING = "binding"
     ALLOWED = "allowed"
     TOLD = "told"
 
 
+# In the order of urgency; capitals mark the findings that need a person, as for cases.
 STANDING_LABELS: dict[Standing, str] = {Standing.BINDING: "FINDING", Standing.ALLOWED: "allowed", Standing.TOLD: "told"}
-"""Worst first; what needs a person stands in capitals, as of cases."""
-
-
 _RANK = {standing: rank for rank, standing in enumerate(Standing)}
 
 
 def finding_standing(finding: RunFinding) -> Standing:
-    """Say what a finding means for its run. What fails no run needs no reason to be allowed."""
+    """Return the effect of a finding on its run; only a finding that can fail a run can be allowed."""
     if finding.binding:
         return Standing.BINDING
     return Standing.ALLOWED if finding.fails else Standing.TOLD
 
 
 def sort_run_findings(findings: Iterable[RunFinding]) -> tuple[RunFinding, ...]:
-    """Sort findings worst first, each once: by standing, those without a factor first, then by the largest factor."""
+    """Sort distinct findings worst first: by standing, those without a factor first, then by the largest factor."""
     return tuple(sorted(set(findings), key=_order))
 
 
@@ -166,7 +167,10 @@ def _order(finding: RunFinding) -> tuple[Any, ...]:
 
 
 def group_run_findings(findings: Iterable[RunFinding]) -> list[list[RunFinding]]:
-    """Group findings of one kind about one thing, worst first: where a report knows a thing by kind and name alone."""
+    """Group the findings of one kind about one case or file, worst first.
+
+    GitLab identifies an entry by kind and name alone, so each group is one entry.
+    """
     groups: dict[tuple[str, str], list[RunFinding]] = {}
     for finding in sort_run_findings(findings):
         groups.setdefault((finding.kind, finding.about), []).append(finding)
@@ -174,7 +178,7 @@ def group_run_findings(findings: Iterable[RunFinding]) -> list[list[RunFinding]]
 
 
 def explain_run_finding(finding: RunFinding) -> list[str]:
-    """Say what was found, where, and why it is allowed."""
+    """Write the finding, its place, and the reason that allows it."""
     texts = [finding.message]
     if finding.source is not None:
         texts.append(f"at        {finding.source}")
@@ -184,12 +188,12 @@ def explain_run_finding(finding: RunFinding) -> list[str]:
 
 
 def format_finding_factor(finding: RunFinding) -> str:
-    """Say how many times looser or worse, where there is a number for it."""
+    """Write how many times looser or worse, if the finding has a number."""
     return "" if finding.factor is None else f"{format_number(finding.factor, 3)} times"
 
 
 def finding_location(record: RunRecord, finding: RunFinding) -> Location:
-    """Return the line to look at: the finding's own, the file or the case that it is about, or the allowances."""
+    """Return the line to open: of the finding, else of the file or the case it is about, else of the allowances."""
     if finding.source is not None and finding.source.file:
         return finding.source
     if finding.about.startswith(_FOLDERS):
@@ -199,13 +203,13 @@ def finding_location(record: RunRecord, finding: RunFinding) -> Location:
 
 
 def describe_finding_counts(findings: Sequence[RunFinding]) -> str:
-    """Say how many findings bind, are allowed, and are told; nothing where there is none."""
+    """Count the findings of each standing; empty without any."""
     tally = Counter(map(finding_standing, findings))
     return ", ".join(f"{tally[one]} {one}" for one in Standing if tally[one])
 
 
 def describe_failing_findings(findings: Iterable[RunFinding]) -> str:
-    """Say in a part of a sentence what fails the run beside its cases; nothing where nothing does."""
+    """Write the part of a sentence that counts the binding findings by kind; empty without any."""
     kinds = Counter(finding.kind for finding in sort_run_findings(findings) if finding.binding)
     if not kinds:
         return ""

@@ -1,9 +1,7 @@
-"""Precision against speed: each optimisation held against the plain form of the same operator, in one run.
+"""Which tables show the studies of a run: error growth, and precision against speed?
 
-Speed is the subject's own time in that run on that machine; precision is the error against the reference. Nothing but
-the notes on use and risk is written by hand.
-
-What every report says of a study, said once: a title, a table, and what it rests on.
+Speed is the subject's own time in that run on that machine. Precision is the error against the reference. Only the
+notes on use and risk are written by hand.
 """
 
 from __future__ import annotations
@@ -35,15 +33,16 @@ from precreg.types import (
     format_number,
 )
 
+# A mean varies less from input to input than a maximum.
 TRADE_OFF_METRIC = "mean_abs_error"
 
 
 class TradeOffRow(NamedTuple):
-    """One output of one case beside that of the plain case.
+    """Hold one output of one case beside the plain case, the reference implementation of the same operator.
 
-    `time_ratio` and `error_ratio` are multiples of the plain case's; None where that was not measured, or has no error.
-    `same_bits` says that the outputs of all seeds are bit-identical to the plain case's. `failure` says why nothing
-    was measured.
+    `time_ratio` and `error_ratio` are multiples of the plain case; None if not measured, or if the plain case has no
+    error. `same_bits` is True if the outputs of all seeds are bit-identical to the plain case. `failure` is the reason
+    why nothing was measured.
     """
 
     case: str
@@ -63,7 +62,7 @@ class TradeOffRow(NamedTuple):
 
 
 def trade_off_rows(study: TradeOff, suite: str, results: Iterable[CaseResult]) -> list[TradeOffRow]:
-    """Return a row for each case and output: the plain one of each combination first, then the others by name."""
+    """Return a row for each case and output: the plain case of each combination first, then the others by name."""
     found = results_of_suite(suite, results)
     several = len({one.output for result in found for one in measured_outputs(result)}) > 1
     plain = {
@@ -87,13 +86,14 @@ def _of_case(
         yield empty
     for one in measured:
         name = series_name(parameters, one.output, of_several=several)
-        yield _beside(empty._replace(of=name, failure=""), one, plain.get((parameters, one.output)))
+        yield _compare_with_plain(empty._replace(of=name, failure=""), one, plain.get((parameters, one.output)))
 
 
-def _beside(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOutput | None) -> TradeOffRow:
+def _compare_with_plain(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOutput | None) -> TradeOffRow:
     execution = one.result.outcome.execution
     error = one.mean(TRADE_OFF_METRIC)
     row = row._replace(
+        # A subject of recorded files has no time, which is stored as 0.
         duration_s=execution.duration_s or None,
         error=error,
         mean_ulp=one.mean("mean_ulp"),
@@ -110,14 +110,14 @@ def _beside(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOutput | None)
     )
 
 
+# These columns are sentences of the suite, and hold no measurement.
 NOTE_FIELDS = ("use", "risk")
-"""Columns of what a suite says, and nothing measured."""
 
 
 class StudyTable(NamedTuple):
-    """One study of one suite in words. `series` are what there is to draw; none of a trade-off.
+    """Hold one study of one suite in words; `series` are the series to draw, none for a trade-off.
 
-    A column without any text is left out of `columns` and `rows`.
+    `columns` and `rows` leave out columns without any text.
     """
 
     suite: str
@@ -130,13 +130,13 @@ class StudyTable(NamedTuple):
     metric: str = ""
 
     def measured(self) -> tuple[list[str], list[list[str]]]:
-        """Return columns and rows without what the suite says: a terminal has no room for sentences."""
+        """Return columns and rows without the suite's own sentences, for which a terminal has no room."""
         kept = [at for at, name in enumerate(self.columns) if name not in NOTE_FIELDS]
         return [self.columns[at] for at in kept], [[row[at] for at in kept] for row in self.rows]
 
 
 def describe_studies(record: RunRecord) -> list[StudyTable]:
-    """Describe every study of a run that anything was measured for."""
+    """Describe every study of a run that measured anything."""
     return [one for study in record.studies for one in _of_study(study, record)]
 
 
@@ -197,7 +197,7 @@ def _row(row: TradeOffRow) -> tuple[str, ...]:
 
 
 def _speed_up(time_ratio: float, *, plain: bool) -> str:
-    """Write how many times faster than the plain form; a form that is not says so."""
+    """Write how many times faster than the plain case, or slower."""
     return "1" if plain else f"{format_number(1 / time_ratio, 3)}{'' if time_ratio < 1 else ' (not faster)'}"
 
 

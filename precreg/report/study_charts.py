@@ -1,7 +1,4 @@
-"""Error growth as a drawing, a panel for each series on the same axes: what was measured, and the two laws.
-
-The studies of a run as report.html shows them.
-"""
+"""How does report.html show the studies of a run: a table, and a drawing for each series with the two laws?"""
 
 from __future__ import annotations
 
@@ -24,28 +21,27 @@ from precreg.report.studies import StudyTable, describe_studies
 from precreg.types import RunRecord, format_number
 
 GROWTH_BOX = DrawingBox(360, 250, 56, 20, 12, 44)
-
+# The laws are smooth, so 48 segments look like a curve at this width.
 CURVE_STEPS = 48
-
+# Decades above the largest measured error. A law far off would otherwise flatten all points.
 RANGE_MARGIN = 1.0
-"""Decades above the largest measured error that a law may still be drawn in."""
 
 
 class Axes(NamedTuple):
-    """The scales that all panels share: operations across, relative error upward."""
+    """Hold the scales that all panels share: operations across, relative error upward."""
 
     across: LogScale
     upward: LogScale
 
 
 def growth_axes(found: Sequence[GrowthSeries]) -> Axes | None:
-    """Return scales that hold every point; None where no error is above 0."""
+    """Return scales that contain every point; None if no error is above 0."""
     points = [point for one in found for point in one.points if point.error > 0]
     if not points:
         return None
     low, high = log_range([log10(point.error) for point in points])
     laws = [law(point.n) for one in found for point in one.points for law in (one.grown, one.walked)]
-    high = min(max([high, *(log10(said) for said in laws if said > 0)]), high + RANGE_MARGIN)
+    high = min(max([high, *(log10(error) for error in laws if error > 0)]), high + RANGE_MARGIN)
     ends = log_range([log10(point.n) for one in found for point in one.points])
     return Axes(
         LogScale(*ends, GROWTH_BOX.left, GROWTH_BOX.east),
@@ -54,7 +50,10 @@ def growth_axes(found: Sequence[GrowthSeries]) -> Axes | None:
 
 
 def draw_growth(one: GrowthSeries, shared: Axes, over: str, metric: str) -> str:
-    """Draw a series: d_0 * exp(n * e) as a line, c * sqrt(n) dashed; full points were fitted, hollow ones foretold."""
+    """Draw a series: d_0 * exp(n * e) as a line, c * sqrt(n) dashed.
+
+    Full points were fitted, hollow ones predicted.
+    """
     return svg_drawing(
         GROWTH_BOX,
         describe_growth(one, over, metric),
@@ -87,13 +86,13 @@ def _grid(shared: Axes, over: str, metric: str) -> list[str]:
 
 
 def _curve(law: Callable[[float], float], one: GrowthSeries, shared: Axes, class_: str) -> list[str]:
-    """Draw a law from the first point to the last, as far as it is on the axes."""
+    """Draw a law from the first point to the last, clipped to the axes."""
     first, last = log10(one.points[0].n), log10(one.points[-1].n)
     places = [first + (last - first) * step / CURVE_STEPS for step in range(CURVE_STEPS + 1)]
-    said = [(place, law(10**place)) for place in places]
+    errors = [(place, law(10**place)) for place in places]
     inside = [
         (place, log10(error))
-        for place, error in said
+        for place, error in errors
         if error > 0 and shared.upward.low <= log10(error) <= shared.upward.high
     ]
     if len(inside) < 2:
@@ -109,35 +108,32 @@ def _dot(point: GrowthPoint, one: GrowthSeries, shared: Axes, over: str) -> str:
 
 
 def describe_growth(one: GrowthSeries, over: str, metric: str) -> str:
-    """Say in a sentence what a panel shows."""
+    """Write one sentence that describes a panel."""
     first, last = one.points[0], one.points[-1]
-    said = (
+    sentence = (
         f"{metric} of {one.name or 'all cases'}: {format_number(first.error, 3)} at {over} {first.n}, "
         f"{format_number(last.error, 3)} at {over} {last.n}"
     )
     verdict = compare_laws(one)
     if verdict is None:
-        return said
-    return (
-        f"{said}; at worst the law exp(n e) is off by a factor of {verdict.grown:.3g}, sqrt(n) of {verdict.walked:.3g}"
-    )
+        return sentence
+    factors = f"exp(n e) is off by a factor of {verdict.grown:.3g}, sqrt(n) of {verdict.walked:.3g}"
+    return f"{sentence}; at worst the law {factors}"
 
 
+# More panels cannot be compared at a glance; the table has every series.
 MAX_DRAWN_STUDIES = 24
-"""Series of one study that are drawn; the table has more of them."""
-
-
 MAX_STUDY_ROWS = 500
 
 
 def studies_for_html(record: RunRecord) -> list[dict[str, Any]]:
-    """Return what the template needs of every study: the table, and a drawing for each series."""
+    """Return the values of the template for every study: the table, and a drawing for each series."""
     return [_shown(one) for one in describe_studies(record)]
 
 
 def _shown(one: StudyTable) -> dict[str, Any]:
     return {
-        "told": one,
+        "study": one,
         "panels": _panels(one),
         "rows": one.rows[:MAX_STUDY_ROWS],
         "beyond": max(0, len(one.series) - MAX_DRAWN_STUDIES),

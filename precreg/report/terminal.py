@@ -1,4 +1,7 @@
-"""The summary on a terminal or in a log: worst first, then what to do next, then why the exit code is what it is."""
+"""How does a terminal or a log show a run?
+
+The worst cases come first, then the next commands to run, then the sentence that explains the exit code.
+"""
 
 from __future__ import annotations
 
@@ -37,27 +40,20 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
 
+# A log stays readable with 20 cases in full; the reports have the others.
 MAX_CASES = 20
-"""Cases shown in full; the reports have the others."""
-
-
+# Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
-"""Findings on the run that are shown; so many that bind are shown before any other."""
-
-
+# These are hints at the end of a log; the reports have all of them.
 MAX_TERMINAL_IDS = 5
-
 MAX_RUN_WARNINGS = 5
-
 MAX_PAIRED_LINES = 8
-
 MAX_STUDY_LINES = 12
-
+# The width of the labels, so that details begin below the id.
 RUN_INDENT = " " * 9
-
-
 _COLOURS = {
     Status.FAILED: "red",
     Status.ERROR: "red",
@@ -65,7 +61,7 @@ _COLOURS = {
     Status.SKIPPED: "blue",
     Status.PASSED: "green",
 }
-
+# Colours are added to the finished text by its labels, so plain and coloured text never differ in words.
 _COLOURS_BY_LABEL = {
     **{STATUS_LABELS[status]: colour for status, colour in _COLOURS.items()},
     **{STANDING_LABELS[one]: "red" if one is Standing.BINDING else "blue" for one in Standing},
@@ -73,9 +69,9 @@ _COLOURS_BY_LABEL = {
 
 
 def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
-    """Summarize a run in plain text, or with colours for a terminal.
+    """Summarize a run as plain text, or with colours for a terminal.
 
-    Passed cases are shown only if verbose; `reports` are the files to point to.
+    Passed cases appear only with `verbose`; `reports` are the written files to point to.
     """
     results = sort_results(record.results)
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
@@ -84,6 +80,7 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
     paragraphs = [[_heading(record)], listed, _found(record)]
     paragraphs += [*map(_study, describe_studies(record)), _ending(record, results, reports)]
+    # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
 
@@ -102,7 +99,7 @@ def _heading(record: RunRecord) -> str:
 
 
 def _found(record: RunRecord) -> list[str]:
-    """Tell of the run as a whole what binds, what is allowed and why, and what is only told."""
+    """Return the lines of the findings on the run: binding, then allowed with the reason, then informational."""
     every = sort_run_findings(record.findings)
     lines = [line for finding in every[:MAX_TERMINAL_FINDINGS] for line in _finding(finding)]
     if len(every) > MAX_TERMINAL_FINDINGS:
@@ -130,7 +127,7 @@ def _study(study: StudyTable) -> list[str]:
 
 
 def explain_result(result: CaseResult) -> list[str]:
-    """Say why a case is what it is, the verdict's sentence first: figures, the end of what was printed, where from."""
+    """Return the lines that explain a case: the verdict's message, figures, the end of the output, and provenance."""
     verdict = result.verdict
     texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
     texts += [*finding_table(finding_rows(verdict)), *failure_tail(result)]
@@ -140,12 +137,13 @@ def explain_result(result: CaseResult) -> list[str]:
 
 
 def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
-    """Summarize a run whose failures are shown elsewhere: what waits for a person, and what to do next."""
+    """Summarize a run whose failures pytest shows itself: the proposals that wait, and the next commands."""
     results = sort_results(record.results)
     waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
     listed = [line for result in waiting[:MAX_CASES] for line in _case(result)]
     if len(waiting) > MAX_CASES:
         listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
+    # Without the exit line: pytest sets the exit code of its own session.
     paragraphs = [[_heading(record)], listed, _found(record), _ending(record, results, reports)[:-1]]
     return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
 
@@ -163,9 +161,9 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     if record.findings:
         lines.append(f"findings  {describe_finding_counts(record.findings)}")
     if record.orphans:
-        orphans = list_some(record.orphans, MAX_TERMINAL_IDS)
+        orphans = list_some([*map(describe_orphan, record.orphans)], MAX_TERMINAL_IDS)
         lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
-    lines += [f"warning   {text}" for text in record.warnings[:MAX_RUN_WARNINGS]]
+    lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_RUN_WARNINGS]]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if (

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.errors import UserError
@@ -81,8 +82,11 @@ JOURNAL_SCHEMA = "precreg-journal/2"
 _Line = TypeVar("_Line")
 
 
-class JournalHeader(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run depends on: a run goes on only where all of it is the same. `code` is the digest of the sources."""
+class JournalHeader(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The facts that a run depends on: it is resumed only if all of them are the same.
+
+    `code` is the digest of the sources, and `against` the revision whose baselines and definitions judge.
+    """
 
     schema: str
     precreg: str
@@ -90,6 +94,7 @@ class JournalHeader(Struct, frozen=True, forbid_unknown_fields=True):
     environment: str
     fingerprint: str
     code: str
+    against: str = ""
 
 
 class _Schema(Struct):
@@ -131,8 +136,8 @@ class Journal:
 
 def journal_header(project: Path, environment: Environment, against: str = "") -> JournalHeader:
     """Describe the run that is about to be made; a commit that it is judged against decides seeds and repeats, too."""
-    name, code = escape_surrogates(project.name), " against ".join(filter(None, (sources_digest(project), against)))
-    return JournalHeader(JOURNAL_SCHEMA, __version__, name, environment.label, environment.fingerprint, code)
+    name, code = escape_surrogates(project.name), sources_digest(project)
+    return JournalHeader(JOURNAL_SCHEMA, __version__, name, environment.label, environment.fingerprint, code, against)
 
 
 def start_journal(path: Path, header: JournalHeader) -> Journal:
@@ -188,6 +193,9 @@ def _decoded(line: bytes, kind: type[_Line], path: Path, number: int) -> _Line:
 
 
 def _require_same(written: JournalHeader, present: JournalHeader, path: Path) -> None:
+    # Journals of version 0.1.0 have the revision in `code`, behind the digest.
+    if present.against and written.code == f"{present.code} against {present.against}":
+        written = replace(written, code=present.code, against=present.against)
     for name in JournalHeader.__struct_fields__:
         before, now = getattr(written, name), getattr(present, name)
         if before != now:

@@ -15,7 +15,20 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
-from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Layer, Outcome, Positions, Status
+from precreg.types import (
+    Baseline,
+    Case,
+    CaseResult,
+    Comparison,
+    Environment,
+    Layer,
+    Outcome,
+    Positions,
+    Status,
+    ToleranceFact,
+    ToleranceWarning,
+    UnmetThreshold,
+)
 from precreg.verdict import Policy, is_acceptable, judge_case
 
 IN_PROCESS = 0
@@ -106,8 +119,8 @@ def judge_outcome(
     )
 
 
-def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str, ...]:
-    """Say what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
+def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[UnmetThreshold | ToleranceWarning, ...]:
+    """Find what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
 
     Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes. A result without
     its case, as of a hand-written test, is looked at by itself.
@@ -117,25 +130,26 @@ def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[
     for result in results:
         outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
         first.setdefault((id(layers[result.id] or result), outputs), result)
-    texts = {text: result.id for result in reversed(first.values()) for text in _warnings(result, layers[result.id])}
-    thresholds = dict.fromkeys(text for result in first.values() for text in _unmet(result, layers[result.id]))
-    return (*thresholds, *(f"{case}: {text}" for text, case in texts.items()))
+    thresholds = dict.fromkeys(fact for result in first.values() for fact in _unmet(result, layers[result.id]))
+    found = {fact: result.id for result in reversed(first.values()) for fact in _warnings(result, layers[result.id])}
+    return (*thresholds, *(ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items()))
 
 
-def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
+def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[ToleranceFact, tuple[str, ...]]]:
+    """Yield each fact with the outputs that it concerns; none where it concerns all."""
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
-    concerned: defaultdict[str, list[str]] = defaultdict(list)
+    concerned: defaultdict[ToleranceFact, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
         magnitude = comparison.metrics.get("mean_magnitude")
-        for text in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
-            concerned[text].append(output)
-    for text, outputs in concerned.items():
-        yield text if len(outputs) == len(compared) else f"{', '.join(outputs)}: {text}"
+        for fact in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
+            concerned[fact].append(output)
+    for fact, outputs in concerned.items():
+        yield fact, () if len(outputs) == len(compared) else tuple(outputs)
     if compared:
-        yield from unmatched_outputs(layers, compared)
+        yield from ((fact, ()) for fact in unmatched_outputs(layers, compared))
 
 
-def _unmet(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
+def _unmet(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[UnmetThreshold]:
     for output, dtype in {comparison.output: comparison.dtype for comparison in result.outcome.comparisons}.items():
         yield from unmet_thresholds(layers, result.tolerances[output], dtype)
 

@@ -24,9 +24,12 @@ from precreg.types import (
     Case,
     CaseResult,
     GitState,
+    Orphan,
     Outcome,
     Reason,
     RunRecord,
+    RunWarning,
+    UnknownCommit,
     is_test_defined,
 )
 from precreg.vcs import git_state, project_folder
@@ -62,7 +65,7 @@ def finish_record(
     *,
     project: Path,
     duration_s: float,
-    noticed: Iterable[str] = (),
+    noticed: Iterable[RunWarning] = (),
 ) -> RunRecord:
     """Complete a record with what came of its cases. `noticed` are warnings of the one who ran them.
 
@@ -90,12 +93,9 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     Only a run of every case can tell. Baselines of hand-written tests are no orphans: no suite tells of those.
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    orphans = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
-    named = (
-        f"{place} (now {new[entry.definition]})" if entry.definition in new else str(place)
-        for place, entry in orphans.items()
-    )
-    return replace(record, orphans=tuple(named))
+    found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
+    orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
+    return replace(record, orphans=tuple(orphans))
 
 
 def stale_proposals(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[str]:
@@ -137,9 +137,9 @@ class CaseJudge:
         return read_environment_facts(self.project)
 
 
-def _git_state(project: Path) -> tuple[GitState | None, tuple[str, ...]]:
+def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:
     """Return the state of the repository, or a warning in git's words where there is one that git refuses."""
     try:
         return git_state(project), ()
     except UserError as problem:
-        return None, (f"the commit is not known: {' '.join(problem.message.split())}",)
+        return None, (UnknownCommit(" ".join(problem.message.split())),)

@@ -26,7 +26,7 @@ from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
 from precreg.tolerance.standard import format_standard
 from precreg.tolerance.standards import find_standard
-from precreg.types import RULES, TIERS, Layer, Location, Override, Tier, Tolerance
+from precreg.types import RULES, TIERS, Layer, Location, Override, Tier, Tolerance, UnmetThreshold
 
 TOLERANCES_FILE = "suites/tolerances.yaml"
 """The file of the layers below those of every suite, relative to the project."""
@@ -215,10 +215,10 @@ def _tier_of(path: tuple[str, ...]) -> str | None:
     return path[0] if path[:1] and path[0] in TIERS else None
 
 
-def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) -> Iterator[str]:
-    """Say which thresholds do not hold for an output: the project's bound is tighter, or no element is matched.
+def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) -> Iterator[UnmetThreshold]:
+    """Yield the thresholds that do not hold for an output: the project's bound is tighter, or no element is matched.
 
-    The texts name no case, so that a run says each of them once.
+    They name no case, so that a run reports each of them once.
     """
     holding = {bound.metric: bound for bound in (tolerance.rtol, tolerance.atol, *tolerance.bounds)}
     alternatives = (bound for alternative in tolerance.alternatives for bound in alternative)
@@ -226,11 +226,10 @@ def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) 
     given = [layer for layer in layers if layer.override is not None and layer.dtype in (None, dtype)]
     last = {metric: (float(limit), layer.name) for layer in given for metric, limit in layer.bounds.items()}
     for metric, (limit, name) in last.items():
-        setting = f"{THRESHOLDS_VARIABLE}: {metric}={limit:g} ({name})"
         if metric in CLOSENESS_KEYS and not matched:
-            yield f"{setting} binds nothing in some cases, which ask for no match_ratio"
+            yield UnmetThreshold(metric, limit, name, "unmatched")
         elif holding[metric].source.file != THRESHOLDS_VARIABLE and is_tighter(metric, holding[metric].limit, limit):
-            yield f"{setting} is looser than some bounds, and does not hold there"
+            yield UnmetThreshold(metric, limit, name, "looser")
 
 
 class _Pairs(list[tuple[str, Any]]):

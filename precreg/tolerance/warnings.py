@@ -6,17 +6,27 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
 from precreg.arithmetic import exact_ulp, format_of
-from precreg.errors import nearest
 from precreg.measure import METRICS, metric_named
 from precreg.tolerance.layers import TOLERANCES_FILE
 from precreg.tolerance.standards import find_standard
-from precreg.types import Bound, Layer, Role, Tolerance
+from precreg.types import (
+    AtolBelowHalfUlp,
+    Bound,
+    Layer,
+    Role,
+    RtolBelowUlp,
+    Tolerance,
+    ToleranceFact,
+    UnlistedDtype,
+    UnmatchedOutput,
+    VacuousTolerance,
+)
 
 
 def tolerance_warnings(
     tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference"
-) -> list[str]:
-    """Say, with the numbers, where a tolerance is tighter than the dtype can hold, or lets everything pass.
+) -> list[ToleranceFact]:
+    """Find where a tolerance is tighter than the dtype can hold, or admits a result that is wrong by 100 %.
 
     `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide, and none
     too narrow. A golden is in the output's own dtype, so its bits can be asked for.
@@ -25,46 +35,46 @@ def tolerance_warnings(
     return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *vacuous_bounds(tolerance, magnitude)]
 
 
-def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[str]:
-    """Say which layers of a suite name an output that its case does not have; a run tells which outputs it has.
+def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[UnmatchedOutput]:
+    """Find the layers of a suite that name an output its case does not have; only a run knows the outputs.
 
-    Those of suites/tolerances.yaml are left out: they speak of many suites.
+    Layers of suites/tolerances.yaml are left out: they apply to many suites.
     """
+    known = tuple(sorted(outputs))
     return [
-        f"no output is called {layer.output} ({layer.name}: {layer.source}){nearest(layer.output, outputs)}"
+        UnmatchedOutput(layer.output, layer.name, layer.source, known)
         for layer in layers
         if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES_FILE
     ]
 
 
-def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[str]:
+def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[UnlistedDtype]:
     if tolerance.standard and find_standard(tolerance.standard).limits(dtype) is None:
-        yield f"standard {tolerance.standard} says nothing about {dtype}: the bounds from below it hold"
+        yield UnlistedDtype(tolerance.standard, dtype)
 
 
-def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[str]:
+def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[RtolBelowUlp]:
     number_format = format_of(dtype)
     if number_format is None or not any(bound.metric == "match_ratio" for bound in tolerance.bounds):
         return
     rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
     if 0 < rtol.limit < ulp:
-        yield f"rtol={rtol.limit:g} ({rtol.source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
+        yield RtolBelowUlp(rtol.limit, rtol.source, dtype, ulp)
 
 
-def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
+def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[AtolBelowHalfUlp]:
     number_format = format_of(dtype)
     every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
     if number_format is None or not every or tolerance.rtol.limit > 0:
         return
     half_ulp = float(exact_ulp(Fraction(magnitude), number_format)) / 2
-    if tolerance.atol.limit < half_ulp:
-        limits = f"rtol=0, atol={tolerance.atol.limit:g} ({tolerance.atol.source})"
-        where = f"{dtype} ({half_ulp:g}) where |r| is {magnitude:.3g} on average"
-        yield f"{limits} is below half an ULP of {where}: only a reference that needs no rounding can be met"
+    atol = tolerance.atol
+    if atol.limit < half_ulp:
+        yield AtolBelowHalfUlp(atol.limit, atol.source, dtype, half_ulp, _rounded(magnitude))
 
 
-def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[str]:
-    """Say where twice the reference passes in place of the reference; `magnitude` is its mean size, if it is known."""
+def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[VacuousTolerance]:
+    """Yield the limits that admit twice the reference; `magnitude` is the mean |reference|, if it is known."""
     drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
     matching = drowned or tolerance.rtol.limit >= 1
 
@@ -76,9 +86,17 @@ def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[st
         asked = (*tolerance.bounds, *blind)
         matched = not asked or any(bound.metric == "match_ratio" for bound in asked)
         widest = (tolerance.atol if drowned else tolerance.rtol,) if matched else ()
-        limits = ", ".join(f"{bound.metric}={bound.limit:g}" for bound in (*widest, *asked))
-        where = f" where |r| is {magnitude:.3g} on average" if drowned and matched else ""
-        yield f"a result that is wrong by 100 % passes: {limits} ({(*widest, *asked)[0].source}){where}"
+        limits = (*widest, *asked)
+        yield VacuousTolerance(
+            tuple((bound.metric, bound.limit) for bound in limits),
+            limits[0].source,
+            _rounded(magnitude) if drowned and matched and magnitude is not None else None,
+        )
+
+
+def _rounded(magnitude: float) -> float:
+    """Round a mean to 3 digits, as it is printed: cases that differ only beyond them share one warning."""
+    return float(f"{magnitude:.3g}")
 
 
 _BLIND = frozenset(

@@ -11,10 +11,11 @@ from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import Metric
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.verdict import Finding, Verdict
+from precreg.types.warning import ComparisonWarning, Orphan, RunWarning, StoredText
 
-RECORD_SCHEMA = "precreg-record/1"
-
-COMPARISON_SCHEMA = "precreg-comparison/1"
+# Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
+RECORD_SCHEMA = "precreg-record/2"
+COMPARISON_SCHEMA = "precreg-comparison/2"
 
 BASELINE_SCHEMA = "precreg-baseline/3"
 """Raised, with those of proposals and journals, when digests or figures get another meaning: old ones tell nothing."""
@@ -253,8 +254,8 @@ class RunRecord(Struct, frozen=True):
     selection: dict[str, Any]
     ci: bool
     results: tuple[CaseResult, ...]
-    orphans: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    orphans: tuple[Orphan | StoredText, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     """What to look at: tolerances that hold nothing or cannot hold, what git refused, what could not be written."""
     exit_code: int = 0
     folder: str = ""
@@ -324,6 +325,6 @@ class ComparisonRecord(Struct, frozen=True):
     settings: ComparisonSettings
     pairs: tuple[ComparedPair, ...]
     findings: tuple[Finding, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ComparisonWarning, ...] = ()
     """What to look at: tolerances that hold nothing or cannot hold, and a benchmark that could not be measured."""
     exit_code: int = 0

@@ -2,6 +2,7 @@
 from .accuracy import satisfies_bound as satisfies_bound
 from .exit_code import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
 from .exit_code import run_exit_code as run_exit_code
+from .growth import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
 from .growth import allowed_ratio as allowed_ratio
 from .growth import seed_means as seed_means
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
@@ -14,6 +15,8 @@ from .judge import unmeasured_verdict as unmeasured_verdict
 from .power import POWER as POWER
 from .power import CasePower as CasePower
 from .power import DetectableLoss as DetectableLoss
+from .power import LossReason as LossReason
+from .power import PowerGap as PowerGap
 from .power import detectable_losses as detectable_losses
 from .regression import case_alpha as case_alpha
 from .regression import find_regressions as find_regressions

@@ -8,8 +8,10 @@ baseline tells what it is for independent draws, and how far off that is. docs/p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from math import hypot, inf, isfinite, log, prod, sqrt
 from statistics import fmean
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,18 +44,38 @@ SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if measure.metric 
 """The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""
 
 
+class LossReason(StrEnum):
+    """The reason why a loss has no figure, or why any loss is detected; report/power.py has the sentences."""
+
+    DECLARED_EXACT = "declared_exact"
+    EXACT = "exact"
+    EXACT_BUT_ROUNDING = "exact_but_rounding"
+    WITHIN_SPREAD = "within_spread"
+    FEW_SEEDS = "few_seeds"
+    FEW_SAMPLES = "few_samples"
+    STATISTIC_OFF = "statistic_off"
+    UNKNOWN_SPREAD = "unknown_spread"
+
+
+class PowerGap(Struct, frozen=True):
+    """The reason why nothing is known of a case, and its place: environments without a baseline, or the file."""
+
+    kind: Literal["no_baseline", "redefined", "expected_failure"]
+    place: str = ""
+
+
 class DetectableLoss(Struct, frozen=True):
     """The smallest loss of one output that would be caught: so many times the baseline's errors, with chance POWER.
 
     `metric` is the average that catches it, by `rule`, from `units` samples along `axis` (None: seeds), and `error` is
-    the standard error of the logarithm of its ratio. `ratio` is None where no figure can be told, and `why` says it;
+    the standard error of the logarithm of its ratio. `ratio` is None where no figure is known, for the reason `reason`;
     it is 1 where any error is caught. `bounds` are the metrics with a bound, and `guards` the ratios to the baseline
     beyond which other metrics are caught, 1 for any loss.
     """
 
     output: str
     ratio: float | None
-    why: str
+    reason: LossReason | None = None
     metric: str = ""
     rule: str = ""
     units: int = 0
@@ -64,14 +86,14 @@ class DetectableLoss(Struct, frozen=True):
 
 
 class CasePower(Struct, frozen=True):
-    """What would be caught of one case, output by output; `why` says where nothing can be told of it.
+    """What would be caught of one case, output by output; `gap` is set where nothing is known of it.
 
     `alike` tells that the baseline was accepted on the same fingerprint.
     """
 
     case: str
     losses: tuple[DetectableLoss, ...] = ()
-    why: str = ""
+    gap: PowerGap | None = None
     alike: bool = True
 
     @property
@@ -120,14 +142,14 @@ def _bounds(tolerance: Tolerance) -> tuple[str, ...]:
     return tuple(dict.fromkeys(bound.metric for bound in (*tolerance.bounds, *alternatives)))
 
 
-def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> str:
-    """Say why any loss is caught, by a hard rule; nothing where none holds."""
+def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> LossReason | None:
+    """Return why any loss is caught, by a hard rule; None where none holds."""
     if case.exact:
-        return "declared exact: any other bit is caught"
+        return LossReason.DECLARED_EXACT
     errors = _metric(accepted, "mean_abs_error", terms.seeds)
     if errors and not any(errors):
-        return f"exact: any error{'' if terms.alike else f' above {ROUNDING_FLOOR_ULP:g} ULP'} is caught"
-    return ""
+        return LossReason.EXACT if terms.alike else LossReason.EXACT_BUT_ROUNDING
+    return None
 
 
 def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> DetectableLoss:
@@ -139,7 +161,7 @@ def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms
         if len(spreads) == len(sets):
             found += _caught(name, measure, accepted, spreads, terms)
     if found and all(loss.ratio is None for loss in found):
-        return DetectableLoss(name, None, "the baseline's own spread explains any loss")
+        return DetectableLoss(name, None, LossReason.WITHIN_SPREAD)
     return min(
         found, key=lambda loss: loss.ratio or inf, default=DetectableLoss(name, None, _nothing(accepted, groups, terms))
     )
@@ -159,17 +181,17 @@ def _enough(accepted: BaselineOutput, terms: PowerTerms) -> bool:
     return prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS
 
 
-def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> str:
-    """Say why no figure can be told."""
+def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> LossReason:
+    """Return why there is no figure."""
     if terms.by_chance and terms.seeds < MIN_SAMPLES:
-        return f"runs need not repeat, and of fewer than {MIN_SAMPLES} seeds their spread is not kept"
+        return LossReason.FEW_SEEDS
     sets = [each for measure in SCALING_MEASURES for each in _sets(measure, accepted, groups, terms)]
     units = [len(sample.n) for each in sets for sample in each]
     if max(units, default=0) < MIN_SAMPLES:
-        return f"fewer than {MIN_SAMPLES} samples"
+        return LossReason.FEW_SAMPLES
     if STATISTIC not in terms.tolerance.regression:
-        return "the statistic is off"
-    return "its errors have no spread that is known"
+        return LossReason.STATISTIC_OFF
+    return LossReason.UNKNOWN_SPREAD
 
 
 def _caught(
@@ -202,7 +224,7 @@ def _loss(
     told = spreads[shifts.index(shift)]
     ratio = ratio_from_log(shift)
     return DetectableLoss(
-        name, ratio if isfinite(ratio) else None, "", measure.metric, rule, told.units, told.axis, told.error
+        name, ratio if isfinite(ratio) else None, None, measure.metric, rule, told.units, told.axis, told.error
     )
 
 

@@ -152,7 +152,8 @@ def test_a_read_only_folder(tmp_path):
     assert (project / BASELINE).read_bytes() == before
     assert elsewhere.returncode == 1, elsewhere.stderr
     assert "warning   .precreg/ cannot be written" in elsewhere.stdout
-    assert "cannot be written" in json.loads((tmp_path / "reports/record.json").read_text())["warnings"][0]
+    warnings = json.loads((tmp_path / "reports/record.json").read_text())["warnings"]
+    assert warnings == [{"kind": "unwritable_folder", "folder": ".precreg"}]
     assert not (project / ".precreg").exists()
 
 

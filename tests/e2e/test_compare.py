@@ -190,7 +190,7 @@ def test_a_folder_against_a_folder(dumps):
         "none": "empty",
     }
     assert found["schema"] == COMPARISON_SCHEMA
-    assert found["warnings"] == ["files in no format of arrays were passed over: out/log.txt"]
+    assert found["warnings"] == [{"kind": "skipped_files", "files": ["out/log.txt"]}]
     places = {pair["name"]: (pair["actual"], pair["reference"]) for pair in found["pairs"]}
     assert places["layers/missing"] == (None, "golden/layers/missing.npy")
     assert places["layers/lost"] == ("out/layers/lost.npy", None)
@@ -262,7 +262,7 @@ def test_a_benchmark_that_cannot_be_held_is_a_warning(folder):
     code, found = record(folder, "good.npy", "reference.npy", "--benchmark", "short.npy")
     assert code == 0
     assert found["pairs"][0]["benchmark"] is None
-    assert "short.npy: expected shape (4, 64) but got shape=(2, 64)" in found["warnings"][0]
+    assert "short.npy: expected shape (4, 64) but got shape=(2, 64)" in found["warnings"][0]["problem"]
 
 
 def test_how_many_positions_are_kept(folder):
@@ -284,7 +284,8 @@ def test_the_record_goes_to_a_file_or_to_stdout(folder):
 def test_a_tolerance_that_rounding_breaks_is_a_warning(folder):
     code, found = record(folder, "good.npy", "reference.npy", "--rtol", "1e-9", "--atol", "0")
     assert code == 1
-    assert any("below 1 ULP of float32" in text for text in found["warnings"])
+    facts = [warning["fact"] for warning in found["warnings"]]
+    assert [(fact["kind"], fact["dtype"]) for fact in facts] == [("rtol_below_ulp", "float32")]
 
 
 def test_many_pairs_are_shared_among_processes(tmp_path):

@@ -51,7 +51,8 @@ def test_a_looser_threshold_changes_nothing_and_is_said_once(project):
         result["tolerances"] for result in before["results"]
     ]
     said = "PRECISION_THRESHOLDS: max_ulp=64 (thresholds) is looser than some bounds, and does not hold there"
-    assert (before["warnings"], after["warnings"]) == ([], [said])
+    fact = {"kind": "unmet_threshold", "metric": "max_ulp", "limit": 64.0, "layer": "thresholds", "cause": "looser"}
+    assert (before["warnings"], after["warnings"]) == ([], [fact])
     assert said in looser.stdout
 
 

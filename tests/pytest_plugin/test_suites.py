@@ -108,7 +108,8 @@ def test_a_part_is_marked_as_one_and_calls_nothing_an_orphan(mixed, tmp_path):
     (mixed / "baselines/generic/model/gone.json").unlink()
     assert part["orphans"] == []
     assert part["selection"]["pytest"].startswith("-p no:hypothesispytest suites/unit/mixed.yaml")
-    assert record(tmp_path)["orphans"] == ["model/gone/good in baselines/generic/model/gone.json"]
+    orphan = {"kind": "orphan", "case": "model/gone/good", "file": "baselines/generic/model/gone.json"}
+    assert record(tmp_path)["orphans"] == [orphan]
     assert "baselines without a case: model/gone/good" in whole.stdout
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from precreg.report.codequality import SEVERITIES, render_codequality
 from precreg.types.case import Bound, Location
 from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.warning import Orphan, RtolBelowUlp, StoredText, ToleranceWarning, UnlistedDtype, UnmetThreshold
 from precreg.verdict.judge import STATUS
 from tests.report.made import (
     CHANGED,
@@ -105,14 +106,24 @@ def test_a_bound_that_no_file_of_the_project_sets_is_shown_at_the_suite(source):
 
 
 def test_paths_start_at_the_root_of_the_repository():
-    record = replace(road(), folder="libs/norms", orphans=("unit/x/y in baselines/generic/unit/x.json",))
+    record = replace(road(), folder="libs/norms", orphans=(Orphan("unit/x/y", "baselines/generic/unit/x.json"),))
     assert {path for path, _ in places(record)} == {f"libs/norms/{SUITE}", "libs/norms/baselines/generic/unit/x.json"}
 
 
 def test_warnings_of_a_case_and_orphans_are_listed_below():
-    texts = ("unit/row_sum/float32-8x256: rtol=1e-9 is below 1 ULP", "PRECISION_THRESHOLDS: rtol=1 is looser", "x: y")
-    orphans = ("unit/a/b in baselines/npu/unit/a.json (now unit/a/c)", "unit/a/d in baselines/npu/unit/a.json")
-    found = entries(run_of(passed(), warnings=texts, orphans=orphans))
+    below = RtolBelowUlp(1e-9, Location(SUITE, 4), "float32", 1.2e-7)
+    facts = (
+        ToleranceWarning("unit/row_sum/float32-8x256", below),
+        ToleranceWarning("x", below),
+        UnmetThreshold("rtol", 1.0, "thresholds", "looser"),
+        StoredText("unit/row_sum/float32-8x256: y"),
+    )
+    orphans = (
+        Orphan("unit/a/b", "baselines/npu/unit/a.json", "unit/a/c"),
+        Orphan("unit/a/d", "baselines/npu/unit/a.json"),
+        StoredText("unit/a/e in baselines/npu/unit/a.json"),
+    )
+    found = entries(run_of(passed(), warnings=facts, orphans=orphans))
     assert [(entry["check_name"], entry["severity"], entry["location"]["path"]) for entry in found] == [
         ("precreg.tolerance", "minor", SUITE),
         ("precreg.orphan", "info", "baselines/npu/unit/a.json"),
@@ -139,7 +150,7 @@ def test_another_case_and_another_reason_are_other_findings():
 @given(st.text(), st.text())
 def test_any_text_is_a_valid_entry(name, message):
     failed = regressed(name, verdict=Verdict(Status.FAILED, Reason.REGRESSED, message))
-    warned = run_of(failed, warnings=(f"{failed.id}: {message}",))
+    warned = run_of(failed, warnings=(ToleranceWarning(failed.id, UnlistedDtype(message, "float32")),))
     assert len(entries(warned)) >= 1
 
 

@@ -94,7 +94,7 @@ def test_a_table_leaves_out_empty_columns_and_counts_what_it_leaves_out():
         "out     mean_abs_error  0.1175   0.024     4.9    1.1",
         "out     rms_error       0.1405   0.0299    4.7    1.1",
     ]
-    assert describe.finding_table(rows, most=1)[1:] == [
+    assert describe.finding_table(rows, max_rows=1)[1:] == [
         "out     mean_abs_error  0.1175   0.024     4.9    1.1",
         "and 1 more",
     ]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from precreg.report import html
 from precreg.types.verdict import Reason, Status
+from precreg.types.warning import Orphan, ToleranceWarning, UnlistedDtype
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -80,7 +81,8 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
     case = regressed(text, parameters={text: text}, tags=(text,))
     changed = {
         "project": text,
-        "orphans": (text,),
+        "orphans": (Orphan(text, text, text),),
+        "warnings": (ToleranceWarning(text, UnlistedDtype(text, text), (text,)),),
         "findings": (replace(LOOSENED, about=case.id, message=text, allowed=text), replace(REMOVED, about=text)),
         "against": text,
         "started": text,
@@ -89,9 +91,14 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
     }
     hostile = page(case, crashed(text, text), improved(text), **changed)
     findings = (replace(LOOSENED, about=regressed("tame").id, allowed="tame"), REMOVED)
-    orphans = ("tame",)
     tame = page(
-        regressed("tame"), crashed("tame"), improved("tame"), orphans=orphans, findings=findings, against="tame"
+        regressed("tame"),
+        crashed("tame"),
+        improved("tame"),
+        orphans=(Orphan("tame", "tame"),),
+        warnings=(ToleranceWarning("tame", UnlistedDtype("tame", "tame")),),
+        findings=findings,
+        against="tame",
     )
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in tame.elements]
     assert hostile.data("data")["rows"][0][0] == f"unit/row_sum/{text}"
@@ -126,7 +133,7 @@ def test_a_failure_without_a_metric_shows_none_that_did_not_fail():
 
 
 def test_the_overview_says_what_the_terminal_says():
-    text = page(regressed(), orphans=("unit/old/x",)).text
+    text = page(regressed(), orphans=(Orphan("unit/old/x", "baselines/generic/unit/old.json"),)).text
     for part in ("1 case is worse than what was accepted", "cpu-x86_64", "1a2b3c4d", "0.31 s", "unit/old/x", "2.4.6"):
         assert part in text
 

@@ -5,6 +5,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from precreg.report.markdown import escape_markdown, markdown_code, render_run_markdown
+from precreg.types.warning import StoredText
 from tests.report.golden import RECORD, expected
 from tests.report.made import (
     CHANGED,
@@ -66,7 +67,7 @@ def test_the_worst_fifty_and_a_count():
 
 
 def test_improved_cases_and_orphans_are_named():
-    text = render_run_markdown(run_of(improved(), passed(), orphans=("unit/old/x",)))
+    text = render_run_markdown(run_of(improved(), passed(), orphans=(StoredText("unit/old/x"),)))
     assert "Improved: `unit/row_sum/better`." in text
     assert "Baselines without a case: `unit/old/x`." in text
     assert "|" not in text

@@ -6,20 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report.power import POWER_SCHEMA, power_json, render_power, sort_powers
-from precreg.verdict.power import CasePower, DetectableLoss
+from precreg.verdict.power import CasePower, DetectableLoss, LossReason, PowerGap
 
 KNOWN = DetectableLoss(
-    "out", 1.03412, "", "rms_error", "statistic", 48, 0, 0.004, ("match_ratio", "max_ulp"), {"max_abs_error": 4.0}
+    "out", 1.03412, None, "rms_error", "statistic", 48, 0, 0.004, ("match_ratio", "max_ulp"), {"max_abs_error": 4.0}
 )
-EXACT = DetectableLoss("out", 1.0, "exact: any error is caught", rule="hard", bounds=("match_ratio",))
+EXACT = DetectableLoss("out", 1.0, LossReason.EXACT, rule="hard", bounds=("match_ratio",))
 ANY = replace(KNOWN, ratio=1234.5, metric="mean_abs_error")
-FEW = DetectableLoss("loss", None, "fewer than 5 samples", bounds=("max_rel_error",))
+FEW = DetectableLoss("loss", None, LossReason.FEW_SAMPLES, bounds=("max_rel_error",))
 GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
 POWERS = (
     CasePower("unit/s/a", (KNOWN,)),
     CasePower("unit/s/exact", (EXACT,)),
     CasePower("unit/s/few", (KNOWN, FEW)),
-    CasePower("unit/s/new", why="no baseline in cpu, generic"),
+    CasePower("unit/s/new", gap=PowerGap("no_baseline", "cpu, generic")),
     CasePower("unit/s/two", (KNOWN, GOLDEN), alike=False),
 )
 
@@ -56,7 +56,7 @@ def test_the_table_and_the_summary():
 
 
 def test_cases_without_a_row_are_named_and_counted():
-    without = [CasePower(f"unit/s/{number}", why=f"no baseline in cpu{number}") for number in range(7)]
+    without = [CasePower(f"unit/s/{number}", gap=PowerGap("no_baseline", f"cpu{number}")) for number in range(7)]
     lines = render_power(without, 0.1, 1).splitlines()
     assert lines[0] == "7 cases: no figure: no baseline: unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more"
     assert len(lines) == 2

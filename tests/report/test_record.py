@@ -13,6 +13,7 @@ from precreg.errors import UserError
 from precreg.report.record import merge_run_records, read_run_record, require_every_shard, write_run_record
 from precreg.types.case import Growth, Study, TradeOff
 from precreg.types.record import FindingKind, GitState
+from precreg.types.warning import Orphan, UnwritableFolder
 from precreg.verdict.small_losses import combined_losses
 from tests.report.made import (
     CHANGED,
@@ -96,8 +97,9 @@ def test_what_a_later_version_adds_within_the_schema_is_passed_over(tmp_path):
         ('{"cases": {}}', "unreadable-record", "`schema`"),
         ('{"schema": "precreg-baseline/1"}', "unreadable-record", "schema='precreg-baseline/1'"),
         ('{"schema": "precreg-record/one"}', "unreadable-record", "schema='precreg-record/one'"),
-        ('{"schema": "precreg-record/2", "x": 1}', "future-schema", "schema=precreg-record/2"),
+        ('{"schema": "precreg-record/3", "x": 1}', "future-schema", "schema=precreg-record/3"),
         ('{"schema": "precreg-record/1"}', "unreadable-record", "`precreg`"),
+        ('{"schema": "precreg-record/2"}', "unreadable-record", "`precreg`"),
     ],
 )
 def test_what_is_no_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, text, slug, says):
@@ -177,7 +179,7 @@ def test_a_finding_of_a_case_that_does_not_know_its_rule_is_read(tmp_path):
 
 def test_shards_make_the_whole_run():
     one = run_of(passed("c"), passed("a"), duration_s=2.0, started="2026-11-21T09:00:05+00:00", exit_code=0)
-    other = run_of(regressed("b"), duration_s=1.0, orphans=("unit/x/y",))
+    other = run_of(regressed("b"), duration_s=1.0, orphans=(Orphan("unit/x/y", "x.json"),))
     merged = merge_run_records([one, other])
     assert [result.name for result in merged.results] == ["a", "b", "c"]
     assert (merged.duration_s, merged.started, merged.exit_code) == (2.0, "2026-11-21T09:00:00+00:00", 1)
@@ -185,13 +187,13 @@ def test_shards_make_the_whole_run():
 
 
 def test_orphans_of_every_shard_and_what_they_were_asked_for_are_kept():
-    one = run_of(
-        passed("a"), orphans=("unit/x", "unit/y"), warnings=("wide",), selection={"shard": "1/2", "tags": ["fast"]}
-    )
-    other = run_of(passed("b"), orphans=("unit/y",), selection={"shard": "2/2", "tags": ["fast"]})
+    gone, moved = Orphan("unit/x", "x.json"), Orphan("unit/y", "y.json", "unit/z")
+    wide = UnwritableFolder("wide")
+    one = run_of(passed("a"), orphans=(gone, moved), warnings=(wide,), selection={"shard": "1/2", "tags": ["fast"]})
+    other = run_of(passed("b"), orphans=(moved,), warnings=(wide,), selection={"shard": "2/2", "tags": ["fast"]})
     merged = merge_run_records([one, other])
-    assert merged.warnings == ("wide",)
-    assert (merged.orphans, merged.selection) == (("unit/y",), {"tags": ["fast"]})
+    assert merged.warnings == (wide,)
+    assert (merged.orphans, merged.selection) == ((moved,), {"tags": ["fast"]})
 
 
 def test_studies_of_every_shard_are_kept_once_by_suite():
@@ -286,7 +288,7 @@ shards = st.builds(
     ),
     st.lists(st.sampled_from(CASES), unique_by=lambda case: case.id),
     st.floats(0, 1e6),
-    st.sets(st.sampled_from(["unit/o/1", "unit/o/2"])),
+    st.sets(st.sampled_from([Orphan("unit/o/1", "o.json"), Orphan("unit/o/2", "o.json")])),
     texts,
     st.dictionaries(st.sampled_from(["numpy", "cpu"]), texts),
     st.booleans(),

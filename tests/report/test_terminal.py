@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from precreg.report.terminal import explain_result, render_brief, render_run_terminal
 from precreg.types.record import TEST_DEFINED_PREFIX
+from precreg.types.warning import StoredText
 from tests.report.golden import RECORD, WRITTEN, expected, settled
 from tests.report.made import (
     CHANGED,
@@ -66,7 +67,7 @@ def test_an_error_shows_the_end_of_what_was_raised():
 
 
 def test_orphans_are_warned_of_and_many_are_counted():
-    text = render_run_terminal(road(orphans=tuple(f"unit/old/{i}" for i in range(7))), colour=False)
+    text = render_run_terminal(road(orphans=tuple(StoredText(f"unit/old/{i}") for i in range(7))), colour=False)
     assert (
         "warning   baselines without a case: unit/old/0, unit/old/1, unit/old/2, unit/old/3, unit/old/4 and 2 more"
         in text
@@ -113,7 +114,8 @@ def test_text_of_a_case_cannot_steer_the_terminal():
 
 
 def test_tolerances_to_look_at_are_warned_of():
-    shown = render_run_terminal(run_of(passed(), warnings=("unit/s/a: rtol=1e-06 is below 1 ULP",)), colour=False)
+    warned = run_of(passed(), warnings=(StoredText("unit/s/a: rtol=1e-06 is below 1 ULP"),))
+    shown = render_run_terminal(warned, colour=False)
     assert "warning   unit/s/a: rtol=1e-06 is below 1 ULP\n" in shown
 
 

@@ -169,6 +169,18 @@ def test_a_full_disk_is_one_error(path):
     assert resumed(path) == {}
 
 
+def test_a_run_judged_by_another_revision_is_not_resumed(path):
+    start_journal(path, replace(HEADER, against="main")).close()
+    assert resumed(path, replace(HEADER, against="main")) == {}
+    assert "against=main" in refused(path, HEADER).message
+
+
+def test_a_journal_that_has_the_revision_behind_the_digest_is_resumed(path):
+    start_journal(path, replace(HEADER, code=f"{HEADER.code} against main")).close()
+    assert resumed(path, replace(HEADER, against="main")) == {}
+    assert refused(path, HEADER).slug == refused(path, replace(HEADER, against="next")).slug == "code-changed"
+
+
 def test_the_header_knows_the_code_and_the_machine(tmp_path):
     environment = Environment("cpu-arm64", ("cpu-arm64", "cpu", "generic"), "12345678", {})
     before = journal_header(tmp_path, environment)

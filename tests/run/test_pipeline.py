@@ -9,6 +9,7 @@ from precreg.baseline.proposal import update_proposals
 from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
 from precreg.environment.machine import detect_environment
+from precreg.report.warnings import describe_warning
 from precreg.run.pipeline import KEPT_POSITIONS, Plan, run_and_judge, run_warnings
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard_cases
@@ -123,7 +124,7 @@ def test_warnings_are_told_once_with_the_first_case_that_has_them(tmp_path):
         run_and_judge(cases, Plan(project, detect_environment("cpu-test")), Policy(), Baselines(project)),
         key=lambda r: r.id,
     )
-    found = run_warnings(cases, ran)
+    found = [describe_warning(fact) for fact in run_warnings(cases, ran)]
     assert len(found) == 3
     assert all(text.startswith(f"{ran[0].id}: ") for text in found)
     assert any("below 1 ULP" in text for text in found)
@@ -138,8 +139,9 @@ def test_a_warning_of_some_outputs_names_them(tmp_path):
     for bounds in ("atol: 1e3, rtol: 1e-5", "rtol: 1"):
         project = with_suite(tmp_path / bounds[0], f"{suite}tolerance: {{{bounds}}}\n", kernel)
         cases = load_cases(project)
-        (found[bounds],) = run_warnings(
+        (fact,) = run_warnings(
             cases, run_and_judge(cases, Plan(project, detect_environment("cpu-test")), Policy(), Baselines(project))
         )
+        found[bounds] = describe_warning(fact)
     assert found["atol: 1e3, rtol: 1e-5"].startswith("unit/pair/default: near: a result that is wrong")
     assert found["rtol: 1"].startswith("unit/pair/default: a result that is wrong"), "it is said of all"

@@ -9,6 +9,7 @@ from precreg.run.session import CaseJudge, add_orphans, begin_record, finish_rec
 from precreg.suite.expand import load_cases
 from precreg.types.record import TEST_DEFINED_PREFIX
 from precreg.types.verdict import Reason, Status
+from precreg.types.warning import Orphan, UnwritableFolder
 from tests.e2e.command import repository, with_suite
 
 SUITE = """suite: s
@@ -38,9 +39,10 @@ def test_a_record_is_begun_with_what_is_known_and_finished_with_what_came(tmp_pa
     assert (begun.selection, begun.ci, begun.environment.label) == ({"suites": ("s",)}, True, "cpu-test")
     assert begun.git.branch == "main"
     results = ran(folder, cases)
-    record = finish_record(begun, cases, reversed(results), project=folder, duration_s=1.23456, noticed=["looked at"])
+    noticed = [UnwritableFolder("x")]
+    record = finish_record(begun, cases, reversed(results), project=folder, duration_s=1.23456, noticed=noticed)
     assert [result.id for result in record.results] == [case.id for case in cases]
-    assert (record.duration_s, record.warnings[0], record.exit_code) == (1.235, "looked at", 2)
+    assert (record.duration_s, record.warnings[0], record.exit_code) == (1.235, UnwritableFolder("x"), 2)
     assert finish_record(begun, (), (), project=folder, duration_s=0).exit_code == 0
 
 
@@ -69,7 +71,7 @@ def test_the_baselines_and_proposals_of_tests_are_no_orphans(tmp_path):
         begin_record(folder, {}, environment="cpu-test", ci=False), cases[:2], again, project=folder, duration_s=0
     )
     orphans = add_orphans(record, cases[:2], Baselines(folder)).orphans
-    assert orphans == (f"{cases[2].id} in baselines/generic/unit/s.json",)
+    assert orphans == (Orphan(cases[2].id, "baselines/generic/unit/s.json"),)
     pruned = prune_baselines(folder, {case.id: case.definition for case in cases[:2]}, environ={})
     assert [place.id for place in pruned.removed] == [cases[2].id]
     assert ran(folder, [test])[0].verdict.status is Status.PASSED

@@ -5,6 +5,7 @@ from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
 from precreg.measure.metrics import REGIONS
+from precreg.report.warnings import describe_tolerance_fact
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.load import load_suites
 from precreg.suite.schema import json_schema
@@ -167,5 +168,6 @@ def test_what_a_limit_may_be(metric, good, bad, expected):
 )
 def test_what_lets_a_result_that_is_wrong_by_100_percent_pass_is_told(of, text, says):
     warned = tolerance_warnings(resolve_tolerance(of(text), "out", "float32", ()), "float32")
+    warned = [*map(describe_tolerance_fact, warned)]
     assert len(warned) == len(says)
     assert all(words in warning for words, warning in zip(says, warned, strict=True))

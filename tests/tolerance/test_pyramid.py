@@ -1,5 +1,6 @@
 import pytest
 
+from precreg.report.warnings import describe_tolerance_fact
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 from precreg.suite.load import load_suites
@@ -51,6 +52,11 @@ def of(tmp_path):
         return tuple(layers)
 
     return of
+
+
+def told(tolerance, dtype, magnitude=None, role="reference"):
+    """Return the sentences of what is wrong with a tolerance."""
+    return [*map(describe_tolerance_fact, tolerance_warnings(tolerance, dtype, magnitude, role))]
 
 
 def limits(tolerance):
@@ -178,7 +184,7 @@ def test_a_standard_that_does_not_list_the_dtype_changes_nothing_and_warns(of):
     assert limits(resolve_tolerance(layers, "out", "float64", ())) == limits(
         resolve_tolerance(SHIPPED_LAYERS, "out", "float64", ())
     )
-    warned = tolerance_warnings(resolve_tolerance(layers, "out", "float64", ()), "float64")
+    warned = told(resolve_tolerance(layers, "out", "float64", ()), "float64")
     assert warned == ["standard ascend-mere-mare-1 says nothing about float64: the bounds from below it hold"]
 
 
@@ -203,7 +209,7 @@ def test_the_shipped_tolerances_do_not_warn(dtype):
     ],
 )
 def test_bounds_that_are_flaky_or_vacuous_are_named_with_the_numbers(of, text, dtype, says):
-    warned = tolerance_warnings(resolve_tolerance(of(text), "out", dtype, ()), dtype)
+    warned = told(resolve_tolerance(of(text), "out", dtype, ()), dtype)
     assert len(warned) == 1
     assert says in warned[0]
 
@@ -235,7 +241,7 @@ def test_bounds_that_can_hold_and_can_fail_do_not_warn(of, text, dtype):
     ],
 )
 def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude, says):
-    warned = tolerance_warnings(resolve_tolerance(of(text), "out", "float32", ()), "float32", magnitude)
+    warned = told(resolve_tolerance(of(text), "out", "float32", ()), "float32", magnitude)
     assert len(warned) == len(says)
     assert all(f"wrong by 100 % passes: {words}" in warning for words, warning in zip(says, warned, strict=True))
 
@@ -256,7 +262,7 @@ def test_an_atol_as_large_as_the_output_lets_everything_pass(of, text, magnitude
     ],
 )
 def test_a_reference_that_is_not_rounded_cannot_be_met_to_the_bit(of, text, dtype, magnitude, role, warned):
-    found = tolerance_warnings(resolve_tolerance(of(text), "out", dtype, ()), dtype, magnitude, role)
+    found = told(resolve_tolerance(of(text), "out", dtype, ()), dtype, magnitude, role)
     assert len(found) == warned
     assert all("below half an ULP" in warning for warning in found)
 
@@ -272,7 +278,7 @@ cases:
 - {match: default, tolerance: {float16: {outputs: {nosuch: {rtol: 1}}}}}
 """
     layers = load_cases(write({"suites/tolerances.yaml": tolerances}, s=SUITE + text))[0].layers
-    assert unmatched_outputs(layers, ("loss", "grad")) == [
+    assert [*map(describe_tolerance_fact, unmatched_outputs(layers, ("loss", "grad")))] == [
         'no output is called grads (suite, output grads: suites/unit/s.yaml:7); did you mean "grad"?',
         "no output is called nosuch (case, float16, output nosuch: suites/unit/s.yaml:9)",
     ]

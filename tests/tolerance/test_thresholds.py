@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.measure.metrics import METRICS
+from precreg.report.warnings import describe_warning
 from precreg.suite.expand import load_cases
 from precreg.tolerance.layers import read_thresholds, unmet_thresholds
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, explain_tolerance, is_tighter, resolve_tolerance
@@ -135,7 +136,8 @@ def test_a_bound_that_holds_says_that_it_came_from_the_environment():
 )
 def test_what_does_not_hold_is_said(text, said):
     stack = layers(text, project_layer(max_ulp=8))
-    found = list(unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32"))
+    unmet = unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")
+    found = [*map(describe_warning, unmet)]
     assert len(found) == len(said)
     assert all(
         words in line and line.startswith("PRECISION_THRESHOLDS: ") for words, line in zip(said, found, strict=True)
@@ -144,8 +146,8 @@ def test_what_does_not_hold_is_said(text, said):
 
 def test_an_rtol_that_binds_nothing_is_said():
     stack = layers('{"rtol": 1e-3}', project_layer(standard="double-thousandth-1"))
-    (said,) = unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")
-    assert "rtol=0.001 (thresholds) binds nothing in some cases" in said
+    (found,) = unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")
+    assert "rtol=0.001 (thresholds) binds nothing in some cases" in describe_warning(found)
 
 
 def test_what_replaces_a_bound_is_no_matter_for_a_warning():

@@ -14,6 +14,8 @@ from math import isfinite
 from statistics import median
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from precreg.history.drift.record import (
     DriftChange,
     DriftMode,
@@ -34,7 +36,6 @@ from precreg.history.drift.sizes import (
     value_of_size,
     worse_than_before,
 )
-from precreg.history.drift.wording import count_runs, describe_improvement, describe_worsening
 from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
 from precreg.verdict.statistics import MIN_RUNS, running_median
 
@@ -171,8 +172,11 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
     row = _row(series.metric, measured, context)
     worsenings = _worsenings(row, measured, context)
     since = _unmeasured_since(series.points)
-    state, message = _state(row, worsenings, since, context.settings)
-    return MetricDrift(series.metric, state, row.mode, len(row.points), worsenings, message, series.points, since)
+    state = _state(row, worsenings, since, context.settings)
+    found = MetricDrift(series.metric, state, row.mode, len(row.points), worsenings, series.points, since)
+    if state is not DriftState.IMPROVED:
+        return found
+    return replace(found, accepted=row.points[-1].accepted, now=_now(row, context.settings))
 
 
 def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
@@ -216,17 +220,17 @@ def _offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext
 
 def _state(
     row: SeriesWindow, worsenings: Sequence[Worsening], since: int | None, settings: DriftSettings
-) -> tuple[DriftState, str]:
+) -> DriftState:
     if worsenings:
-        return DriftState.DRIFT, worsenings[0].message
+        return DriftState.DRIFT
     if since is not None:
-        return DriftState.UNMEASURED, f"{row.metric} is not measured since run {since}"
+        return DriftState.UNMEASURED
     if len(row.points) < (settings.confirm if row.mode is DriftMode.EXACT else max(settings.confirm, MIN_NOISY_RUNS)):
-        return DriftState.TOO_FEW, f"{count_runs(len(row.points))} cannot tell whether {row.metric} drifts"
+        return DriftState.TOO_FEW
     accepted = row.points[-1].accepted
     if accepted is not None and _better(row, metric_size(row.metric, accepted), settings):
-        return DriftState.IMPROVED, describe_improvement(row.metric, accepted, _now(row, settings))
-    return DriftState.STEADY, ""
+        return DriftState.IMPROVED
+    return DriftState.STEADY
 
 
 def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
@@ -370,6 +374,4 @@ def _worsening(
     """Write a finding down in the metric's own unit, with where it began."""
     now = value_of_size(row.metric, found.now)
     times = size_ratio(found.now, found.before)
-    message = describe_worsening(against, row.metric, found, before, now, change.first_bad)
-    known = times if isfinite(times) else None
-    return Worsening(against, found.kind, before, now, known, message, change, found.a_run)
+    return Worsening(against, found.kind, before, now, times if isfinite(times) else None, change, found.a_run)

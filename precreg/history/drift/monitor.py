@@ -13,7 +13,6 @@ from precreg.errors import UserError
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
 from precreg.history.drift.sizes import is_drift_metric, metric_order, metric_size
-from precreg.history.drift.wording import describe_drift
 from precreg.history.series import HistoryRun, HistorySeries
 
 BIAS_SHARE = 0.1
@@ -89,7 +88,7 @@ def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: i
 
 
 def _absent(found: OutputDrift, last: int) -> OutputDrift:
-    return OutputDrift(found.case, found.output, DriftState.ABSENT, f"not run since run {last}")
+    return OutputDrift(found.case, found.output, DriftState.ABSENT, last_run=last)
 
 
 def _judged(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
@@ -101,7 +100,7 @@ def _output(case: str, output: str, group: Sequence[HistorySeries], context: Dri
     metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
     if not metrics:
         return None
-    return OutputDrift(case, output, metrics[0].state, _message(metrics), tuple(metrics))
+    return OutputDrift(case, output, metrics[0].state, tuple(metrics))
 
 
 def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySeries]) -> Iterator[MetricDrift]:
@@ -116,15 +115,6 @@ def _growth(metric: MetricDrift) -> float:
     return max(
         metric_size(metric.metric, worse.now) - metric_size(metric.metric, worse.before) for worse in metric.worsenings
     )
-
-
-def _message(metrics: Sequence[MetricDrift]) -> str:
-    """Say the first metric's finding, where it began, and which metrics say the same."""
-    first = metrics[0]
-    if first.state is not DriftState.DRIFT:
-        return first.message
-    others = [metric.metric for metric in metrics[1:] if metric.state is DriftState.DRIFT]
-    return "; ".join(filter(None, (describe_drift(first.worsenings), f"also {', '.join(others)}" if others else "")))
 
 
 def _badness(found: OutputDrift) -> tuple[int, float, str, str]:

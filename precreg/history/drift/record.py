@@ -70,7 +70,6 @@ class Worsening(Struct, frozen=True):
     before: float
     now: float
     ratio: float | None
-    message: str
     change: DriftChange
     a_run: float | None = None
 
@@ -78,7 +77,8 @@ class Worsening(Struct, frozen=True):
 class MetricDrift(Struct, frozen=True):
     """One metric of one output: how it was judged, over how many runs, and what was found.
 
-    `points` are kept for what is drawn. `since` is the first run that did not measure it.
+    `points` are kept for what is drawn. `since` is the first run that did not measure it. `accepted` and `now` are the
+    values of an improvement, None in every other state.
     """
 
     metric: str
@@ -86,19 +86,23 @@ class MetricDrift(Struct, frozen=True):
     mode: DriftMode
     runs: int = 0
     worsenings: tuple[Worsening, ...] = ()
-    message: str = ""
     points: tuple[HistoryPoint, ...] = ()
     since: int | None = None
+    accepted: float | None = None
+    now: float | None = None
 
 
 class OutputDrift(Struct, frozen=True):
-    """One output of one case: the finding, with the metrics that are its evidence, worst first."""
+    """One output of one case: the finding, with the metrics that are its evidence, worst first.
+
+    `last_run` is the number of the last run of an output that is absent, None in every other state.
+    """
 
     case: str
     output: str
     state: DriftState
-    message: str
     metrics: tuple[MetricDrift, ...] = ()
+    last_run: int | None = None
 
 
 class Anchor(Struct, frozen=True):
@@ -110,7 +114,10 @@ class Anchor(Struct, frozen=True):
 
 
 class DriftRecord(Struct, frozen=True):
-    """Everything that one call of `precreg drift` found. `runs` are those of the environment, oldest first."""
+    """Everything that one call of `precreg drift` found. `runs` are those of the environment, oldest first.
+
+    `other_environments` are the labels whose runs the history has and this call did not judge.
+    """
 
     schema: str
     precreg: str
@@ -122,7 +129,7 @@ class DriftRecord(Struct, frozen=True):
     anchor: Anchor | None
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
-    warnings: tuple[str, ...] = ()
+    other_environments: tuple[str, ...] = ()
     exit_code: int = 0
 
 

@@ -1,10 +1,6 @@
-"""The axis of error sizes that histogram and cumulative curve share: zeros apart, all others by their logarithm.
+"""How are the errors of one comparison distributed: histogram, cumulative curve, and four figures as bars?
 
-The four figures of a comparison side by side: largest and mean, absolute and relative error, on a log axis.
-
-The share of elements with at most a given error: a curve over the same axis as the histogram.
-
-How many elements have an error of which size: bars on two logarithmic axes, the exact elements apart.
+All three have logarithmic axes. Zeros have no logarithm, so a place apart holds them.
 """
 
 from __future__ import annotations
@@ -29,24 +25,19 @@ from precreg.report.charts.svg import (
 )
 from precreg.types import Histogram, format_number
 
+# The number of a bin has the upper 2 of the 52 bits of a float64's fraction: see types.Histogram.
 BIN_SHIFT = 50
-"""Of the 52 bits of a float64's fraction, the number of a bin has the upper two: see types.Histogram."""
-
-
 ERRORS_BOX = DrawingBox(480, 250, 58, 14, 14, 46)
-
+# Bars of about 3 units: more would be thinner than the gaps between them.
 MAX_BARS = 120
-
 ZERO_WIDTH = 26
-
 ZERO_GAP = 12
-
-
+# The smallest subnormal float64 stands for 0, which has no logarithm.
 _SMALLEST = log10(5e-324)
 
 
 class ErrorBin(NamedTuple):
-    """A bin of errors between two sizes, given as decimal logarithms, and how many there are."""
+    """Hold a bin of errors between two sizes, given as decimal logarithms, and their number."""
 
     low: float
     high: float
@@ -54,17 +45,18 @@ class ErrorBin(NamedTuple):
 
 
 def bin_edge(bin: int, shift: int = BIN_SHIFT) -> float:
-    """Return the decimal logarithm of the lower end of a bin, whose number is the upper bits of a float64."""
+    """Return the decimal logarithm of the lower end of a bin, whose number has the upper bits of a float64."""
     (value,) = struct.unpack("<d", struct.pack("<Q", max(bin, 0) << shift))
     return _SMALLEST if value == 0 else min(log10(value), MAX_LOG10) if value < float("inf") else MAX_LOG10
 
 
 def error_bins(histogram: Histogram) -> list[ErrorBin]:
-    """Return the errors above 0 by size; neighbouring bins are put together until at most MOST_BARS places are left."""
+    """Return the errors above 0 by size; neighbouring bins are joined until at most MAX_BARS are left."""
     if not histogram.bins:
         return []
     halvings = 0
     while (histogram.bins[-1] >> halvings) - (histogram.bins[0] >> halvings) >= MAX_BARS:
+        # Dropping the last bit joins two neighbouring bins, so edges stay edges of float64 bins.
         halvings += 1
     counts = Counter[int]()
     for bin, count in zip(histogram.bins, histogram.counts, strict=True):
@@ -74,18 +66,18 @@ def error_bins(histogram: Histogram) -> list[ErrorBin]:
 
 
 def error_scale(found: list[ErrorBin], zeros: int) -> LogScale:
-    """Return the scale of sizes, which leaves room for the zeros where there are any."""
+    """Return the scale of sizes, with room for the zeros if there are any."""
     start = ERRORS_BOX.left + (ZERO_WIDTH + ZERO_GAP if zeros else 0)
     return LogScale(*error_span(found), start, ERRORS_BOX.east)
 
 
 def error_span(found: list[ErrorBin]) -> tuple[float, float]:
-    """Return the decimal logarithms between which the errors lie, a decade at least."""
+    """Return the decimal logarithms between which the errors lie, at least one decade apart."""
     return log_range([found[0].low, found[-1].high] if found else [-1.0, 0.0])
 
 
 def draw_error_axis(scale: LogScale, zeros: int) -> list[str]:
-    """Draw the axis of sizes below the chart, with a place of its own for zero."""
+    """Draw the axis of sizes below the chart, with a place apart for zero."""
     parts = [svg_line(scale.start, ERRORS_BOX.south, scale.end, ERRORS_BOX.south, "edge")]
     for tick in scale.ticks():
         x = scale.at(tick.at)
@@ -109,20 +101,16 @@ BAR_METRICS = {
     "max_rel_error": "largest relative",
     "mean_rel_error": "mean relative",
 }
-
+# The right margin has room for the number of a bar that reaches the end.
 BARS_BOX = DrawingBox(480, 250, 116, 74, 14, 46)
-"""The right margin holds the number of a bar that reaches the end."""
-
-
 _STEP = (BARS_BOX.south - BARS_BOX.top) / len(BAR_METRICS)
-
 _THICKNESS = 26
 
 
 def draw_bars(metrics: Mapping[str, float]) -> str:
-    """Draw max and mean of |a - r| (in the output's unit) and of |a - r| / |r| (a ratio).
+    """Draw max and mean of |a - r| (in the unit of the output) and of |a - r| / |r| (a ratio).
 
-    A figure of 0 has no bar; one that is not defined on the data says so.
+    A figure of 0 has no bar, and a label marks an undefined one.
     """
     across = bars_scale(metrics)
     parts = []
@@ -140,7 +128,7 @@ def draw_bars(metrics: Mapping[str, float]) -> str:
 
 
 def bars_scale(metrics: Mapping[str, float]) -> LogScale:
-    """Return a scale of all four figures that begins at a power of ten below every figure, so that each has a bar."""
+    """Return a scale of all four figures; it begins at a power of ten below all of them, so each has a bar."""
     known = [log10(metrics[name]) for name in BAR_METRICS if metrics.get(name, 0.0) > 0] or [0.0]
     return LogScale(floor(min(known)) - 1.0, max(known), BARS_BOX.left, BARS_BOX.east)
 
@@ -161,24 +149,23 @@ def _row(place: int, name: str, value: float | None, across: LogScale) -> list[s
 
 
 def describe_bars(metrics: Mapping[str, float]) -> str:
-    """Say in a sentence what the chart shows."""
+    """Write one sentence that describes the chart."""
     shown = (f"{label} {metrics[name]:.4g}" for name, label in BAR_METRICS.items() if name in metrics)
     return "errors: " + (", ".join(shown) or "none is defined")
 
 
+# The percentiles with a label on the curve.
 MARKED_PERCENTILES = {"p50_abs_error": 0.5, "p90_abs_error": 0.9, "p99_abs_error": 0.99}
-"""The percentiles that are named on the curve."""
-
-
+# The width of the longest label, such as "P99 1.23e-05", in the units of the SVG.
 LABEL_WIDTH = 96
-"""What the name and number of a percentile take, at most."""
 
 
 def cumulative_corners(found: list[ErrorBin], zeros: int) -> list[tuple[float, float]]:
-    """Return the corners: the logarithm of an error, and the share of elements whose error is at most that."""
+    """Return the corners: the logarithm of an error, and the share of elements with at most that error."""
     total = zeros + sum(bar.elements for bar in found)
     below, corners = zeros, []
     for bar in found:
+        # Flat up to a bin, then a straight line: within a bin the errors are not known.
         corners.append((bar.low, below / total))
         below += bar.elements
         corners.append((bar.high, below / total))
@@ -186,7 +173,7 @@ def cumulative_corners(found: list[ErrorBin], zeros: int) -> list[tuple[float, f
 
 
 def draw_cumulative(histogram: Histogram, metrics: Mapping[str, float]) -> str:
-    """Draw the curve of |actual - reference| with its percentiles; the histogram holds one element at least."""
+    """Draw the curve of |actual - reference| with its percentiles, for at least one element."""
     found, zeros = error_bins(histogram), histogram.zeros
     scale = error_scale(found, zeros)
     total = zeros + sum(histogram.counts)
@@ -234,7 +221,7 @@ def _marks(metrics: Mapping[str, float], scale: LogScale) -> list[str]:
 
 
 def _label(name: str, value: float, share: float, x: float, y: float) -> str:
-    """Write a percentile where the curve is not: to its left and above, or, at the left margin, below."""
+    """Write a percentile beside the curve: left of it and above, or below it at the left margin."""
     words = f"{name.partition('_')[0].upper()} {format_number(value, 3)}"
     if x - ERRORS_BOX.left < LABEL_WIDTH:
         return svg_text(words, x + 8, y + 16, "start")
@@ -242,7 +229,7 @@ def _label(name: str, value: float, share: float, x: float, y: float) -> str:
 
 
 def describe_cumulative(histogram: Histogram, metrics: Mapping[str, float]) -> str:
-    """Say in a sentence what the chart shows."""
+    """Write one sentence that describes the chart."""
     named = [
         f"P{100 * share:g} is {metrics[name]:.3g}" for name, share in MARKED_PERCENTILES.items() if name in metrics
     ]
@@ -253,22 +240,28 @@ def describe_cumulative(histogram: Histogram, metrics: Mapping[str, float]) -> s
     return "; ".join([exact, *named])
 
 
+# The axis of counts begins at 10**-0.3, half an element, so that a single element is still a bar.
 FLOOR = -0.3
-"""Where the axis of counts begins, so that a single element is still a bar: 10**-0.3, half an element."""
 
 
 def draw_histogram(histogram: Histogram) -> str:
-    """Draw a histogram of |actual - reference|; it holds one element at least."""
+    """Draw a histogram of |actual - reference|, of at least one element."""
     found, zeros = error_bins(histogram), histogram.zeros
     scale = error_scale(found, zeros)
     counts = [bar.elements for bar in found] + [zeros]
+    # A margin of 4 % above the tallest bar, and some even for a single element.
     upward = LogScale(FLOOR, log10(max(counts)) * 1.04 + 0.05, ERRORS_BOX.south, ERRORS_BOX.top)
     drawn = [_bar(bar, scale, upward, sum(counts)) for bar in found]
     if zeros:
         y = upward.at(log10(zeros))
         drawn.append(
             svg_rectangle(
-                ERRORS_BOX.left, y, ZERO_WIDTH, ERRORS_BOX.south - y, "bar-zero", _said("error 0", zeros, sum(counts))
+                ERRORS_BOX.left,
+                y,
+                ZERO_WIDTH,
+                ERRORS_BOX.south - y,
+                "bar-zero",
+                _bar_tooltip("error 0", zeros, sum(counts)),
             )
         )
     return svg_drawing(
@@ -278,15 +271,18 @@ def draw_histogram(histogram: Histogram) -> str:
 
 def _bar(bar: ErrorBin, scale: LogScale, upward: LogScale, total: int) -> str:
     left, right, y = scale.at(bar.low), scale.at(bar.high), upward.at(log10(bar.elements))
+    # A gap between bars, and a visible bar however narrow its bin is.
     width = max(right - left - 0.4, 0.4)
-    return svg_rectangle(left, y, width, ERRORS_BOX.south - y, "bar-now", _said(_range(bar), bar.elements, total))
+    return svg_rectangle(
+        left, y, width, ERRORS_BOX.south - y, "bar-now", _bar_tooltip(_range(bar), bar.elements, total)
+    )
 
 
 def _range(bar: ErrorBin) -> str:
     return f"above {format_number(number_of_log10(bar.low), 3)}, up to {format_number(number_of_log10(bar.high), 3)}"
 
 
-def _said(what: str, count: int, total: int) -> str:
+def _bar_tooltip(what: str, count: int, total: int) -> str:
     return f"{what}: {count:,} of {total:,} elements, {format_number(100 * count / total, 3)} %"
 
 
@@ -303,7 +299,7 @@ def _histogram_ticks(upward: LogScale) -> list[str]:
 
 
 def describe_histogram(histogram: Histogram) -> str:
-    """Say in a sentence what the chart shows."""
+    """Write one sentence that describes the chart."""
     total = histogram.zeros + sum(histogram.counts)
     if not histogram.bins:
         return f"histogram of errors: all {total:,} elements are exact"

@@ -1,8 +1,7 @@
-"""Where along its axes an output is wrong: strips of one axis each, and a map of the last two.
+"""Which charts show one comparison, and where along its axes is the output wrong?
 
-The charts of one comparison, with their captions, in the order in which they are read.
-
-What `precreg visualize` draws: one comparison, named, with a heat map where the arrays were at hand.
+The heat map shows the last two axes, and a strip shows the mean error along each axis. `precreg visualize` writes all
+charts as one page.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ if TYPE_CHECKING:
 
 
 HEAT_BOX = DrawingBox(480, 250, 58, 14, 20, 46)
-
 STRIP_HEIGHT, STRIP_STEP = 20, 40
-
+# Enough cells for the legend to look like a gradient.
 LEGEND_STEPS = 24
 
 
 class Strip(NamedTuple):
-    """The mean |a - r| in equal groups along one axis, over all others; None where a group has no finite pair."""
+    """Hold the mean |a - r| of equal groups along one axis, over all others; None if a group has no finite pair."""
 
     axis: int
     length: int
@@ -61,14 +59,14 @@ def _strip(strip: Strip, y: float, scale: ColourScale | None) -> Iterator[str]:
     yield svg_text(f"axis {strip.axis}", HEAT_BOX.left - 6, y + 14, "end")
     for group, mean in enumerate(strip.means):
         place = _indices(group, len(strip.means), strip.length)
-        said = f"axis {strip.axis}, {place}: {_mean(mean)}"
-        yield _cell(HEAT_BOX.left + group * width, y, width, STRIP_HEIGHT, mean, scale, said)
+        tooltip = f"axis {strip.axis}, {place}: {_mean(mean)}"
+        yield _cell(HEAT_BOX.left + group * width, y, width, STRIP_HEIGHT, mean, scale, tooltip)
     yield svg_text("0", HEAT_BOX.left, y + STRIP_HEIGHT + 12, "start")
     yield svg_text(str(strip.length - 1), HEAT_BOX.east, y + STRIP_HEIGHT + 12, "end")
 
 
 def draw_map(heat: HeatMap) -> str:
-    """Draw the cells of a heat map, the first row on top; cells with a mismatched NaN or infinity have a cross."""
+    """Draw the cells of a heat map, the first row on top; a cross marks a mismatched NaN or infinity."""
     scale = colour_scale(mean for row in heat.mean for mean in row if mean is not None)
     single = len(heat.mean) == 1
     box = (
@@ -83,32 +81,35 @@ def draw_map(heat: HeatMap) -> str:
 def _cells(heat: HeatMap, box: DrawingBox, scale: ColourScale | None) -> Iterator[str]:
     width = (box.east - box.left) / len(heat.mean[0])
     height = (box.south - box.top) / len(heat.mean)
+    # Crosses are drawn after all cells, which would cover them.
     crosses = []
     for row, (means, wrong) in enumerate(zip(heat.mean, heat.mismatched, strict=True)):
         for column, (mean, mismatched) in enumerate(zip(means, wrong, strict=True)):
             x, y = box.left + column * width, box.top + row * height
-            said = f"{_place(heat, row, column)} {'no finite pair' if mean is None else format_number(mean, 3)}"
+            tooltip = f"{_place(heat, row, column)} {'no finite pair' if mean is None else format_number(mean, 3)}"
             if mismatched:
-                said += f"; {mismatched:,} NaN or infinity on one side"
-                crosses.append(_cross(x + width / 2, y + height / 2, min(max(min(width, height) / 2 - 1, 4), 8), said))
-            yield _cell(x, y, width, height, mean, scale, said)
+                tooltip += f"; {mismatched:,} NaN or infinity on one side"
+                crosses.append(
+                    _cross(x + width / 2, y + height / 2, min(max(min(width, height) / 2 - 1, 4), 8), tooltip)
+                )
+            yield _cell(x, y, width, height, mean, scale, tooltip)
     yield from crosses
 
 
 def _cell(
-    x: float, y: float, width: float, height: float, mean: float | None, scale: ColourScale | None, said: str
+    x: float, y: float, width: float, height: float, mean: float | None, scale: ColourScale | None, tooltip: str
 ) -> str:
     strength = scale.strength(mean) if scale and mean is not None else 0.0
     if strength:
-        return svg_rectangle(x, y, width, height, "heat", said, strength)
-    return svg_rectangle(x, y, width, height, "heat-none" if mean is None else "heat-ground", said)
+        return svg_rectangle(x, y, width, height, "heat", tooltip, strength)
+    return svg_rectangle(x, y, width, height, "heat-none" if mean is None else "heat-ground", tooltip)
 
 
-def _cross(x: float, y: float, size: float, said: str) -> str:
+def _cross(x: float, y: float, size: float, tooltip: str) -> str:
     path = (
         f"M{x - size:.1f},{y - size:.1f}l{2 * size:.1f},{2 * size:.1f}m0,{-2 * size:.1f}l{-2 * size:.1f},{2 * size:.1f}"
     )
-    return svg_element("path", svg_title(said), class_="cross", d=path)
+    return svg_element("path", svg_title(tooltip), class_="cross", d=path)
 
 
 def _mean(mean: float | None) -> str:
@@ -121,7 +122,7 @@ def _indices(group: int, groups: int, length: int) -> str:
 
 
 def _place(heat: HeatMap, row: int, column: int) -> str:
-    """Write a cell as the slice of the arrays that it stands for."""
+    """Write a cell as the slice of the arrays that it covers."""
     axes = zip((row, column), (len(heat.mean), len(heat.mean[0])), (1, 1, *heat.shape)[-2:], strict=True)
     slices = [f"{group * length // groups}:{(group + 1) * length // groups}" for group, groups, length in axes]
     named = slices[2 - min(len(heat.shape), 2) :]
@@ -140,7 +141,7 @@ def _edges(heat: HeatMap, box: DrawingBox) -> Iterator[str]:
 
 
 def _legend(scale: ColourScale | None, box: DrawingBox) -> Iterator[str]:
-    """Draw the colours with the sizes they stand for, and the colour of zero."""
+    """Draw the colours with their sizes, and the colour of zero."""
     y = box.height - 20
     yield svg_rectangle(box.left, y, 12, 10, "heat-ground")
     yield svg_text("0", box.left + 18, y + 9, "start")
@@ -157,18 +158,19 @@ def _legend(scale: ColourScale | None, box: DrawingBox) -> Iterator[str]:
 
 
 def describe_strips(strips: Sequence[Strip]) -> str:
-    """Say in a sentence where the mean error is largest along each axis."""
+    """Write one sentence: where the mean error is largest along each axis."""
     return "mean absolute error along each axis: " + "; ".join(map(_strongest, strips))
 
 
 def _strongest(strip: Strip) -> str:
+    # The negative index makes the first of equal means the largest.
     mean, group = max((mean, -group) for group, mean in enumerate(strip.means) if mean is not None)
     place = _indices(-group, len(strip.means), strip.length)
     return f"axis {strip.axis} has the largest, {format_number(mean, 3)}, at {place}"
 
 
 def describe_map(heat: HeatMap) -> str:
-    """Say in a sentence where the mean error is largest, and how many values are not finite on one side alone."""
+    """Write one sentence: where the mean error is largest, and how many values are non-finite on one side alone."""
     known = [
         (mean, -row, -column)
         for row, means in enumerate(heat.mean)
@@ -185,7 +187,7 @@ def describe_map(heat: HeatMap) -> str:
 
 
 class Figure(NamedTuple):
-    """One chart: a name for its element, the SVG, and what stands below it."""
+    """Hold one chart: the name of its element, the SVG, and its caption."""
 
     name: str
     svg: str
@@ -193,7 +195,7 @@ class Figure(NamedTuple):
 
 
 def draw_figures(comparison: Comparison, heat_map: HeatMap | None = None) -> list[Figure]:
-    """Draw what there is of histogram, cumulative curve, heat map (or a strip for each axis) and the four figures."""
+    """Draw histogram, cumulative curve, heat map (or a strip for each axis) and the four figures, if measured."""
     drawn: list[Figure] = []
     if comparison.histogram is not None:
         drawn += _of_errors(comparison)
@@ -225,28 +227,25 @@ def _where(heat_map: HeatMap) -> str:
 
 
 def error_strips(comparison: Comparison) -> list[Strip]:
-    """Return the mean error along the axes that have more than one index; none where there is no finite pair."""
+    """Return the mean error along each axis with more than one index; none without a finite pair."""
     axes = zip(comparison.groups, comparison.shape, strict=False)
     strips = [Strip(axis, length, _means(groups)) for axis, (groups, length) in enumerate(axes) if length > 1]
     return strips if any(mean is not None for strip in strips for mean in strip.means) else []
 
 
 def _means(groups: AxisGroups) -> list[float | None]:
-    """Return the mean |a - r| of each group; the largest float64 where the sum is beyond it."""
+    """Return the mean |a - r| of each group; the largest float64 if the sum is beyond it."""
     pairs = zip(groups.absolute, groups.n, strict=True)
     return [(sys.float_info.max if sum is None else sum / n) if n else None for sum, n in pairs]
 
 
 TEMPLATES_FOLDER = Path(__file__).parent.parent / "templates"
-
 STYLES = ("report.css", "comparison.css")
-
-
 _SAID = ("max_abs_error", "mean_abs_error", "rms_error", "max_rel_error", "mean_rel_error", "max_ulp", "equal_share")
 
 
 class Picture(NamedTuple):
-    """One comparison to draw. `actual` and `reference` are the sides as the user named them."""
+    """Hold one comparison to draw; `actual` and `reference` are the sides as the user named them."""
 
     name: str
     actual: str
@@ -265,7 +264,7 @@ def render_picture_html(picture: Picture) -> str:
         picture=picture,
         about=describe_sides(picture.comparison),
         figures=draw_figures(picture.comparison, picture.heat_map),
-        said=picture_figures(picture.comparison),
+        values=picture_figures(picture.comparison),
         style=Markup(comparison_style()),
     )
     return strip_controls(page)
@@ -277,7 +276,7 @@ def comparison_style() -> str:
 
 
 def picture_figures(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the figures that stand above the charts, with their values."""
+    """Return the figures above the charts, with their values."""
     counts = comparison.counts
     wrong = counts.get("nan_mismatched", 0) + counts.get("inf_mismatched", 0)
     known = [(name, format_number(comparison.metrics[name])) for name in _SAID if name in comparison.metrics]
@@ -293,5 +292,5 @@ def describe_sides(comparison: Comparison) -> str:
 
 
 def format_shape(lengths: tuple[int, ...]) -> str:
-    """Write a shape as 8×128×768; that of a single number as a word."""
+    """Write a shape as 8×128×768; a single number has a word."""
     return "×".join(map(str, lengths)) or "scalar"

@@ -1,4 +1,7 @@
-"""The same charts as a PNG, drawn by matplotlib, which is an extra: the same bytes for the same comparison."""
+"""How does matplotlib, an optional extra, draw the charts of one comparison as a PNG?
+
+The same comparison gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +33,28 @@ if TYPE_CHECKING:
     from precreg.measure import HeatMap
 
 
+# 1440 x 1020 pixels, which fit on a screen and stay readable in a comment.
 SIZE_INCHES, DOTS_PER_INCH = (12.0, 8.5), 120
-
 MAIN_COLOUR, SECOND_COLOUR, EXACT_COLOUR, INK, GROUND = "#b3261e", "#3d6fb3", "#2c6e3f", "#1d1f21", "#f1f2f0"
-
+# Below the logarithm of every float64, so that zeros get the colour under the scale.
 _OF_ZERO = -400.0
-
 UNIT = "|actual − reference|, in the output's unit"
 
 
 def render_picture_png(picture: Picture) -> bytes:
-    """Draw one comparison. Raises UserError (missing-extra) where matplotlib is not installed."""
+    """Draw one comparison. Raises UserError (missing-extra) without matplotlib."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
     stream = BytesIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a name in letters that the font lacks is drawn as boxes, and told of
+        warnings.simplefilter("ignore")  # a name in letters that the font lacks is drawn as boxes, with a warning
+        # The user's own matplotlibrc would change the bytes.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"axes.edgecolor": "#63676c", "axes.spines.top": False, "axes.spines.right": False})
         drawn = Figure(SIZE_INCHES, DOTS_PER_INCH, layout="constrained")
         _fill(drawn, picture)
+        # matplotlib writes its version by default, so the bytes would differ between versions.
         drawn.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
 
@@ -71,6 +75,7 @@ def _fill(drawn: Figure, picture: Picture) -> None:
     title = f"{picture.name}: {picture.actual} against {picture.reference}, {describe_sides(comparison)}"
     figures = [f"{name} {value}" for name, value in picture_figures(comparison)]
     lines = [_short(title), "    ".join(figures[:5]), "    ".join(figures[5:])]
+    # A $ in a name must not start a formula.
     drawn.suptitle("\n".join(lines), fontsize=10, parse_math=False)
     panels = drawn.subplots(2, 2).flat
     histogram, curve, where, largest = panels
@@ -84,9 +89,9 @@ def _fill(drawn: Figure, picture: Picture) -> None:
     _largest(largest, comparison.metrics)
 
 
-def _short(title: str, most: int = 150) -> str:
+def _short(title: str, max_length: int = 150) -> str:
     words = strip_controls(title)
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+    return words if len(words) <= max_length else f"{words[: max_length - 1]}…"
 
 
 def _empty(axes: Axes, words: str) -> None:
@@ -113,7 +118,7 @@ def _histogram(axes: Axes, histogram: Histogram) -> None:
 
 
 def _across(axes: Axes, found: list[ErrorBin], zeros: int) -> float:
-    """Set the axis of sizes, and return where zero stands on it: apart, on the left."""
+    """Set the axis of sizes, and return the place of zero on it: apart, on the left."""
     start, end = error_span(found)
     zero = start - 0.08 * (end - start)
     ticks = LogScale(start, end, 0.0, 1.0).ticks()
@@ -193,14 +198,14 @@ def _strips(axes: Axes, strips: Sequence[Strip]) -> None:
 
 
 def _logarithms(means: Sequence[Sequence[float | None]]) -> Any:
-    """Return decimal logarithms: one below every other for 0, NaN where there is no mean."""
+    """Return decimal logarithms: a value below all others for 0, NaN for a missing mean."""
     import numpy as np
 
     return np.array([[nan if mean is None else log10(mean) if mean > 0 else _OF_ZERO for mean in row] for row in means])
 
 
 def _coloured(scale: ColourScale | None) -> dict[str, Any]:
-    """Return how an image is drawn: white to red, what is 0 in the colour of the ground, what is not there white."""
+    """Return the style of an image: white to red, 0 in the colour of the background, missing values white."""
     from matplotlib.colors import LinearSegmentedColormap
 
     reds = LinearSegmentedColormap.from_list("reds", ["#f6dcd9", MAIN_COLOUR]).with_extremes(under=GROUND, bad="white")

@@ -1,6 +1,6 @@
-"""SVG as text: elements whose attributes and words are escaped, so that no name in a record becomes markup.
+"""How is a drawing written as SVG, and how are numbers placed on logarithmic axes?
 
-Logarithmic scales: places of numbers on a chart, ticks that can be read, and the strength of a colour.
+Attributes and texts are escaped, so no name in a record becomes markup.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class DrawingBox(NamedTuple):
-    """The size of a drawing, and the margins around what is drawn, in the SVG's own units."""
+    """Hold the size of a drawing and the margins around the plot, in the SVG's units."""
 
     width: float
     height: float
@@ -24,19 +24,19 @@ class DrawingBox(NamedTuple):
 
     @property
     def east(self) -> float:
-        """Where the drawn part ends."""
+        """Return the right end of the plot."""
         return self.width - self.right
 
     @property
     def south(self) -> float:
-        """Where the drawn part ends below."""
+        """Return the lower end of the plot."""
         return self.height - self.bottom
 
 
 def svg_element(name: str, *children: str, **attributes: str | float | None) -> str:
     """Return an element. Children are markup; attributes are escaped, None leaves one out.
 
-    `_` in an attribute's name stands for -, and one at its end keeps it apart from Python's words.
+    `_` in the name of an attribute becomes -, and one at its end avoids a keyword of Python.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_written(value)}"'
@@ -47,11 +47,12 @@ def svg_element(name: str, *children: str, **attributes: str | float | None) -> 
 
 
 def _written(value: str | float | None) -> str:
+    # 2 digits after the point are below a pixel, and keep the page small.
     return f"{round(value, 2):g}" if isinstance(value, float) else escape(str(value))
 
 
 def svg_text(words: str, x: float, y: float, anchor: str = "middle", class_: str | None = None) -> str:
-    """Write words at a place; anchor is start, middle or end."""
+    """Write a text at a place; `anchor` is start, middle or end."""
     return svg_element("text", escape(words), x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
@@ -61,31 +62,30 @@ def svg_line(x1: float, y1: float, x2: float, y2: float, class_: str = "axis", *
 
 
 def svg_title(words: str) -> str:
-    """Return what pointing at an element shows."""
+    """Return the tooltip of an element."""
     return svg_element("title", escape(words))
 
 
 def svg_rectangle(
-    x: float, y: float, width: float, height: float, class_: str, said: str = "", opacity: float | None = None
+    x: float, y: float, width: float, height: float, class_: str, tooltip: str = "", opacity: float | None = None
 ) -> str:
-    """Draw a filled rectangle, with the words that pointing at it shows."""
-    inside = [svg_title(said)] if said else []
+    """Draw a filled rectangle with its tooltip."""
+    inside = [svg_title(tooltip)] if tooltip else []
     place = {"x": float(x), "y": float(y), "width": float(width), "height": float(height)}
     return svg_element("rect", *inside, class_=class_, **place, fill_opacity=opacity)
 
 
-def svg_drawing(box: DrawingBox, said: str, *parts: str) -> str:
-    """Return the whole drawing; `said` is what it shows, in words, for those who do not see it."""
-    return svg_element("svg", *parts, viewBox=f"0 0 {box.width:g} {box.height:g}", role="img", aria_label=said)
+def svg_drawing(box: DrawingBox, description: str, *parts: str) -> str:
+    """Return the whole drawing; `description` is its text for readers who do not see it."""
+    return svg_element("svg", *parts, viewBox=f"0 0 {box.width:g} {box.height:g}", role="img", aria_label=description)
 
 
+# More numbers would touch each other at the width of a chart.
 MAX_LABELS = 7
-
+# With more decades in one colour, neighbouring sizes look the same.
 MAX_COLOURED_DECADES = 6
-
+# The smallest error above 0 must differ from the background.
 FAINTEST = 0.1
-
-
 MAX_LOG10 = log10(sys.float_info.max)
 
 
@@ -95,14 +95,14 @@ def number_of_log10(logarithm: float) -> float:
 
 
 class ScaleTick(NamedTuple):
-    """A place on an axis, as a decimal logarithm, and its number."""
+    """Hold a place on an axis, as a decimal logarithm, and its number."""
 
     at: float
     text: str
 
 
 class LogScale(NamedTuple):
-    """Decimal logarithms from `low` to `high` on a line of the drawing from `start` to `end`."""
+    """Map decimal logarithms from `low` to `high` to a line of the drawing from `start` to `end`."""
 
     low: float
     high: float
@@ -110,13 +110,14 @@ class LogScale(NamedTuple):
     end: float
 
     def at(self, logarithm: float) -> float:
-        """Return the place of a number given as its decimal logarithm; beyond the ends, the nearer end."""
+        """Return the place of a decimal logarithm, clipped to the ends of the line."""
         share = (logarithm - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self) -> list[ScaleTick]:
-        """Return powers of ten, at most MOST_LABELS of them; 1, 2 and 5 times them where the scale spans few."""
+        """Return powers of ten, at most MAX_LABELS of them; 1, 2 and 5 times them if the scale spans few."""
         every = max(1, ceil((self.high - self.low) / MAX_LABELS))
+        # Over 2 decades or less, powers of ten alone would leave an axis with one or two numbers.
         digits = (1, 2, 5) if self.high - self.low <= 2 else (1,)
         decades = range(floor(self.low / every) * every, floor(self.high) + 1, every)
         ticks = (ScaleTick(log10(digit) + decade, _number(digit, decade)) for decade in decades for digit in digits)
@@ -124,25 +125,25 @@ class LogScale(NamedTuple):
 
 
 def _number(digit: int, decade: int) -> str:
-    """Write digit * 10**decade: plainly near 1, else as 2e-5, which no float needs to hold."""
+    """Write digit * 10**decade: plainly near 1, else as 2e-5, without making a float that could overflow."""
     return f"{digit * 10.0**decade:g}" if -3 <= decade <= 3 else f"{digit}e{decade}"
 
 
 def log_range(logarithms: Sequence[float]) -> tuple[float, float]:
-    """Return a range that holds all of them, and that is a decade wide at least."""
+    """Return a range that contains all of them, and spans at least one decade."""
     low, high = min(logarithms), max(logarithms)
     missing = max(0.0, 1.0 - (high - low)) / 2
     return low - missing, high + missing
 
 
 class ColourScale(NamedTuple):
-    """Strengths of a colour by size: the strongest for `high`, the faintest for `low` and below, as logarithms."""
+    """Map sizes to strengths of a colour: the strongest for `high`, the faintest for `low` and below."""
 
     low: float
     high: float
 
     def strength(self, value: float) -> float:
-        """Return the opacity, 0 to 1, of a value; 0 has none."""
+        """Return the opacity of a value, 0 to 1; 0 for the value 0."""
         if value <= 0:
             return 0.0
         share = (log10(value) - self.low) / (self.high - self.low)
@@ -150,9 +151,9 @@ class ColourScale(NamedTuple):
 
 
 def colour_scale(values: Iterable[float]) -> ColourScale | None:
-    """Return colours for values: from the least above 0 to the largest, one decade at least and six at most.
+    """Return colours for values, from the smallest above 0 to the largest, over one to six decades.
 
-    None where no value is above 0.
+    None if no value is above 0.
     """
     logarithms = [log10(value) for value in values if value > 0]
     if not logarithms:

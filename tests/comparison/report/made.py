@@ -6,6 +6,7 @@ from precreg.measure.comparison import compare_arrays
 from precreg.types.case import Bound, Location, Tolerance
 from precreg.types.record import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
 from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.warning import RtolBelowUlp, StoredText, ToleranceWarning
 
 LIMITS = Location("the command line")
 TOLERANCE = Tolerance(
@@ -93,6 +94,7 @@ def record_of(*pairs, **changes):
 
 def everything():
     """Return a record that has each kind of pair."""
-    warned = ("rtol 1e-3 is below the unit roundoff of float16",)
+    below = RtolBelowUlp(1e-4, Location("command line"), "float16", 2**-10)
+    warned = (ToleranceWarning("pair", below), StoredText("rtol 1e-3 is below the unit roundoff of float16"))
     pairs = (passed(), failed(), missing(), reshaped(), identical(), single())
     return record_of(*pairs, warnings=warned)

@@ -14,6 +14,7 @@ from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
 from precreg.types.metric import Metric
 from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.warning import StoredText
 from tests.comparison.report.made import (
     everything,
     failed,
@@ -154,7 +155,7 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
         )
         pair = replace(failed(word), actual=word, reference=word, verdict=verdict, comparison=comparison)
         settings = replace(everything().settings, actual=word, reference=word, limits={word: word}, mapping=word)
-        return page(pair, missing(word), settings=settings, warnings=(word,), started=word, precreg=word)
+        return page(pair, missing(word), settings=settings, warnings=(StoredText(word),), started=word, precreg=word)
 
     hostile, tame = written(text), written("tame")
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in tame.elements]

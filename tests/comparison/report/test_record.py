@@ -45,8 +45,9 @@ def test_values_that_json_has_no_number_for(tmp_path):
         ("{}", "unreadable-record", "`schema`"),
         ('{"schema": "precreg-record/1"}', "unreadable-record", "schema='precreg-record/1'"),
         ('{"schema": "precreg-comparison/x"}', "unreadable-record", "schema='precreg-comparison/x'"),
-        ('{"schema": "precreg-comparison/2"}', "future-schema", "precreg-comparison/1 or older"),
+        ('{"schema": "precreg-comparison/3"}', "future-schema", "precreg-comparison/2 or older"),
         ('{"schema": "precreg-comparison/1"}', "unreadable-record", "`precreg`"),
+        ('{"schema": "precreg-comparison/2"}', "unreadable-record", "`precreg`"),
     ],
 )
 def test_what_is_no_record_of_a_comparison_is_refused(tmp_path, text, slug, says):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.types.verdict import Finding, Reason
+from precreg.types.warning import StoredText
 from tests.comparison.report.made import everything, failed, identical, missing, passed, record_of, reshaped
 
 
@@ -102,7 +103,7 @@ def test_warnings_and_files_are_named():
     text = render_comparison_terminal(everything(), colour=False, written=[Path("r.html")]).splitlines()
     assert "warning   rtol 1e-3 is below the unit roundoff of float16" in text
     assert "written   r.html" in text
-    many = lines(passed(), warnings=tuple(f"w{number}" for number in range(8)))
+    many = lines(passed(), warnings=tuple(StoredText(f"w{number}") for number in range(8)))
     assert "warning   and 3 more in the record" in many
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from precreg.history.drift.record import DriftMode, DriftState
 from precreg.measure.metrics import METRICS
+from precreg.report.drift import describe_metric_drift, describe_worsening
 from tests.history.drift.drawn import FACTS, drifts, first_alarm, judged, run, runs
 
 LEVEL = 0.01
@@ -274,7 +275,7 @@ def test_runs_without_a_value_are_passed_over_and_at_the_end_told():
     assert judged(values, LEVEL).state is DriftState.STEADY
     found = judged([*values, None, None], LEVEL)
     assert (found.state, found.since) == (DriftState.UNMEASURED, 6)
-    assert found.message == "mean_abs_error is not measured since run 6"
+    assert describe_metric_drift(found) == "mean_abs_error is not measured since run 6"
     assert judged([None, None]) is None
 
 
@@ -297,7 +298,7 @@ def test_few_noisy_runs_are_held_against_the_baseline_by_a_wide_bound():
 def test_an_improvement_is_told_and_no_drift():
     found = judged([LEVEL] * 10 + [LEVEL / 2] * 5, LEVEL)
     assert found.state is DriftState.IMPROVED
-    assert found.message == "mean_abs_error is better than accepted: 0.005 against 0.01"
+    assert describe_metric_drift(found) == "mean_abs_error is better than accepted: 0.005 against 0.01"
     assert judged([value / 2 for value in noise(7, 30, 0.01)], LEVEL).state is DriftState.IMPROVED
 
 
@@ -381,7 +382,7 @@ def test_every_finding_is_material_and_lies_in_the_history(values):
     for worse in found.worsenings:
         assert worse.ratio > 1.02
         assert 1 <= worse.change.first_bad <= len(values)
-        assert worse.message.startswith("mean_abs_error ")
+        assert describe_worsening("mean_abs_error", worse).startswith("mean_abs_error ")
 
 
 def test_a_step_that_lasts_stays_told_while_the_level_before_it_is_recent():

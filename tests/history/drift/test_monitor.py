@@ -6,6 +6,7 @@ from precreg.errors import UserError
 from precreg.history.drift.monitor import MAX_STEADY_DRAWN, find_anchor, judge_series
 from precreg.history.drift.record import Anchor, DriftMode, DriftSettings, DriftState, drift_exit_code
 from precreg.history.series import HistoryPoint, HistorySeries
+from precreg.report.drift import describe_drift
 from tests.history.drift.drawn import run, runs, series
 
 
@@ -24,7 +25,7 @@ def test_one_finding_for_each_output_with_its_metrics_as_evidence():
     evidence = judged.results[1].metrics
     assert [metric.metric for metric in evidence] == ["mean_abs_error", "rms_error", "max_abs_error"]
     assert all(metric.points for metric in evidence)
-    message = judged.results[1].message
+    message = describe_drift(judged.results[1])
     assert message.startswith(
         "mean_abs_error rose to 2 times with a step at run 16: 2 against 1; worse than accepted, too"
     )
@@ -53,7 +54,7 @@ def test_a_case_that_the_newest_whole_runs_did_not_run_is_absent_and_not_judged(
     gone = series([1.0] * 10 + [9.0] * 8, 1.0, case="unit/s/gone")
     others = [series([1.0] * 20, 1.0, case=f"unit/s/{name}") for name in "abc"]
     judged = found(gone, *others)
-    assert [(one.state, one.message) for one in judged.results[:1]] == [(DriftState.ABSENT, "not run since run 18")]
+    assert (judged.results[0].state, describe_drift(judged.results[0])) == (DriftState.ABSENT, "not run since run 18")
     later = found(gone, *(series([1.0] * 19, 1.0, case=f"unit/s/{name}") for name in "abc"), count=19)
     assert later.results[0].state is DriftState.DRIFT
 
@@ -77,7 +78,7 @@ def test_a_slight_bias_is_no_drift_and_a_large_one_is():
 def test_an_output_that_is_measured_in_part_says_which_metric_is_not():
     judged = found(series([1.0] * 20, 1.0), series([1.0] * 18 + [None] * 2, 1.0, "mean_ulp"))
     assert judged.results[0].state is DriftState.UNMEASURED
-    assert judged.results[0].message == "mean_ulp is not measured since run 19"
+    assert describe_drift(judged.results[0]) == "mean_ulp is not measured since run 19"
 
 
 def test_modes_are_counted():

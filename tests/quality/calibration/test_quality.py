@@ -20,6 +20,8 @@ from precreg.quality.bounds import (
     propose_limit,
 )
 from precreg.quality.scale import ELEMENTS_BOUND
+from precreg.types.case import Location
+from precreg.types.warning import VacuousTolerance
 from tests.quality.calibration.made import bound
 
 MARGINS = Margins()
@@ -29,7 +31,7 @@ def of_metric(limit, floor=0.0, end=0.0, metric="max_abs_error"):
     return CalibratedBound(metric, (bound(metric, limit),), limit, floor, end)
 
 
-def judge(what, own, reseeded=(), last_bit=(), blind="", margins=MARGINS):
+def judge(what, own, reseeded=(), last_bit=(), blind=None, margins=MARGINS):
     losses = dict(zip(REPLICATE_KINDS, ((own,), reseeded, last_bit, ()), strict=True))
     readings = {
         kind: [BoundReading(each, each is not None and each <= what.limit) for each in values]
@@ -96,8 +98,9 @@ def test_a_bound_is_not_vacuous_where_rounding_alone_costs_so_much():
 
 
 def test_a_tolerance_that_lets_a_wrong_result_pass_is_vacuous():
-    found = judge(of_metric(3.0), 1.0, (1.0,) * 8, blind="a result that is wrong by 100 % passes")
-    assert (found.quality, found.why) == (BoundQuality.VACUOUS, "a result that is wrong by 100 % passes")
+    wide = VacuousTolerance((("rtol", 1.0),), Location("suites/unit/s.yaml", 4))
+    found = judge(of_metric(3.0), 1.0, (1.0,) * 8, blind=wide)
+    assert (found.quality, found.vacuous) == (BoundQuality.VACUOUS, wide)
 
 
 def test_a_limit_of_zero_that_is_kept_stays_and_one_that_is_not_is_flaky():

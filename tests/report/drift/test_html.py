@@ -43,7 +43,7 @@ def test_text_of_a_history_is_neither_markup_nor_code(text):
         among = [run(number, facts=FACTS | {"cpu": word}, commit=word, branch=word) for number in range(1, 21)]
         among += [run(number, "f2", facts=FACTS | {"cpu": word + "2"}, commit=word) for number in range(21, 41)]
         record = recorded(stepped(word, output=word), unmeasured(word), steady(word), among=among)
-        return Page(html.render_drift_html(replace(record, project=word, environment=word, warnings=(word,))))
+        return Page(html.render_drift_html(replace(record, project=word, environment=word, other_environments=(word,))))
 
     assert [tag for tag, _ in page(text).elements] == [tag for tag, _ in page("tame").elements]
     assert f"unit/mean/{text}" in page(text).text

@@ -186,7 +186,7 @@ def test_a_law_far_above_what_was_measured_does_not_flatten_the_rest():
 def test_many_series_are_drawn_up_to_a_number():
     many = [link(f"d{n:02}", 1, 1e-6, 1, 1) for n in range(MAX_DRAWN_STUDIES + 3)]
     (one,) = studies_for_html(studied(*many, studies=[GROWTH]))
-    assert (len(one["panels"]), one["beyond"], len(one["told"].rows)) == (MAX_DRAWN_STUDIES, 3, MAX_DRAWN_STUDIES + 3)
+    assert (len(one["panels"]), one["beyond"], len(one["study"].rows)) == (MAX_DRAWN_STUDIES, 3, MAX_DRAWN_STUDIES + 3)
 
 
 def test_long_tables_say_how_much_more_there_is():
