@@ -32,7 +32,7 @@ from precreg.vcs import (
 )
 
 if TYPE_CHECKING:
-    from precreg.cli.options import RunOptions
+    from precreg.run import RunRequest
     from precreg.vcs import Tip
 
 
@@ -252,8 +252,10 @@ def _run(
         return _nothing_to_run(tip)
     click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
     from precreg.cli.run import run_and_report
+    from precreg.environment import limit_blas_threads
 
-    return run_and_report(project, _options(changed, remote, reports), cases)
+    limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
+    return run_and_report(_request(project, changed, remote, reports), cases)
 
 
 def _nothing_to_run(tip: Tip) -> int:
@@ -261,26 +263,18 @@ def _nothing_to_run(tip: Tip) -> int:
     return 0
 
 
-def _options(changed: ChangedFiles, remote: str, reports: Path | None) -> RunOptions:
-    """Run like `precreg run` of a person without options, wherever this is: a person pushes, CI or not."""
-    from os import environ
-    from os.path import relpath
+def _request(project: Path, changed: ChangedFiles, remote: str, reports: Path | None) -> RunRequest:
+    """Return the request of a `precreg run` without options, wherever this runs: a person pushes, in CI or not."""
+    from precreg.report import reports_folder
+    from precreg.run import RunRequest
 
-    from precreg.cli.options import CaseOptions, RunOptions
-
-    since = None if changed is None else f"what {remote or 'the remote'} has"
-    return RunOptions(
-        CaseOptions((), (), (), (), since),
-        shard=None,
-        jobs=None,
-        resume=False,
-        ci=False,
-        require=False,
-        environment=environ.get("PRECREG_ENVIRONMENT") or None,
-        output=None if reports is None else Path(relpath(reports)),
-        junit_dialect="gitlab",
-        verbose=False,
+    return RunRequest(
+        project=project,
+        changed_since=None if changed is None else f"what {remote or 'the remote'} has",
         changed=None if changed is None else frozenset(changed),
+        environment=os.environ.get("PRECREG_ENVIRONMENT") or None,
+        output=reports_folder(project) if reports is None else Path(os.path.relpath(reports)),
+        needs_journal=reports is None,
     )
 
 

@@ -95,7 +95,7 @@ class Precision:
         own, layers = self._projects.pyramid(self._project, check)
         arrays = input_arrays(inputs, check.source)
         case = case_of_check(check, arrays, layers)
-        judge = self._projects.judge(self._project)
+        judge = self._projects.session(self._project).judge
         outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
         for text in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(text))

@@ -6,6 +6,7 @@ import os
 from functools import cache
 from os.path import realpath, relpath
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +15,8 @@ from precreg.errors import UserError
 from precreg.storage import pause_gc
 
 if TYPE_CHECKING:
-    from precreg.baseline.integrity import AcceptanceCriteria
     from precreg.pytest_plugin.test_cases import PrecisionCheck
-    from precreg.run import CaseJudge
+    from precreg.run import Session
     from precreg.suite import Foundation, Suite
     from precreg.types import Case, Layer
 
@@ -38,9 +38,9 @@ class SessionProjects:
                 self.named[folder] = project
         self.environment = os.environ.get("PRECREG_ENVIRONMENT") or None
         self._against = config.getoption("precreg_against", "off")
-        self.base, self.bar = cache(self._base), cache(self._bar)
+        self._began = perf_counter()
         self._first: dict[Path, dict[str, Suite]] = {}
-        self.judge = cache(self._judge)
+        self.session = cache(self._session)
         self.foundation = cache(self._foundation)
         self.cases = cache(self._cases)
         self.suites = cache(self._suites)
@@ -76,27 +76,16 @@ class SessionProjects:
         file = None if mistake.file is None else relpath(project / mistake.file, self.started_in)
         return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
 
-    def _judge(self, project: Path) -> CaseJudge:
+    def _session(self, project: Path) -> Session:
+        """Return the run of a project, of which nothing has been read. Raises UserError as `base_commit` does."""
         from precreg.environment import in_ci
-        from precreg.run import CaseJudge
-
-        ci = in_ci(os.environ)
-        return CaseJudge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
-
-    def _base(self, project: Path) -> str | None:
-        """Return the commit that judges a project, if one does. Raises UserError as `base_commit` does."""
+        from precreg.report import RUN_OUTPUTS
+        from precreg.run import RunRequest, Session
         from precreg.vcs import base_commit
 
-        return base_commit(project, self._against)
-
-    def _bar(self, project: Path) -> AcceptanceCriteria:
-        """Return what judges a project. All of its suites are read where there is a base, and none without."""
-        from precreg.baseline import Baselines
-        from precreg.baseline.integrity import acceptance_criteria
-        from precreg.suite import load_cases
-
-        commit = self.base(project)
-        return acceptance_criteria(project, commit, [] if commit is None else load_cases(project), Baselines(project))
+        base = base_commit(project, self._against)
+        request = RunRequest(project=project, environment=self.environment, ci=in_ci(os.environ), base=base)
+        return Session(request, RUN_OUTPUTS, began=self._began)
 
     def _foundation(self, project: Path) -> Foundation:
         from precreg.suite import read_foundation
@@ -110,7 +99,7 @@ class SessionProjects:
         with pause_gc():
             suite = read_suite(path, project, self.foundation(project))
             require_unique_suite(suite, self._first.setdefault(project, {}))
-            held = {case.id: case for case in self.bar(project).cases}
+            held = {case.id: case for case in self.session(project).criteria.cases}
             return [held.get(case.id, case) for case in expand_suite(suite, project)]
 
     def _suites(self, project: Path) -> dict[str, str]:

@@ -7,12 +7,10 @@ The record of a pytest session: kept in the process that hears of every test, wr
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -111,23 +109,23 @@ class SessionRecorder:
     """Takes results as tests report them, the last one of a case that ran again, and writes reports and proposals."""
 
     def __init__(self, config: pytest.Config, projects: SessionProjects) -> None:
-        self._projects, self._began = projects, perf_counter()
+        self._projects = projects
         self._arguments = shlex.join(map(str, config.invocation_params.args))
         output = config.getoption("precreg_output", None)
         self._output = None if output is None else config.invocation_params.dir / output
-        self._begun: dict[str, RunRecord] = {}
+        # By project, then by case: JSON, because the garbage collector does not walk through text.
         self._results: dict[str, dict[str, str]] = {}
         self._died: dict[str, str] = {}
         self._summaries: list[str] = []
         self._refused: list[str] = []
-        self._bound = False
+        self._has_binding = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report carries."""
         if hasattr(report, "precreg"):
             for project, case, text in report.precreg:
                 self._begin(project)
-                self._results[project][case] = text  # a text, which no search for garbage has to go through
+                self._results[project][case] = text
             del report.precreg
         elif report.when == DIED:
             self._died[report.nodeid] = str(report.longrepr)
@@ -140,12 +138,12 @@ class SessionRecorder:
             if found is not None:
                 self._begin(str(found[0]))
         with pause_gc():
-            for project in self._begun:
+            for project in self._results:
                 try:
                     self._finish(Path(project))
                 except UserError as mistake:
                     self._refused.append(str(self._projects.shown(Path(project), mistake)))
-        if (self._refused or self._bound) and session.exitstatus == pytest.ExitCode.OK:
+        if (self._refused or self._has_binding) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -157,49 +155,32 @@ class SessionRecorder:
         for text in self._refused:
             terminalreporter.write_line(text, red=True)
 
-    def _begin(self, name: str) -> None:
-        if name in self._begun:
-            return
-        from msgspec.structs import replace
-
-        from precreg.run import begin_record
-
-        project = Path(name)
-        judge = self._projects.judge(project)
-        asked = {"pytest": self._arguments}
-        begun = begin_record(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
-        bar = self._projects.bar(project)
-        self._begun[name] = replace(begun, findings=bar.findings, against=bar.commit)
-        self._results[name] = {}
+    def _begin(self, project: str) -> None:
+        """Begin the record of a project at its first result."""
+        if project not in self._results:
+            self._projects.session(Path(project)).begin({"pytest": self._arguments})
+            self._results[project] = {}
 
     def _finish(self, project: Path) -> None:
-        from msgspec.structs import replace
+        """Complete the record of a project, and write its reports and proposals."""
+        from precreg.report import render_brief
 
-        from precreg.baseline import Baselines, find_cumulative_losses, pending_proposals, update_proposals
-        from precreg.report import render_brief, write_reports
-        from precreg.run import add_orphans, finish_record, stale_proposals
-
-        results = {result.id: result for result in unpack_results(self._results.pop(str(project)).values())}
+        session = self._projects.session(project)
+        texts = self._results[str(project)]
+        results = {result.id: result for result in unpack_results(texts.values())}
+        texts.clear()  # a large run need not be in memory twice
         cases, all_files = self._cases(project, results.values())
-        results |= {result.id: result for result in self._of_the_dead(project, cases)}
-        whole = all_files and all(case.id in results for case in cases)
-        begun = self._begun[str(project)]
-        if whole:  # as only then every case is known, and with it what it allows
-            found = (*begun.findings, *find_cumulative_losses(project, cases, begun.environment.chain))
-            begun = replace(begun, selection={}, findings=found)
-        record = finish_record(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
-        self._bound |= any(finding.binding for finding in record.findings)
-        dropped: set[str] = set()
-        if whole:
-            record = add_orphans(record, cases, Baselines(project))
-            dropped = stale_proposals(pending_proposals(project), cases)
-        written = write_reports(record, self._folder(project), "gitlab")
-        try:
-            update_proposals(
-                project, record.results, record.environment, record.git, self._projects.environment, dropped
-            )
-        finally:
+        results |= {result.id: result for result in self._crashed_results(project, cases)}
+        complete = all_files and all(case.id in results for case in cases)
+        if complete:  # pytest's arguments selected nothing, and only now all cases are known
+            session.record = replace(session.record, selection={})
+            session.add_cumulative_losses(cases)
+
+        def summarize(record: RunRecord, written: list[Path]) -> None:
+            self._has_binding |= any(finding.binding for finding in record.findings)
             self._summaries.append(render_brief(record, reports=written))
+
+        session.finish(cases, results.values(), folder=self._folder(project), summarize=summarize, complete=complete)
 
     def _cases(self, project: Path, results: Iterable[CaseResult]) -> tuple[list[Case], bool]:
         """Return the cases of the suites that were run, and whether these were all of the project's.
@@ -220,9 +201,9 @@ class SessionRecorder:
     def _suite_of(self, nodeid: str) -> tuple[Path, Path] | None:
         return self._projects.of_suite(self._projects.root / nodeid.partition("::")[0])
 
-    def _of_the_dead(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
+    def _crashed_results(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
         """Yield an error for each case that a worker process died of."""
-        from precreg.types import Execution, Failure, Outcome, Reason
+        from precreg.types import Execution, Failure, Outcome
 
         named = {(project / case.source.file, case.name): case for case in cases} if self._died else {}
         for nodeid, message in self._died.items():
@@ -231,11 +212,13 @@ class SessionRecorder:
             if case is not None:
                 failure = Failure(Reason.CRASHED, " ".join(message.split()))
                 outcome = Outcome(case.id, case.definition, Execution(failure=failure))
-                yield self._projects.judge(project).judge(case, outcome)
+                yield self._projects.session(project).judge.judge(case, outcome)
 
     def _folder(self, project: Path) -> Path:
-        """Return where reports go: the project's reports/, or the folder asked for, which several projects share."""
+        """Return the folder of the reports: the project's reports/, or --precreg-output, which projects share."""
+        from precreg.report import reports_folder
+
         if self._output is None:
-            return Path(relpath(project / "reports"))
-        folder = Path(os.path.relpath(self._output))
-        return folder if len(self._begun) == 1 else folder / relpath(project, self._projects.root)
+            return reports_folder(project)
+        folder = Path(relpath(self._output))
+        return folder if len(self._results) == 1 else folder / relpath(project, self._projects.root)

@@ -32,7 +32,7 @@ class SuiteHooks:
 
         for project in self._projects.named.values():
             try:
-                self._projects.base(project)
+                self._projects.session(project)  # resolves the base
                 pending_proposals(project)
             except UserError as mistake:
                 raise pytest.UsageError(str(self._projects.shown(project, mistake))) from None
@@ -69,7 +69,7 @@ class SuiteCollector(pytest.File):
         try:
             cases = projects.cases(self.project, self.suite)
             if not self.config.option.collectonly:
-                projects.judge(self.project).baseline(cases[0])
+                projects.session(self.project).judge.baseline(cases[0])
         except UserError as mistake:
             raise self.CollectError(str(projects.shown(self.project, mistake))) from None
         for tag in {tag for case in cases for tag in case.tags if _is_mark(tag)}:
@@ -97,7 +97,7 @@ class CaseItem(pytest.Item):
         """Run the case, and fail or skip as its verdict says."""
         project = self.parent.project
         try:
-            result = self.stash[PROJECTS_KEY].judge(project).run(self.case)
+            result = self.stash[PROJECTS_KEY].session(project).judge.run(self.case)
         finally:
             leave_module_space()
         keep_result(self, project, result)

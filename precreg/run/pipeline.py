@@ -1,6 +1,7 @@
-"""Running the cases of a plan: what the journal has is not run again, and what comes is kept before it is shown.
+"""Which stages does a case pass from its definition to its result?
 
-The stages in order, on one screen: case -> execution -> comparison -> verdict. Nothing else composes them.
+case -> execution -> comparison -> verdict, in this order on one screen; nothing else composes them. A case whose
+outcome the journal has does not run again, and the journal gets each new outcome before anyone sees it.
 """
 
 from __future__ import annotations
@@ -18,24 +19,27 @@ from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_o
 from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Layer, Outcome, Positions, Status
 from precreg.verdict import Policy, is_acceptable, judge_case
 
+# The number of worker processes that stands for this process.
 IN_PROCESS = 0
+# Worst positions in the record of a case that passed. A person reads positions of cases that did not, so these keep
+# all; five are enough to see a pattern.
+KEPT_POSITIONS = 5
 
 
 class Plan(Struct, frozen=True):
-    """Where and how cases run: `jobs` worker processes, or this process for 0.
-
-    `project` is absolute. `done` holds the outcomes of an interrupted run by case id, and `journal` takes the new ones.
-    """
+    """The place and the means of a run; `project` is absolute."""
 
     project: Path
     environment: Environment
     jobs: int = IN_PROCESS
+    # Takes the new outcomes.
     journal: Journal | None = None
+    # The outcomes of an interrupted run by case id.
     done: dict[str, Outcome] = field(default_factory=dict)
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
-    """Yield one outcome per case: those that are done first, then the others as they come.
+    """Yield one outcome per case: the outcomes of an interrupted run first, then the others as they come.
 
     Raises UserError (no-workers, not-writable).
     """
@@ -62,14 +66,10 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     return run_in_workers(cases, plan.project, plan.environment.chain, plan.jobs)
 
 
-KEPT_POSITIONS = 5
-"""Worst positions that the record keeps of a case that passed; one that did not keeps all."""
-
-
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:
-    """Run, measure and judge cases; yield each result as it comes, in no promised order.
+    """Run, measure and judge cases; yield each result as it comes, in any order.
 
-    Baselines are looked up first: one that cannot be read stops a run that has not begun.
+    Baselines are read first, so one that cannot be read stops a run that has not begun.
     """
     chain, known = plan.environment.chain, read_environment_facts(plan.project)
     found = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
@@ -81,7 +81,7 @@ def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: 
 def judge_outcome(
     case: Case, baseline: Baseline | None, outcome: Outcome, environment: Environment, policy: Policy
 ) -> CaseResult:
-    """Put one outcome beside its tolerances and its baseline, and judge it."""
+    """Judge an outcome by the tolerances and the baseline of its case."""
     tolerances = {
         comparison.output: resolve_tolerance(case.layers, comparison.output, comparison.dtype, environment.chain)
         for comparison in outcome.comparisons
@@ -97,7 +97,7 @@ def judge_outcome(
         definition=case.definition,
         parameters=case.parameters if case.device is None else {**case.parameters, "device": case.device},
         tags=case.tags,
-        outcome=outcome if verdict.status is not Status.PASSED else _shortened(outcome),
+        outcome=outcome if verdict.status is not Status.PASSED else _limit_positions(outcome),
         verdict=verdict,
         tolerances=tolerances,
         baseline=baseline,
@@ -107,16 +107,18 @@ def judge_outcome(
 
 
 def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[str, ...]:
-    """Say what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
+    """Return a warning for each mistake in the tolerances in use, with the first case that has it.
 
-    Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes. A result without
-    its case, as of a hand-written test, is looked at by itself.
+    Unmet thresholds give one warning for the whole run.
     """
+    # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
+    # a test-defined case comes without its case, and is checked by itself.
     layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
         outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
         first.setdefault((id(layers[result.id] or result), outputs), result)
+    # Reversed, so that the first case of a text is the one that stays.
     texts = {text: result.id for result in reversed(first.values()) for text in _warnings(result, layers[result.id])}
     thresholds = dict.fromkeys(text for result in first.values() for text in _unmet(result, layers[result.id]))
     return (*thresholds, *(f"{case}: {text}" for text, case in texts.items()))
@@ -124,12 +126,12 @@ def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
-    concerned: defaultdict[str, list[str]] = defaultdict(list)
+    outputs_of: defaultdict[str, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
         magnitude = comparison.metrics.get("mean_magnitude")
         for text in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
-            concerned[text].append(output)
-    for text, outputs in concerned.items():
+            outputs_of[text].append(output)
+    for text, outputs in outputs_of.items():
         yield text if len(outputs) == len(compared) else f"{', '.join(outputs)}: {text}"
     if compared:
         yield from unmatched_outputs(layers, compared)
@@ -140,7 +142,8 @@ def _unmet(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[str]:
         yield from unmet_thresholds(layers, result.tolerances[output], dtype)
 
 
-def _shortened(outcome: Outcome) -> Outcome:
+def _limit_positions(outcome: Outcome) -> Outcome:
+    """Return the outcome with at most KEPT_POSITIONS worst positions of each comparison."""
     return replace(outcome, comparisons=tuple(map(_with_few_positions, outcome.comparisons)))
 
 

@@ -102,14 +102,14 @@ def test_the_cores_are_built_and_serve(installed, tmp_path):
     assert str(installed / "precreg" / "measure") in found["core"]
     assert str(installed / "precreg" / "arithmetic") in found["arithmetic core"]
     for form in ("measuring", "arithmetic"):
-        assert found[form].startswith("the form native serves")
+        assert found[form].startswith("the backend native gives")
 
 
 def test_an_install_without_a_compiler_works_and_gives_the_same_verdicts(without_compiler, tmp_path):
     found = doctor(without_compiler, tmp_path)
     for core, form in (("core", "measuring"), ("arithmetic core", "arithmetic")):
         assert found[core] == "not built: no C++ compiler was there when precreg was installed"
-        assert found[form].startswith("the form numpy serves")
+        assert found[form].startswith("the backend numpy gives")
     project = copy_of(ROAD, tmp_path)
     assert run(without_compiler, project, "run").returncode == 1
     by_numpy = verdicts(project)

@@ -97,4 +97,4 @@ def test_a_slow_rerun_confirms_figures_all_the_same(project):
 
 def test_what_only_pytest_runs_cannot_be_confirmed_here(project):
     found = rerun_changes(project.folder, diff_proposals(project.folder, [A]), {}, HERE, 2)
-    assert found == {A: Confirmation("", "a hand-written test defines the case, which pytest alone can run again")}
+    assert found == {A: Confirmation("", "a test defines the case, and only pytest can run it again")}
