@@ -105,7 +105,7 @@ def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
     assert of_arithmetic().state == "broken"
     assert "the backend numpy is wrong in 2049.0 to fp16, odd; " in of_arithmetic().says
     monkeypatch.setattr(accumulate, "matmul_numpy", None)
-    assert of_arithmetic().says.startswith("it raises TypeError(")
+    assert of_arithmetic().says.startswith("the backend raises TypeError(")
 
 
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):

@@ -282,7 +282,7 @@ def test_an_interrupted_run_removes_the_checkout(project, ending):
         (("--pair", "HEAD", "--jobs", "0"), "error[bad-pair]", "--jobs 0"),
         (("--pair", "HEAD", "--resume"), "error[bad-pair]", "--resume"),
         (("--max-seeds", "64"), "error[bad-pair]", "which draws more seeds, beside --max-seeds"),
-        (("--pair", "HEAD", "--pair-seconds", "nan"), "'--pair-seconds'", "nan is no time"),
+        (("--pair", "HEAD", "--pair-seconds", "nan"), "'--pair-seconds'", "nan is not a time"),
         (("--pair", "HEAD~1"), "error[bad-pair]", "expected a commit with suites/ but got pair=HEAD~1"),
         (("--pair", "nowhere"), "error[unknown-revision]", "revision='nowhere'"),
     ],

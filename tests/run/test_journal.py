@@ -133,7 +133,8 @@ def test_without_a_journal_there_is_nothing_to_resume(path):
 def test_two_processes_do_not_write_one_journal(written):
     journal, _ = resume_journal(written, HEADER)
     before = written.read_bytes()
-    code = f"import tests.run.test_journal as t; from pathlib import Path; t.start(Path({str(written)!r}), t.HEADER)"
+    code = "import tests.run.test_journal as t; from pathlib import Path; "
+    code += f"t.start_journal(Path({str(written)!r}), t.HEADER)"
     second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "error[locked]" in second.stderr
     assert refused(written).slug == "locked"
