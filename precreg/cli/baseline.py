@@ -95,6 +95,7 @@ def baseline_review_command(
         _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
     else:
         _require_terminal()
+        # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
         review_interactively(
             read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
@@ -189,6 +190,7 @@ def baseline_prune_command(given: Path | None, /) -> None:
     from precreg.suite import load_cases
 
     project = project_of_option(given)
+    # The definitions find the new place of a renamed case.
     known = {case.baseline_id: case.baseline_definition for case in load_cases(project)}
     pruned = prune_baselines(project, known)
     for place in pruned.removed:

@@ -45,6 +45,7 @@ def bits_command(
     from precreg.arithmetic import convert_through, rounding_named
 
     formats = names or ("float32",)
+    # A scale that no format uses is a mistake, not a detail to ignore.
     if scale is not None and FIXED_POINT_NAMES.keys().isdisjoint(formats):
         received = f"scale={scale} with {', '.join(formats)}"
         raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {received}")
@@ -73,6 +74,7 @@ def _parse_expressions(words: tuple[str, ...]) -> Iterator[Expression]:
     """Yield values, and operations on two values. Raises UserError (bad-value) for an operator with one side."""
     from precreg.arithmetic import OPERATORS, Expression
 
+    # The shell may pass '1.5 + 2' as one word or as three.
     left = [part for word in words for part in word.split()]
     if not left:
         raise UserError("bad-value", "expected at least one number")
@@ -133,6 +135,7 @@ def _error(error: RoundingErrors) -> str:
 
 def _figure(error: float) -> str:
     """Return the text of a nonzero error; if it underflows or overflows in float64, return a bound."""
+    # The exact error is nonzero, but float64 has no number below 5e-324 or above 1.8e308.
     if not error:
         return "> -5e-324" if copysign(1, error) < 0 else "< 5e-324"
     if isinf(error):

@@ -70,6 +70,7 @@ def explain_command(given: Path | None, /, case_id: str, environment: str | None
         Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project), here
     )
     outputs = _outputs_of(case, baseline, project)
+    # Tolerances depend on the dtype of an output, which only a run or a baseline knows.
     guessed = "" if outputs else " (guessed: no run yet)"
     shown = outputs or _guess_outputs(case)
     tolerances = (line for output in shown for line in _tolerance(case, output, here, guessed))
@@ -131,6 +132,7 @@ def _tolerance(case: Case, output: Output, environment: Environment, guessed: st
     name, dtype = output
     rows = _by_metric(explain_tolerance(case.layers, name, dtype, environment.chain))
     cells = [(" *"[row.holds], row.metric, _limit(row.value), row.layer, str(row.source)) for row in rows]
+    # The last column, file and line, is not padded.
     widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
     yield from ("", f"tolerance of output {name!r} in {dtype}{guessed}, later layers win (* holds)")
     yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)

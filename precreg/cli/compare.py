@@ -103,6 +103,7 @@ def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, 
 
     Raises UserError (not-comparable) unless each side is given once.
     """
+    # A golden needs the actual's dtype, a reference more precision: one oracle cannot be both.
     if reference is not None and golden is not None:
         raise UserError("not-comparable", "expected --reference or --golden but got both")
     other = reference if golden is None else golden
@@ -143,6 +144,7 @@ def compare_and_report(
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     limits = {"standard": standard, "rtol": rtol, "atol": atol, **bounds}
+    # Everything that decides about the result, so that the record alone can repeat the comparison.
     settings = ComparisonSettings(
         actual=_text(sides.actual),
         reference=_text(sides.reference),
@@ -169,6 +171,7 @@ def compare_and_report(
 def _text(path: Path) -> str:
     from precreg.subject import escape_surrogates
 
+    # Records are the same on every system, and JSON cannot store surrogates.
     return escape_surrogates(path.as_posix())
 
 
@@ -199,6 +202,7 @@ def _plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat
 
     try:
         return plan_comparison(settings, raw, raw_reference)
+    # As shells report a process that SIGINT ended: 128 + 2.
     except KeyboardInterrupt:
         click.echo("interrupted before any pair was compared", err=True)
         sys.exit(130)

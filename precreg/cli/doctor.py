@@ -123,6 +123,7 @@ def _arithmetic() -> Iterator[DoctorFinding]:
 
 def _core(name: str) -> DoctorFinding:
     loader = CORES[name]
+    # find_spec distinguishes a core that was not built from one that does not load.
     if find_spec(f"{loader.rpartition('.')[0]}._core") is None:
         return DoctorFinding(name, "absent", "not built: no C++ compiler was there when precreg was installed")
     try:

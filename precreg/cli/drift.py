@@ -75,6 +75,7 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
 
     folder = options.output or reports_folder(project) / "drift"
     make_reports_folder(folder)  # first: a folder that cannot be made stops the command before the work
+    # One state: a run that is added meanwhile would be in some series and not in others.
     with open_project_history(project, options.place) as history, history.one_state():
         record = _record(project, history, options)
     written = write_drift_reports(record, folder)
@@ -107,6 +108,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
     found = judge_series(
         history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings
     )
+    # A pattern without a case would pass in silence.
     if not found.results and options.patterns:
         raise UserError("nothing-selected", f"expected a case of the history to match but got {options.patterns}")
     return DriftRecord(
@@ -145,6 +147,7 @@ def _runs_to_read(runs: Sequence[HistoryRun], anchor: Anchor | None, settings: D
 
 
 def _warnings(every: Sequence[HistoryRun], environment: str, options: DriftOptions) -> tuple[str, ...]:
+    # Without the option the newest run chooses the environment, which a person may not expect.
     others = sorted({run.environment for run in every} - {environment})
     if not others or options.environment is not None:
         return ()

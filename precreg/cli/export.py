@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXPORT_SUFFIXES = (".npy", ".npz")
 
 
+# A callback of the option: a wrong suffix stops the command before the model runs.
 def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
     if path.suffix not in EXPORT_SUFFIXES:
         raise UserError("bad-value", f"expected NAME.npy or NAME.npz but got output={path}")
@@ -59,6 +60,7 @@ def export_command(
 
     Exit codes: 0 the file is written; 2 it is not.
     """
+    # Before the model runs, which may take long.
     if len(set(names)) > 1 and output.suffix == ".npy":
         raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
     from precreg.comparison import RawFormat
@@ -143,6 +145,7 @@ def write_nodes(arrays: Arrays, output: Path) -> None:
                 write_npy(stream, next(iter(arrays.values())))
             else:
                 write_npz(stream, arrays)
+    # Names of nodes are any text; surrogates cannot be printed.
     for name, array in arrays.items():
         click.echo(
             f"{output}  {escape_surrogates(name)}: {array.dtype.name}, shape {'×'.join(map(str, array.shape)) or '()'}"
@@ -156,6 +159,7 @@ def _require_name(arrays: Arrays, output: Path) -> None:
     if len(arrays) != 1:
         message = f"expected NAME.npz, or one --node of {', '.join(arrays)}, but got output={output}"
         raise UserError("bad-value", message)
+    # numpy writes bfloat16 and the float8 formats as plain bytes.
     dtype = dtype_suffix(next(iter(arrays.values())))
     if dtype and not output.name.endswith(f".{dtype}.npy"):
         message = f"expected {output.with_suffix('').name}.{dtype}.npy, because only a name can say that dtype,"

@@ -40,10 +40,12 @@ def open_project_history(project: Path, place: str | None, *, create: bool = Fal
     from precreg.storage import WORKING_FOLDER, make_scratch_folder, report_write_errors
     from precreg.subject import escape_surrogates
 
+    # Relative to the current folder, because messages show it.
     folder = Path(os.path.relpath(project / WORKING_FOLDER))
     if create and place is None:
         with report_write_errors(str(folder)):
             make_scratch_folder(folder)
+    # A folder name that is not UTF-8 has surrogates, which a database cannot store.
     name = escape_surrogates(project_name(project, os.environ))
     return open_history(place or folder / DEFAULT, project=name, create=create)
 
@@ -79,6 +81,7 @@ def history_list_command(given: Path | None, /, environment: str | None, place: 
 
     with open_project_history(project_of_option(given), place) as history:
         runs = history.runs(environment)
+    # Branches and facts come from git and the machine: a terminal would obey control characters in them.
     for line in _describe_runs(runs):
         click.echo(strip_controls(line))
     click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
@@ -109,6 +112,7 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
     from precreg.storage import open_replacement, report_write_errors
 
     with open_project_history(project_of_option(given), place) as history:
+        # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())
         else:
@@ -160,6 +164,7 @@ def history_prune_command(
     project = project_of_option(given)
     moment = None if before is None else _read_moment(before)
     with open_project_history(project, place) as history:
+        # First, so that a mistake in a revision removes nothing.
         commits = _commits(project, revisions, {run.commit for run in history.runs()})
         removed = history.prune(before=moment, keep=keep, keep_commits=commits)
     for run in removed:
@@ -171,6 +176,7 @@ def _read_moment(text: str) -> str:
     """Return a day or time as ISO 8601 in UTC, as histories store it. Raises UserError (bad-value)."""
     try:
         moment = datetime.fromisoformat(text)
+        # Runs store UTC, so a time without a zone is UTC, too.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
         raise UserError("bad-value", f"expected a day such as 2026-11-21 but got before={text}") from None

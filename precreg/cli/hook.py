@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from precreg.run import RunRequest
     from precreg.vcs import Tip
 
-# Files of the project that a push changes; None stands for all, because the remote has nothing of the branch.
+# Files of the project that a push changes; None means all, because the remote has no commit of it.
 ChangedFiles = set[str] | None
 
 # Names of files in a message, if many differ.
@@ -89,8 +89,10 @@ def hook_uninstall_command(given: Path | None) -> None:
 @click.pass_obj
 def hook_run_command(given: Path | None, folder: str | None, remote: str | None, url: str | None) -> None:
     """Check a push to REMOTE. git calls this with the refs on standard input, or pre-commit does."""
+    # git sets GIT_DIR and others for hooks; they would point commands in a checkout to this repository.
     unset_hook_variables()
     pushes = _pushes(remote)
+    # git runs hooks in the top of the working tree, and the installed hook names the folder.
     root, folder = _place(given) if folder is None else (Path(realpath(Path.cwd())), folder)
     try:
         sys.exit(check_pushes(root, folder, pushes, remote or os.environ.get("PRE_COMMIT_REMOTE_NAME", "")))
@@ -189,6 +191,7 @@ def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote:
 
     project = root / folder
     others = _other_files(project, tip.commit)
+    # The index answers without reading suites, if the working tree has the commit's files.
     if not others and changed is not None and no_case_affected(project, changed):
         return _nothing_to_run(tip)
     if not commit_has_path(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
@@ -234,6 +237,7 @@ def _other_files(project: Path, commit: str) -> list[str]:
 
 
 def _some(files: list[str]) -> str:
+    # File names may have any character, and terminals obey some.
     shown = [file if file.isprintable() else ascii(file) for file in files[:MAX_FILES]]
     return ", ".join(shown) + (f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else "")
 
@@ -284,6 +288,7 @@ def _bring_proposals(checked: Path, project: Path) -> None:
     """Copy the proposals of a checkout to the project; a waiting proposal of the project's own stays."""
     from precreg.baseline import lock_baselines, pending_proposals, replace_proposals
 
+    # The checkout is removed, and a person accepts proposals in the project.
     found = pending_proposals(checked)
     if found and (project / "suites").is_dir():
         with lock_baselines(project):

@@ -28,32 +28,24 @@ COMMANDS = {
     "run": CommandEntry("run", "Run the cases, judge them against tolerances and baselines, and write reports."),
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
-    "baseline": CommandEntry("baseline", "Review what runs propose: review, diff, accept, reject, prune, list."),
-    "hook": CommandEntry("hook", "Check what is pushed before it is: install, uninstall, run."),
-    "export": CommandEntry("export", "Call a model on stored arrays, and write what its nodes give."),
+    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, list."),
+    "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
+    "export": CommandEntry("export", "Call a model on stored arrays, and write its nodes."),
     "compare": CommandEntry(
-        "compare", "Hold stored arrays against references: files, archives, or folders matched by name."
+        "compare", "Compare stored arrays with references: files, archives, or folders matched by name."
     ),
     "visualize": CommandEntry(
         "visualize", "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error."
     ),
-    "bits": CommandEntry("bits", "Show a number in a format: its bits, its neighbours, and what rounding did to it."),
-    "report": CommandEntry("report", "Make the reports again from run records; several shards become one."),
-    "history": CommandEntry("history", "Keep runs over time: add, list, export, import, prune."),
-    "drift": CommandEntry(
-        "drift", "Tell whether metrics drift: against what was accepted, an anchor, and recent runs."
-    ),
-    "power": CommandEntry(
-        "report", "Tell the smallest loss of each case that would be caught, from what its baseline keeps."
-    ),
-    "faults": CommandEntry("quality", "Plant known faults in some cases, and say which the gate catches."),
-    "selftest": CommandEntry(
-        "quality", "Plant known faults in all cases: rates of detection and of false alarms, per tier."
-    ),
-    "calibrate": CommandEntry(
-        "quality", "Measure each case's own noise: what its bounds are worth, and which would fit."
-    ),
-    "doctor": CommandEntry("doctor", "Say what works here: the measuring core, versions, project, git and history."),
+    "bits": CommandEntry("bits", "Show a number in a format: its bits, its neighbours and its rounding error."),
+    "report": CommandEntry("report", "Make the reports again from run records, and merge shards."),
+    "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
+    "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
+    "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
+    "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),
+    "selftest": CommandEntry("quality", "Plant known faults in all cases: detection and false-alarm rates per tier."),
+    "calibrate": CommandEntry("quality", "Measure each case's noise, and check its bounds against it."),
+    "doctor": CommandEntry("doctor", "Check this installation: backends, versions, project, git and history."),
     "schema": CommandEntry("cases", "Print the JSON Schema of a suite file, for editors."),
 }
 
@@ -113,7 +105,7 @@ class _Commands(click.Group):
 @click.option("--project", type=click.Path(path_type=Path), help="A folder that has suites/; found from here upward.")
 @click.pass_context
 def precreg(context: click.Context, project: Path | None) -> None:
-    """Tell whether a change made numerical code less precise.
+    """Report whether a change made numerical code less precise.
 
     Exit codes: 0 nothing is worse; 1 something is proven worse; 2 something could not be judged.
     """

@@ -31,7 +31,7 @@ class CaseOptions(NamedTuple):
 
 
 class DriftOptions(NamedTuple):
-    """The options of `precreg drift`. `place` names the history; None stands for the project's own."""
+    """The options of `precreg drift`. `place` names the history; None means the project's own."""
 
     patterns: tuple[str, ...]
     place: str | None

@@ -1,4 +1,4 @@
-"""How far is a run?
+"""Which progress does a run show?
 
 A terminal gets a bar, a log a few plain lines. Both go to stderr, because reports go to stdout.
 """
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from precreg.types import CaseResult, ComparedPair, Status
-
 if TYPE_CHECKING:
     from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
+    from precreg.types import CaseResult, ComparedPair
 
 
 # A log shows at most about so many lines of progress, however many cases run.
@@ -83,6 +82,8 @@ def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_
 
 
 def _failure(result: CaseResult) -> str:
+    from precreg.types import Status
+
     return _line(result) if result.verdict.status in (Status.FAILED, Status.ERROR) else ""
 
 

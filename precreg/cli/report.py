@@ -50,6 +50,7 @@ def _folder(given: Path | None) -> Path:
     try:
         return reports_folder(project_of_option(given))
     except UserError:
+        # A project that was named and is not there is a mistake.
         if given is not None:
             raise
         return Path("reports")
@@ -74,10 +75,12 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     project = project_of_option(given)
     every = load_cases(project)
     cases = select_by_options(project, every, case_options)
+    # A change may affect no case; any other empty selection is a misspelt name.
     if not cases and case_options.changed_since is None:
         raise no_case_error(every, case_options.patterns)
     here, baselines = detect_environment(environment), Baselines(project)
     number = baselines.number(here.chain)
+    # As in a run: all baselines of the environment share one family-wise error level.
     alpha = case_alpha(number)
     powers = [_case_power(case, baselines, here, alpha) for case in cases]
     if as_json:
@@ -95,6 +98,7 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
     if baseline is None:
         return CasePower(case.id, why=_without_baseline(case, environment))
     entry = baseline.entry
+    # Sums of another definition are no evidence about this case.
     if entry.definition != case.baseline_definition:
         return CasePower(case.id, why=f"defined otherwise than it was accepted in {baseline.file}")
     tolerances = {

@@ -1,4 +1,4 @@
-"""How does a person decide about proposals?
+"""Where does a person decide about proposals?
 
 The walk shows each proposal and asks for an answer. Acceptance first runs cases again whose figures moved, and reports
 cumulative losses that will fail later runs.
@@ -26,7 +26,7 @@ MAX_NAMED_CASES = 5
 MAX_SHOWN_FINDINGS = 4
 MAX_SHOWN_VALUES = 3
 
-INSEPARABLE = "code and environment cannot be told apart: precreg run --pair REVISION runs both versions here"
+INSEPARABLE = "the parts of code and environment are unknown: precreg run --pair REVISION runs both versions here"
 
 Answer = Literal["accept", "reject", "skip", "details", "like", "quit"]
 
@@ -51,7 +51,7 @@ class AcceptTerms(NamedTuple):
     layers: LayersByCase
     # The environment of the reruns.
     here: Environment
-    # The label to store baselines under; None stands for the proposal's own.
+    # The label to store baselines under; None means the proposal's own.
     environment: str | None
     # Reruns of a case whose figures moved; 0 accepts without.
     reruns: int
@@ -84,6 +84,7 @@ def accept_and_report(
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
+        # Printed before the reruns, which take long: a person may stop here.
         for change in changes:
             found = cumulative_loss_of_change(terms, change)
             if found is not None:
@@ -137,7 +138,7 @@ def _unconfirmed_error(problems: Mapping[str, str]) -> UserError:
     first, *others = problems
     more = f" and {len(others) - MAX_NAMED_CASES} more" if others[MAX_NAMED_CASES:] else ""
     named = ", ".join(others[:MAX_NAMED_CASES]) + more
-    message = f"expected reruns to give what is proposed of {first} but {problems[first]}"
+    message = f"expected reruns to repeat the proposal of {first} but {problems[first]}"
     return UserError("unconfirmed-loss", message + (f"; not confirmed either: {named}" if others else ""))
 
 
@@ -164,6 +165,7 @@ def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose
     yield from (f"  {'evidence':10}  {_finding(finding)}" for finding in shown)
     if findings[len(shown) :]:
         yield f"  {'':10}  and {len(findings) - len(shown)} more"
+    # The first value and the last ones show where the figures came from.
     past = () if change.old is None else accepted_values(change.old)
     recent = past if verbose else past[-MAX_SHOWN_VALUES:]
     if len(recent) < len(past):
@@ -201,6 +203,7 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
 
     from precreg.baseline import accepted_values
 
+    # `found` is beyond its budget; `worst` may be within it.
     found, worst = cumulative_loss_of_change(terms, change), largest_cumulative_loss(terms, change.place, change.new)
     cumulative_loss = None
     if worst is not None:
@@ -253,7 +256,7 @@ def _separated(metric: MetricChange) -> str:
     """Separate a change into the environment's part, accepted to paired, and the code's, paired to proposed."""
     of_environment = _before_and_after(metric._replace(new=metric.paired))
     of_code = _before_and_after(metric._replace(old=metric.paired))
-    return f"of it the environment's {of_environment}, the code's {of_code}"
+    return f"due to the environment {of_environment}, due to the code {of_code}"
 
 
 def _finding(finding: Finding) -> str:
@@ -330,6 +333,7 @@ class _Walk:
         """Ask for the reason and accept; print the cause and return False if that was refused."""
         if not changes:
             return False
+        # The last reason is offered again, because many proposals share one.
         self._reason = click.prompt("reason", default=self._reason)
         try:
             names = [change.place.id for change in changes]

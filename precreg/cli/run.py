@@ -137,7 +137,7 @@ def _require_pairable(
 
 
 def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False) -> int:
-    """Run what the request selects, print progress and the summary, and return the exit code.
+    """Run the selected cases, print progress and the summary, and return the exit code.
 
     `every` are all cases of the project, if the caller has read them already.
     """

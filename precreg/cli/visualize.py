@@ -24,6 +24,7 @@ PICTURE_SUFFIXES = (".html", ".png")
 _PATH = click.Path(path_type=Path)
 
 
+# A callback of the option: a wrong suffix stops the command before the arrays are read.
 def _check_suffix(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise UserError("bad-value", f"expected NAME.html or NAME.png but got output={path}")
@@ -98,6 +99,7 @@ def _picture_of_arrays(name: str, actual: ArrayPlace, reference: ArrayPlace) -> 
         r = reference.load(a.shape)
     if a.shape != r.shape or a.size == 0:
         raise _mistake(f"expected two arrays of one shape, with elements, but got {a.shape} and {r.shape}")
+    # The picture shows errors and not matches, so it needs neither tolerances nor positions.
     comparison = compare_arrays(a, r, output=name, rtol=0.0, atol=0.0, worst=0)
     return Picture(name, actual.shown, reference.shown, comparison, heat_map(a, r))
 
@@ -143,6 +145,7 @@ def write_picture(picture: Picture, output: Path) -> None:
     from precreg.storage import replace_file, report_write_errors
 
     content = render_picture_png(picture) if output.suffix.lower() == ".png" else render_picture_html(picture).encode()
+    # In one step: a kill leaves the old picture or the new one.
     with report_write_errors(str(output)):
         output.parent.mkdir(parents=True, exist_ok=True)
         replace_file(output, content)

@@ -1,4 +1,4 @@
-"""How does a test check its own results?
+"""Where does a test check its own results?
 
 The fixture `precision` gives tests the tolerances, baselines and reports of suites.
 """
@@ -103,6 +103,7 @@ class Precision:
         case = case_of_check(check, arrays, layers)
         judge = self._projects.session(self._project).judge
         outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
+        # A warning of pytest: it names the test, and -W error turns it into a failure.
         for text in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(text))
         return judge.judge(case, outcome)

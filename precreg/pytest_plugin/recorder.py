@@ -1,4 +1,4 @@
-"""How do the results of a session's cases become records?
+"""Which record does a pytest session write of its cases?
 
 A test's results travel on its report, from the process that ran it to the one process that writes the record. So a
 worker process of pytest-xdist that dies later loses nothing that it reported. Every pytest session imports this module:
@@ -123,6 +123,7 @@ class SessionRecorder:
 
     def __init__(self, config: pytest.Config, projects: SessionProjects) -> None:
         self._projects = projects
+        # The record stores them as its selection, ready to be pasted.
         self._arguments = shlex.join(map(str, config.invocation_params.args))
         output = config.getoption("precreg_output", None)
         self._output = None if output is None else config.invocation_params.dir / output
@@ -158,6 +159,7 @@ class SessionRecorder:
                     self._finish(Path(project))
                 except UserError as mistake:
                     self._refused.append(str(self._projects.shown(Path(project), mistake)))
+        # A session that failed already keeps its exit status.
         if (self._refused or self._has_binding) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -236,5 +238,6 @@ class SessionRecorder:
 
         if self._output is None:
             return reports_folder(project)
+        # Reports of several projects would overwrite each other in one folder.
         folder = Path(relpath(self._output))
         return folder if len(self._results) == 1 else folder / relpath(project, self._projects.root)

@@ -1,4 +1,4 @@
-"""How does pytest collect and run suites?"""
+"""Which items do suites become in a pytest session?"""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ class CaseItem(pytest.Item):
         super().__init__(**others)
         self.case = case
         self.stash[PROJECTS_KEY] = self.config.stash[PROJECTS_KEY]
+        # So that -k selects by suite and tag, and -m by tier and tag.
         self.extra_keyword_matches.update((case.suite, *case.tags))
         self.add_marker(case.tier)
         for tag in filter(_is_mark, case.tags):

@@ -1,4 +1,4 @@
-"""How does an interrupted run go on?
+"""Where does an interrupted run go on?
 
 The journal has a header and then one outcome a line. Each line reaches the system before the run waits for the next
 case, so a killed run keeps its outcomes. A kill can tear only the last line, and that case runs again. The header has

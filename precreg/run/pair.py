@@ -1,4 +1,4 @@
-"""How do two versions of the code judge each other, side by side?
+"""Does the working tree compute worse than another version of the code, side by side?
 
 A paired run computes every case by the working tree and by another version, here and now, on the same inputs. Only the
 code differs, so digests and statistics of the other version judge. docs/pairs.md explains when to use it.
@@ -115,7 +115,7 @@ class PairBudget(NamedTuple):
 
 
 def pair_budget(seeds: int | None, seconds: float | None) -> PairBudget:
-    """Return the budget of a request; None stands for the default."""
+    """Return the budget of a request; None means the default."""
     return PairBudget(MAX_SEEDS if seeds is None else seeds, MAX_SECONDS if seconds is None else seconds)
 
 

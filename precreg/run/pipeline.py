@@ -19,7 +19,7 @@ from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_o
 from precreg.types import Baseline, Case, CaseResult, Comparison, Environment, Layer, Outcome, Positions, Status
 from precreg.verdict import Policy, is_acceptable, judge_case
 
-# The number of worker processes that stands for this process.
+# So many worker processes mean this process.
 IN_PROCESS = 0
 # Worst positions in the record of a case that passed. A person reads positions of cases that did not, so these keep
 # all; five are enough to see a pattern.

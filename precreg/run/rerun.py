@@ -60,7 +60,7 @@ def confirm_entry(
     for number, outcome in enumerate(reruns, 1):
         problem = describe_disagreement(case, entry, outcome, environment)
         if problem is not None:
-            return Confirmation("", f"rerun {number} of {len(reruns)} says {problem}")
+            return Confirmation("", f"rerun {number} of {len(reruns)} differs: {problem}")
     agreed = "the same bits" if all(_same_bits(entry, outcome) for outcome in reruns) else "the same within noise"
     return Confirmation(f"{len(reruns)} {'rerun' if len(reruns) == 1 else 'reruns'}: {agreed}")
 
@@ -76,13 +76,13 @@ def describe_disagreement(case: Case, entry: BaselineEntry, outcome: Outcome, en
     proposed = Baseline(entry, environment.label, "the proposal")
     verdict = judge_outcome(of_figures, proposed, outcome, environment, Policy()).verdict
     if verdict.reason in (Reason.STALE, Reason.INPUTS_CHANGED):
-        return f"{verdict.reason}: the case is not what it was when it was proposed"
+        return f"{verdict.reason}: the case changed since the proposal"
     if verdict.reason is Reason.IDENTICAL:
         return None
     repeats = case.deterministic and entry.fingerprint == environment.fingerprint
     if verdict.reason is Reason.WITHIN_TOLERANCE:
-        return "that the bits are others than those proposed" if repeats else None
-    return f"{verdict.reason}, held against the proposal: {verdict.message}"
+        return "its bits are not the proposal's" if repeats else None
+    return f"{verdict.reason} against the proposal: {verdict.message}"
 
 
 def _same_bits(entry: BaselineEntry, outcome: Outcome) -> bool:

@@ -1,4 +1,4 @@
-"""How does one request become the record of a run?
+"""Which steps turn one request into the record of a run?
 
 `run_session` composes all stages on one screen: load, select, judge by the base, run, judge, report, propose. pytest
 runs cases one by one as its own items, so it takes the same steps from a `Session`: begin, judge each case, finish.
@@ -76,9 +76,9 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     ci: bool = False
     # A case whose requirements are missing is an error, not skipped.
     require: bool = False
-    # The commit whose baselines, bounds and definitions judge; None stands for the project's own.
+    # The commit whose baselines, bounds and definitions judge; None means the project's own.
     base: str | None = None
-    # The revision that runs side by side, its most seeds, and its most seconds a case; None stands for the defaults.
+    # The revision that runs side by side, its most seeds, and its most seconds a case; None means the defaults.
     pair: str | None = None
     max_seeds: int | None = None
     pair_seconds: float | None = None

@@ -123,7 +123,7 @@ def test_what_does_not_repeat_is_not_accepted_and_the_walk_goes_on(project):
     shown = walked(project, "a", "why", "r", "s", reruns=1, patterns=["unit/s/*"])
     assert "running 1 case again, once: figures moved" in shown
     assert "error[unconfirmed-loss]" in shown
-    assert "what is proposed of unit/s/n=64 but rerun 1 of 1 says regressed, held against the proposal" in shown
+    assert "the proposal of unit/s/n=64 but rerun 1 of 1 differs: regressed against the proposal" in shown
     assert shown.endswith("0 accepted, 1 rejected, 1 left to wait\n")
     assert accepted(project) == {}
 
