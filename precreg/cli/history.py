@@ -57,7 +57,7 @@ def history_command() -> None:
 
 @history_command.command("add")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--create", is_flag=True, help="Create the history if there is none.")
+@click.option("--create", is_flag=True, help="Create a missing history.")
 @history_option
 @click.pass_obj
 def history_add_command(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
@@ -122,7 +122,7 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
 
 @history_command.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--create", is_flag=True, help="Create the history if there is none.")
+@click.option("--create", is_flag=True, help="Create a missing history.")
 @history_option
 @click.pass_obj
 def history_import_command(given: Path | None, /, files: tuple[Path, ...], create: bool, place: str | None) -> None:

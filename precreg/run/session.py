@@ -53,7 +53,7 @@ from precreg.vcs import affected_cases, git_state, project_folder
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, run_exit_code
 
 # Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
-# have no cycles, so the default of 700 would only search the same objects again and again.
+# have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
 GARBAGE_THRESHOLD = 50_000
 
 NOTHING_KEPT = f"{WORKING_FOLDER}/ cannot be written: the run has no journal to resume from, and proposes nothing"
@@ -102,7 +102,7 @@ class RunOutputs(NamedTuple):
     write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
 
 
-# Shows how far a run is: takes the results as they come and their number, and passes the results through.
+# Shows progress: takes the results as they come and their number, and passes the results through.
 Progress = Callable[[Iterable[CaseResult], int], Iterator[CaseResult]]
 
 # Prints the summary of a record; gets the paths of its reports, too.
@@ -119,25 +119,26 @@ def run_session(
 ) -> RunRecord:
     """Run the selected cases of a project, write its reports and proposals, and return the record.
 
-    `every` are all cases of the project, if the caller has read them already. Raises UserError for whatever cannot be
-    read, judged or written; nothing has run unless only a report or a proposal cannot be written.
+    `every` are all cases of the project, if the caller has read them already. Raises UserError before anything runs
+    for suites, baselines and proposals that cannot be read; after the run for files that cannot be written.
     """
+    began = perf_counter()
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
     if request.jobs != IN_PROCESS:
         from precreg.run.workers import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
-    session = Session(request, outputs, every=load_cases(request.project) if every is None else every)
+    every = load_cases(request.project) if every is None else every
+    session = Session(request, outputs, every=every, began=began)
     cases = _select(session.criteria.cases, request)
     pending_proposals(request.project)  # a damaged file stops a run that has not begun
     outputs.make_folder(request.output)
     session.begin(_selection(request))
-    session.add_cumulative_losses(session.every)
+    session.add_cumulative_losses(every)
     results = session.run(cases, progress)
-    return session.finish(
-        cases, results, folder=request.output, summarize=summarize, complete=len(cases) == len(session.every)
-    )
+    complete = len(cases) == len(every)
+    return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
 
 
 def _select(every: list[Case], request: RunRequest) -> list[Case]:
@@ -172,16 +173,12 @@ class Session:
         self._is_writable = True
 
     @cached_property
-    def every(self) -> list[Case]:
-        """Read all cases of the project."""
-        return load_cases(self.request.project) if self._every is None else self._every
-
-    @cached_property
     def criteria(self) -> AcceptanceCriteria:
         """Return the cases and baselines that judge. Raises UserError as `acceptance_criteria` does."""
-        project, base = self.request.project, self.request.base
-        # pytest reads the suites that it collects, one by one: without a base nothing needs the others.
-        every = [] if base is None and self._every is None else self.every
+        project, base, every = self.request.project, self.request.base, self._every
+        if every is None:
+            # pytest reads the suites that it collects, one by one: without a base nothing needs the others.
+            every = [] if base is None else load_cases(project)
         return acceptance_criteria(project, base, every, self._baselines)
 
     @cached_property
@@ -212,8 +209,8 @@ class Session:
         request, baselines = self.request, self.criteria.baselines
         if request.pair is not None:
             self.record = replace(self.record, pair=other_commit(request.project, request.pair))
-        plan = self._open_plan(len(cases))
         policy = replace(self.judge.policy, require=request.require)
+        plan = self._open_plan(len(cases))
         try:
             if request.pair is None:
                 return list(progress(run_and_judge(cases, plan, policy, baselines), len(cases)))

@@ -11,7 +11,7 @@ import precreg.cli
 
 FOLDER = Path(precreg.cli.__file__).parent
 EVERYWHERE = {"precreg", "precreg.errors", "click"}
-# What git is asked before a push, whatever the push brings: this part of the room imports nothing heavy.
+# Every check before a push needs git, and this part of the room imports nothing heavy.
 ALSO = {"hook": {"precreg.vcs"}}
 
 
