@@ -1,4 +1,4 @@
-"""The command `precreg`."""
+"""Where does the command `precreg` start?"""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; `precreg --version` answers before anything is imported."""
+    """Run the command line."""
     _open_streams()
+    # Editors and installers ask for the version often, so it answers before click is imported.
     if sys.argv[1:] == ["--version"]:
         from precreg import __version__
 
@@ -20,7 +21,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Open the standard streams that the caller closed, and let the others write out what their encoding lacks."""
+    """Open the standard streams that the caller closed, and escape characters that their encodings lack."""
+    # A closed stream is None, and any print would fail. A case id may have any character.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:

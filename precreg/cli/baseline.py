@@ -1,4 +1,4 @@
-"""`precreg baseline`: a person reviews what runs propose."""
+"""Which proposals become baselines? `precreg baseline` lets a person decide."""
 
 from __future__ import annotations
 
@@ -6,48 +6,37 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from precreg.baseline import (
-    accepted_value,
-    diff_proposals,
-    prune_baselines,
-    read_all_entries,
-    refuse_in_ci,
-    reject_proposals,
-    select_proposals,
-)
 from precreg.cli.options import project_of_option
-from precreg.cli.review import (
-    AcceptTerms,
-    change_values,
-    describe_accepted_value,
-    describe_accepted_values,
-    describe_change,
-    read_accept_terms,
-    review_interactively,
-)
-from precreg.cli.review import accept_and_report as accept_
 from precreg.errors import UserError
-from precreg.run import DEFAULT_RERUNS
-from precreg.suite import load_cases
-from precreg.types import Reason
+
+if TYPE_CHECKING:
+    from precreg.cli.review import AcceptTerms
+
+# Reruns before a proposal whose figures moved is accepted. Two reruns and the run itself make three equal results;
+# each rerun costs the time of the case once more.
+DEFAULT_RERUNS = 2
 
 REVIEW_SCHEMA = "precreg-review/1"
 
 
 @click.group("baseline")
 def baseline_command() -> None:
-    """Review what runs propose. Runs write proposals alone; what is accepted here is what later runs are judged by."""
+    """Review proposals. Runs only write proposals; you accept them here, and later runs are judged by them."""
 
 
 @baseline_command.command("diff")
 @click.argument("patterns", nargs=-1)
-@click.option("--verbose", "-v", is_flag=True, help="Show metrics that did not change, too.")
+@click.option("--verbose", "-v", is_flag=True, help="Show unchanged metrics, too.")
 @click.pass_obj
 def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> None:
-    """Show what accepting the proposals that match would change."""
+    """Show the changes that accepting the matching proposals would make."""
+    from precreg.baseline import diff_proposals
+    from precreg.cli.review import describe_change
+
     changes = diff_proposals(project_of_option(given), patterns)
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
@@ -61,25 +50,24 @@ _reruns = click.option(
     type=click.IntRange(0),
     default=DEFAULT_RERUNS,
     show_default=True,
-    help="Run what moved N times again first; what does not repeat is not accepted. 0 accepts it, and keeps that.",
+    help="Rerun cases whose figures moved N times first, and refuse figures that do not repeat. 0 skips this,"
+    " and the entry says so.",
 )
 
-_environment = click.option(
-    "--environment", metavar="LABEL", help="Store them under this label, more or less specific."
-)
+_environment = click.option("--environment", metavar="LABEL", help="Store the baselines under this label.")
 
-_reason = click.option("--reason", default="", help="Why the new figures are right; kept with them.")
+_reason = click.option("--reason", default="", help="The reason why the new figures are right; stored with them.")
 
 
 @baseline_command.command("review")
 @click.argument("patterns", nargs=-1)
-@click.option("--accept", "accepts", multiple=True, metavar="PATTERN", help="Accept these, and ask nothing.")
-@click.option("--reject", "rejects", multiple=True, metavar="PATTERN", help="Drop these, and ask nothing.")
+@click.option("--accept", "accepts", multiple=True, metavar="PATTERN", help="Accept these without questions.")
+@click.option("--reject", "rejects", multiple=True, metavar="PATTERN", help="Reject these without questions.")
 @_reason
 @_reruns
 @_environment
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print every proposal with its evidence as JSON, and ask nothing."
+    "--json", "as_json", is_flag=True, help="Print every proposal with its evidence as JSON, without questions."
 )
 @click.pass_obj
 def baseline_review_command(
@@ -93,10 +81,13 @@ def baseline_review_command(
     environment: str | None,
     as_json: bool,
 ) -> None:
-    """Walk through the proposals that match: before, after, evidence, what was accepted before; accept or reject each.
+    """Walk through the matching proposals, and accept or reject each: before, after, evidence, earlier values.
 
-    Without a terminal --accept and --reject decide, of what both name --reject.
+    Use --accept and --reject without a terminal; --reject wins for a case that both name.
     """
+    from precreg.baseline import diff_proposals, refuse_in_ci
+    from precreg.cli.review import read_accept_terms, review_interactively
+
     project = project_of_option(given)
     if as_json:
         _print_all(read_accept_terms(project, environment, reruns), patterns)
@@ -104,6 +95,7 @@ def baseline_review_command(
         _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
     else:
         _require_terminal()
+        # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
         review_interactively(
             read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
@@ -111,17 +103,25 @@ def baseline_review_command(
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
+    from precreg.baseline import diff_proposals
+    from precreg.cli.review import change_values
+
     changes = diff_proposals(terms.project, patterns, terms.environment)
     document = {"schema": REVIEW_SCHEMA, "proposals": [change_values(terms, change) for change in changes]}
     click.echo(json.dumps(document, indent=2))
 
 
 def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ...], reason: str) -> None:
+    """Accept and reject without questions."""
+    from precreg.baseline import diff_proposals, reject_proposals, select_proposals
+    from precreg.cli.review import accept_and_report
+
     waiting = [change.place.id for change in diff_proposals(terms.project)]
     dropped = select_proposals(waiting, rejects) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
+    # Accepting first: it may refuse, and then nothing is rejected either.
     if chosen:
-        accept_(terms, chosen, reason)
+        accept_and_report(terms, chosen, reason)
     for case_id in reject_proposals(terms.project, dropped) if dropped else ():
         click.echo(f"rejected {case_id}")
 
@@ -129,7 +129,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
 def _require_terminal() -> None:
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if not stream.isatty():
-            raise UserError("not-a-terminal", f"expected a terminal to ask in but {name} is none")
+            raise UserError("not-a-terminal", f"expected a terminal but {name} is not one")
 
 
 @baseline_command.command("accept")
@@ -150,27 +150,34 @@ def baseline_accept_command(
     reruns: int,
     environment: str | None,
 ) -> None:
-    """Make the proposals that match the baselines. Refused in CI.
+    """Make the matching proposals the baselines. Refused in CI.
 
-    What moved is run again first, and what does not repeat is not accepted: of several nothing is.
+    Cases whose figures moved run again first. If one of them does not repeat its figures, nothing is accepted.
     """
+    from precreg.cli.review import accept_and_report, read_accept_terms
+
     project = project_of_option(given)
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_(read_accept_terms(project, environment, reruns), chosen, reason)
+    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason)
 
 
 def _improved(project: Path) -> list[str]:
-    better = [change.place.id for change in diff_proposals(project) if change.verdict is Reason.IMPROVED]
-    if not better:
-        raise UserError("no-proposal", "expected a case that improved, but none that waits did")
-    return better
+    from precreg.baseline import diff_proposals
+    from precreg.types import Reason
+
+    improved = [change.place.id for change in diff_proposals(project) if change.verdict is Reason.IMPROVED]
+    if not improved:
+        raise UserError("no-proposal", "expected a proposal of a case that improved but none did")
+    return improved
 
 
 @baseline_command.command("reject")
 @click.argument("patterns", nargs=-1)
 @click.pass_obj
 def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...]) -> None:
-    """Drop the proposals that match; the next run proposes again what still differs."""
+    """Drop the matching proposals; the next run proposes again every case that still differs."""
+    from precreg.baseline import reject_proposals
+
     for case_id in reject_proposals(project_of_option(given), patterns):
         click.echo(f"rejected {case_id}")
 
@@ -178,8 +185,12 @@ def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...]) ->
 @baseline_command.command("prune")
 @click.pass_obj
 def baseline_prune_command(given: Path | None, /) -> None:
-    """Remove the baselines that no case looks up any more; a case that was renamed keeps its own."""
+    """Remove the baselines that no case looks up any longer; a renamed case keeps its own."""
+    from precreg.baseline import prune_baselines
+    from precreg.suite import load_cases
+
     project = project_of_option(given)
+    # The definitions find the new place of a renamed case.
     known = {case.baseline_id: case.baseline_definition for case in load_cases(project)}
     pruned = prune_baselines(project, known)
     for place in pruned.removed:
@@ -190,14 +201,17 @@ def baseline_prune_command(given: Path | None, /) -> None:
 
 
 @baseline_command.command("list")
-@click.option("--creep", is_flag=True, help="Show how far each has crept, and everything that was accepted of it.")
+@click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
 @click.pass_obj
 def baseline_list_command(given: Path | None, /, creep: bool) -> None:
-    """Show everything that was accepted: when, by whom, why."""
+    """Show every baseline: when, by whom and why it was accepted."""
+    from precreg.baseline import accepted_value, read_all_entries
+    from precreg.cli.review import describe_accepted_value, describe_accepted_values, read_accept_terms
+
     project = project_of_option(given)
-    read = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
+    terms = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
     for place, entry in read_all_entries(project).items():
-        if read is None:
+        if terms is None:
             click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}")
         elif entry.accepted:
-            click.echo("\n".join([str(place), *describe_accepted_values(read, place, entry)]))
+            click.echo("\n".join([str(place), *describe_accepted_values(terms, place, entry)]))

@@ -1,4 +1,4 @@
-"""`precreg bits`: numbers in a format, bit by bit, and what rounding does to them on their way through several."""
+"""Which bits does a number have in a format, and how do conversions through several formats round it?"""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.arithmetic import Anatomy, ConversionChain, Expression, FixedPoint, Format, RoundingErrors
 
-
+# Widths in bits of the integer formats, which need a scale.
 FIXED_POINT_NAMES = {"int8": 8, "int16": 16, "int32": 32}
 
 
 @click.command("bits", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, metavar="VALUE [+|-|*|/ VALUE]...")
-@click.option("--format", "names", multiple=True, metavar="NAME", help="The format (float32); each next is a hop.")
-@click.option("--rounding", "rounding", default="nearest_even", metavar="NAME", help="How (docs/formats.md).")
-@click.option("--scale", metavar="NUMBER", help="How many steps of int8, int16 and int32 make 1 (1).")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of stochastic rounding.")
+@click.option("--format", "names", multiple=True, metavar="NAME", help="The format (float32); more convert in turn.")
+@click.option("--rounding", default="nearest_even", metavar="NAME", help="The rounding mode (docs/formats.md).")
+@click.option("--scale", metavar="NUMBER", help="Steps of int8, int16 and int32 that make 1 (1).")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of stochastic rounding.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_obj
 def bits_command(
@@ -40,22 +40,24 @@ def bits_command(
 
     A VALUE is a decimal, a ratio (1/3), a hexadecimal float (0x1.8p3), inf, nan, or a pattern of the first format
     (bits:0x3c7c). It is read exactly. Between two values, one of + - * / (in quotes: '*') computes, rounded once.
-    Several formats are hops from one to the next.
+    Several formats are conversions from one to the next.
     """
     from precreg.arithmetic import convert_through, rounding_named
 
     formats = names or ("float32",)
+    # A scale that no format uses is a mistake, not a detail to ignore.
     if scale is not None and FIXED_POINT_NAMES.keys().isdisjoint(formats):
-        came = f"scale={scale} with {', '.join(formats)}"
-        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {came}")
+        received = f"scale={scale} with {', '.join(formats)}"
+        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {received}")
     targets = tuple(_target(name, scale or "1") for name in formats)
-    routes = [convert_through(asked, targets, rounding_named(rounding), seed) for asked in _asked(words)]
+    expressions = _parse_expressions(words)
+    chains = [convert_through(each, targets, rounding_named(rounding), seed) for each in expressions]
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(routes), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(chains), indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(shown, targets)) for shown in routes))
+        click.echo("\n\n".join("\n".join(_describe(chain, targets)) for chain in chains))
 
 
 def _target(name: str, scale: str) -> Format | FixedPoint:
@@ -68,15 +70,17 @@ def _target(name: str, scale: str) -> Format | FixedPoint:
     return FixedPoint(FIXED_POINT_NAMES[name], exact_round(parse_number(scale), FORMATS["float64"]))
 
 
-def _asked(words: tuple[str, ...]) -> Iterator[Expression]:
-    """Yield values, and operations between two of them. Raises UserError (bad-value) for an operator with one side."""
+def _parse_expressions(words: tuple[str, ...]) -> Iterator[Expression]:
+    """Yield values, and operations on two values. Raises UserError (bad-value) for an operator with one side."""
     from precreg.arithmetic import OPERATORS, Expression
 
+    # The shell may pass '1.5 + 2' as one word or as three.
     left = [part for word in words for part in word.split()]
     if not left:
         raise UserError("bad-value", "expected at least one number")
     while left:
         first = left.pop(0)
+        # The command ignores unknown options, so that negative numbers are values; misspelt options arrive here.
         if first.startswith("--"):
             raise click.NoSuchOption(first, possibilities=["--format", "--rounding", "--scale", "--seed", "--json"])
         operator = left.pop(0) if left and left[0] in OPERATORS else ""
@@ -87,35 +91,37 @@ def _asked(words: tuple[str, ...]) -> Iterator[Expression]:
             raise UserError("bad-value", f"expected one operation at a time but got {left[0]} after it")
 
 
-def _lines(shown: ConversionChain, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:
-    yield shown.asked
-    for index, (hop, target) in enumerate(zip(shown.hops, targets, strict=True)):
+def _describe(chain: ConversionChain, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:
+    """Yield the lines of one chain: each conversion with its facts, and the direct conversion for comparison."""
+    yield chain.asked
+    for index, (conversion, target) in enumerate(zip(chain.hops, targets, strict=True)):
         scale = getattr(target, "scale", None)
         steps = "" if scale is None else f", scale {scale:.17g}"
-        yield f"{'then ' if index else ''}to {hop.format}{steps}, {shown.rounding}"
-        if shown.operands and not index:
-            yield f"  of        {' and '.join(shown.operands)}"
-        yield from (f"  {name:9} {text}" for name, text in _facts(hop))
-    if shown.direct is not None:
-        same = ", the same" if shown.direct == shown.hops[-1].value else ", another number: hops round more than once"
-        yield f"directly to {shown.hops[-1].format}: {shown.direct}{same}"
+        yield f"{'then ' if index else ''}to {conversion.format}{steps}, {chain.rounding}"
+        if chain.operands and not index:
+            yield f"  of        {' and '.join(chain.operands)}"
+        yield from (f"  {name:9} {text}" for name, text in _facts(conversion))
+    if chain.direct is not None:
+        is_same = chain.direct == chain.hops[-1].value
+        remark = "the same" if is_same else "another number: every conversion rounds"
+        yield f"directly to {chain.hops[-1].format}: {chain.direct}, {remark}"
 
 
-def _facts(hop: Anatomy) -> Iterator[tuple[str, str]]:
-    """Yield what is to be said of a number, and its name."""
-    yield "value", hop.value
-    yield "class", hop.kind
-    if hop.pattern is None or hop.sign is None or hop.mantissa is None:
-        yield "bits", f"none: {hop.format} has no such pattern"
+def _facts(conversion: Anatomy) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each fact about a converted number."""
+    yield "value", conversion.value
+    yield "class", conversion.kind
+    if conversion.pattern is None or conversion.sign is None or conversion.mantissa is None:
+        yield "bits", f"none: {conversion.format} has no such pattern"
     else:
-        yield "sign", hop.sign
-        if hop.exponent is not None:
-            yield "exponent", hop.exponent + ("" if hop.power is None else f"  2^{hop.power}")
-        yield "mantissa", hop.mantissa
-        yield "pattern", hop.pattern
-    yield "below", hop.below or "none"
-    yield "above", hop.above or "none"
-    yield "error", _error(hop.error)
+        yield "sign", conversion.sign
+        if conversion.exponent is not None:
+            yield "exponent", conversion.exponent + ("" if conversion.power is None else f"  2^{conversion.power}")
+        yield "mantissa", conversion.mantissa
+        yield "pattern", conversion.pattern
+    yield "below", conversion.below or "none"
+    yield "above", conversion.above or "none"
+    yield "error", _error(conversion.error)
 
 
 def _error(error: RoundingErrors) -> str:
@@ -128,7 +134,8 @@ def _error(error: RoundingErrors) -> str:
 
 
 def _figure(error: float) -> str:
-    """Return an error that is not zero; of one that float64 takes for zero or infinity only bounds are known."""
+    """Return the text of a nonzero error; if it underflows or overflows in float64, return a bound."""
+    # The exact error is nonzero, but float64 has no number below 5e-324 or above 1.8e308.
     if not error:
         return "> -5e-324" if copysign(1, error) < 0 else "< 5e-324"
     if isinf(error):

@@ -1,7 +1,4 @@
-"""`precreg compare`: its options, understood; what they ask for is done in comparing.py, imported when it is sure.
-
-What `precreg compare` does once its options are understood. Apart from compare.py, so that nothing loads in vain.
-"""
+"""Which files does `precreg compare` compare, with which tolerances, and where does it write?"""
 
 from __future__ import annotations
 
@@ -14,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from precreg.cli.options import CompareOutputs, CompareSides, RawOptions
+from precreg.cli.options import CompareOutputs, CompareSides, RawOptions, project_of_option
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.comparison import ComparisonWork, RawFormat
     from precreg.types import ComparedPair, ComparisonRecord, ComparisonSettings
 
+
+# Stands for standard output in --json and --report.
+STDOUT = Path("-")
 
 _PATH = click.Path(path_type=Path)
 
@@ -29,16 +29,17 @@ def parse_shape(_context: click.Context, _option: click.Parameter, text: str | N
     """Return the lengths of `4x64` or `4,64`. Raises UserError (bad-value)."""
     if text is None:
         return None
+    # numpy arrays have at most 32 axes before version 2, and lengths below 2**63.
     if not re.fullmatch(r"[0-9]{1,18}([,x][0-9]{1,18}){0,31}", text):
         raise UserError("bad-value", f"expected lengths such as 4x64 or 4,64 but got shape={text}")
     return tuple(map(int, re.split("[,x]", text)))
 
 
 def _bounds(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    return dict(map(_bound, texts))
+    return dict(map(_read_bound, texts))
 
 
-def _bound(text: str) -> tuple[str, float]:
+def _read_bound(text: str) -> tuple[str, float]:
     metric, _, limit = text.partition("=")
     try:
         return metric.strip(), float(limit)
@@ -51,24 +52,24 @@ def _bound(text: str) -> tuple[str, float]:
 @click.option("--actual", type=_PATH, metavar="PATH", help="ACTUAL, by its name.")
 @click.option("--reference", type=_PATH, metavar="PATH", help="REFERENCE, by its name: computed in higher precision.")
 @click.option("--golden", type=_PATH, metavar="PATH", help="In place of REFERENCE: must have the actual's dtype, too.")
-@click.option("--benchmark", type=_PATH, metavar="PATH", help="Another implementation's output, measured beside.")
+@click.option("--benchmark", type=_PATH, metavar="PATH", help="Another implementation's output, measured, too.")
 @click.option("--rtol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--atol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--standard", metavar="NAME", help="A named standard (docs/standards.md) in place of the defaults.")
-@click.option("--bound", "bounds", multiple=True, metavar="METRIC=LIMIT", callback=_bounds, help="One metric's limit.")
+@click.option("--bound", "bounds", multiple=True, metavar="METRIC=LIMIT", callback=_bounds, help="Limit one metric.")
 @click.option(
     "--analyzer", "analyzers", multiple=True, metavar="NAME", help="An installed analyzer that measures, too."
 )
 @click.option("--dtype", metavar="NAME", help="Of raw .bin files.")
-@click.option("--reference-dtype", metavar="NAME", help="Of raw .bin files of the reference, where it differs.")
-@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin files; else that of the other side.")
+@click.option("--reference-dtype", metavar="NAME", help="Of raw .bin files of the reference, if it differs.")
+@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin files; by default the other side's.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin files.")
-@click.option("--mapping", type=_PATH, metavar="FILE", help="YAML: the name of an actual array to its reference's.")
-@click.option("--select", multiple=True, metavar="PATTERN", help="Only arrays so named: a part, or wildcards * ? [].")
-@click.option("--worst", type=click.IntRange(0, 100_000), default=100, help="Positions to keep of each pair.")
+@click.option("--mapping", type=_PATH, metavar="FILE", help="YAML: names of actual arrays to names of references.")
+@click.option("--select", multiple=True, metavar="PATTERN", help="Only arrays that match: a part, or wildcards * ? [].")
+@click.option("--worst", type=click.IntRange(0, 100_000), default=100, help="Positions to store of each pair.")
 @click.option("--json", type=_PATH, metavar="FILE", help="Write the record; - writes it to stdout.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML.")
-@click.option("--jobs", "-j", type=click.IntRange(0), help="Processes for many pairs; 0 stays in this one.")
+@click.option("--jobs", "-j", type=click.IntRange(0), help="Processes for many pairs; 0 uses this process.")
 @click.pass_obj
 def compare_command(
     project: Path | None,
@@ -85,25 +86,24 @@ def compare_command(
     byte_order: Literal["little", "big"],
     **others: Any,
 ) -> None:
-    """Hold stored arrays against references: files, archives of arrays, or folders, matched by name.
+    """Compare stored arrays with references: files, archives of arrays, or folders, matched by name.
 
-    Formats: .npy, .npz, .safetensors, and raw .bin with --dtype and --shape. Tolerances are the shipped defaults, and
-    those of a project's suites/tolerances.yaml where `precreg --project FOLDER compare` names one.
-
+    Formats: .npy, .npz, .safetensors, and raw .bin with --dtype and --shape. Tolerances are the shipped defaults, then
+    suites/tolerances.yaml of the project in `precreg --project FOLDER compare`.
 
     Exit codes: 1 a pair fails; 2 a pair could not be judged, or nothing was compared; 0 otherwise.
     """
     sides = parse_sides(list(paths), actual, reference, golden)
     raw = RawOptions(dtype, reference_dtype, shape, byte_order)
-
     sys.exit(compare_and_report(project, sides, raw, CompareOutputs(json, report), **others))
 
 
 def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, golden: Path | None) -> CompareSides:
-    """Take ACTUAL and REFERENCE from the options, and what they leave from the arguments in order.
+    """Take ACTUAL and REFERENCE from the options, and missing sides from the arguments in order.
 
-    Raises UserError (not-comparable) unless each is there once.
+    Raises UserError (not-comparable) unless each side is given once.
     """
+    # A golden needs the actual's dtype, a reference more precision: one oracle cannot be both.
     if reference is not None and golden is not None:
         raise UserError("not-comparable", "expected --reference or --golden but got both")
     other = reference if golden is None else golden
@@ -117,9 +117,6 @@ def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, 
         missing = next(name for name, path in given.items() if path is None)
         raise UserError("not-comparable", f"expected an ACTUAL and a REFERENCE but got no {missing}")
     return CompareSides(given["ACTUAL"], given["REFERENCE"], golden is not None)
-
-
-STDOUT = Path("-")
 
 
 def compare_and_report(
@@ -139,15 +136,15 @@ def compare_and_report(
     worst: int,
     jobs: int | None,
 ) -> int:
-    """Compare, write what was asked for, print the summary, and return the exit code."""
-    from precreg.cli.options import project_of_option
+    """Compare, write the record and the page, print the summary, and return the exit code."""
     from precreg.comparison import RawFormat, finish_comparison
     from precreg.environment import count_processors, limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
 
-    limit_blas_threads()
+    limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     limits = {"standard": standard, "rtol": rtol, "atol": atol, **bounds}
+    # Everything that decides about the result, so that the record alone can repeat the comparison.
     settings = ComparisonSettings(
         actual=_text(sides.actual),
         reference=_text(sides.reference),
@@ -157,15 +154,15 @@ def compare_and_report(
         select=tuple(map(escape_surrogates, select)),
         project=None if project is None else _text(project_of_option(project)),
         limits={name: limit for name, limit in limits.items() if limit is not None},
-        raw=_said(raw),
+        raw=_raw_settings(raw),
         worst=worst,
         analyzers=analyzers,
     )
     _make_folders(outputs)
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
     own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
-    work = _planned(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
-    pairs = _compared(work, count_processors() if jobs is None else jobs)
+    work = _plan(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+    pairs = _compare_with_progress(work, count_processors() if jobs is None else jobs)
     record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
     _write(record, outputs)
     return record.exit_code
@@ -174,18 +171,20 @@ def compare_and_report(
 def _text(path: Path) -> str:
     from precreg.subject import escape_surrogates
 
+    # Records are the same on every system, and JSON cannot store surrogates.
     return escape_surrogates(path.as_posix())
 
 
-def _said(raw: RawOptions) -> dict[str, str]:
+def _raw_settings(raw: RawOptions) -> dict[str, str]:
+    """Return the options that were given, as records store them."""
     shape = None if raw.shape is None else "x".join(map(str, raw.shape))
-    said = {"dtype": raw.dtype, "reference_dtype": raw.reference_dtype, "shape": shape}
-    named = {name: text for name, text in said.items() if text is not None}
+    given = {"dtype": raw.dtype, "reference_dtype": raw.reference_dtype, "shape": shape}
+    named = {name: text for name, text in given.items() if text is not None}
     return named | ({"byte_order": raw.byte_order} if raw.byte_order != "little" else {})
 
 
 def _make_folders(outputs: CompareOutputs) -> None:
-    """Make the folders of what will be written: that this cannot be done should be known before the work."""
+    """Make the folders of the output files now: a mistake in a path should not wait for the end of the work."""
     from precreg.storage import report_write_errors
 
     if outputs.json is not None and outputs.json == outputs.report:
@@ -198,24 +197,25 @@ def _make_folders(outputs: CompareOutputs) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _planned(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
+def _plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
     from precreg.comparison import plan_comparison
 
     try:
         return plan_comparison(settings, raw, raw_reference)
+    # As shells report a process that SIGINT ended: 128 + 2.
     except KeyboardInterrupt:
         click.echo("interrupted before any pair was compared", err=True)
         sys.exit(130)
 
 
-def _compared(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
+def _compare_with_progress(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
     from precreg.cli.progress import show_pair_progress
     from precreg.comparison import compare_pairs
 
     done: list[ComparedPair] = []
     try:
         for pair in show_pair_progress(compare_pairs(work.pairs, work.terms, jobs), len(work.pairs)):
-            done.append(pair)  # one by one: what is done is told where the rest is given up
+            done.append(pair)  # one by one: an interrupt reports their number
     except KeyboardInterrupt:
         click.echo(f"interrupted: {len(done)} of {len(work.pairs)} pairs were compared", err=True)
         sys.exit(130)
@@ -223,7 +223,7 @@ def _compared(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
 
 
 def _write(record: ComparisonRecord, outputs: CompareOutputs) -> None:
-    """Write the files, and then the summary: to stderr where the record itself goes to stdout."""
+    """Write the files, then print the summary: to stderr if the record goes to stdout."""
     from precreg.comparison import render_comparison_terminal
     from precreg.storage import encode_record, replace_file, report_write_errors, write_json_record
 
@@ -235,8 +235,8 @@ def _write(record: ComparisonRecord, outputs: CompareOutputs) -> None:
     if outputs.json not in (None, STDOUT):
         write_json_record(record, outputs.json)
     written = [path for path in outputs if path is not None and path != STDOUT]
-    beside = outputs.json == STDOUT
-    if beside:
+    to_stderr = outputs.json == STDOUT
+    if to_stderr:
         click.echo(encode_record(record), nl=False)
-    colour = (sys.stderr if beside else sys.stdout).isatty()
-    click.echo(render_comparison_terminal(record, colour=colour, written=written), nl=False, err=beside)
+    colour = (sys.stderr if to_stderr else sys.stdout).isatty()
+    click.echo(render_comparison_terminal(record, colour=colour, written=written), nl=False, err=to_stderr)

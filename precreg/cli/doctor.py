@@ -1,6 +1,6 @@
-"""`precreg doctor`: what works here. Looking is done in examining.py, so that nothing is imported in vain.
+"""Which parts of precreg work on this machine?
 
-What works here: measuring and arithmetic, versions, what may be installed besides, git, project and history.
+`precreg doctor` checks the compiled cores, the results of measuring and arithmetic, versions, git, project and history.
 """
 
 from __future__ import annotations
@@ -19,15 +19,34 @@ import click
 from precreg.cli.history import history_option
 from precreg.errors import UserError
 
+# The compiled cores, by the modules that load them; each lies beside its module, as `_core`.
+CORES = {"core": "precreg.measure.compiled", "arithmetic core": "precreg.arithmetic.native"}
+# Required packages whose versions explain differences best: they compute, or store results.
+REQUIRED_PACKAGES = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
+# Packages that may be missing, and their use.
+OPTIONAL_PACKAGES = {
+    "matplotlib": "precreg visualize draws PNG with it (precreg[plots])",
+    "psycopg": "histories are stored in PostgreSQL with it (precreg[postgresql])",
+    "torch": "precreg does not need it; suites may require it",
+}
+
+
+class DoctorFinding(NamedTuple):
+    """One line of the report. `absent` marks a part that is not needed, or not here."""
+
+    name: str
+    state: Literal["ok", "absent", "broken"]
+    says: str
+
 
 @click.command("doctor")
 @history_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_obj
 def doctor_command(given: Path | None, /, place: str | None, as_json: bool) -> None:
-    """Say what measures here and whether it measures right, what is installed, and what of a project is found.
+    """Check the backends and their results, versions, git, and the project and its history.
 
-    Exit codes: 2 something that is needed is broken; 0 otherwise.
+    Exit codes: 2 a required part is broken; 0 otherwise.
     """
     found = examine_installation(given, place)
     if as_json:
@@ -37,82 +56,52 @@ def doctor_command(given: Path | None, /, place: str | None, as_json: bool) -> N
     else:
         width = max(len(finding.name) for finding in found)
         for finding in found:
-            state = f"{finding.state}: " if finding.state == BROKEN_STATE else ""
+            state = "broken: " if finding.state == "broken" else ""
             click.echo(f"{finding.name:{width}}  {state}{finding.says}")
-    sys.exit(2 if any(finding.state == BROKEN_STATE for finding in found) else 0)
-
-
-BROKEN_STATE = "broken"
-
-
-CORES = {"core": "precreg.measure.compiled", "arithmetic core": "precreg.arithmetic.native"}
-"""The compiled cores, by the modules that load them; each lies beside its module, as `_core`."""
-
-
-REQUIRED_PACKAGES = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
-"""Of what is always installed, that whose version explains most."""
-
-
-OPTIONAL_PACKAGES = {
-    "matplotlib": "precreg visualize draws PNG with it (precreg[plots])",
-    "psycopg": "histories are kept in PostgreSQL with it (precreg[postgresql])",
-    "torch": "precreg itself does without; suites may ask for it",
-}
-"""What may be installed besides, and what for."""
-
-
-class DoctorFinding(NamedTuple):
-    """One line of what was found; `absent` is what is not needed, or not here."""
-
-    name: str
-    state: Literal["ok", "absent", "broken"]
-    says: str
+    sys.exit(2 if any(finding.state == "broken" for finding in found) else 0)
 
 
 def examine_installation(given: Path | None, place: str | None) -> list[DoctorFinding]:
-    """Look at everything. `given` is the project and `place` the history, where they were named."""
+    """Check everything. `given` is the project and `place` the history, if the options name them."""
+    from precreg.storage import find_project
+
     found = [*_measuring(), *_arithmetic(), *_versions()]
     try:
-        project = _project(given)
+        project = find_project(given or Path.cwd())
     except UserError as problem:
+        # Without a project precreg still compares arrays; a project that was named must be there.
         named: Literal["absent", "broken"] = "absent" if given is None else "broken"
         return [*found, _git(Path.cwd()), DoctorFinding("project", named, problem.message)]
     return [*found, _git(project), DoctorFinding("project", "ok", str(project)), _history(project, place)]
 
 
-def _project(given: Path | None) -> Path:
-    from precreg.storage import find_project
-
-    return find_project(given or Path.cwd())
-
-
 def _measuring() -> Iterator[DoctorFinding]:
-    """Tell which form serves, why it is not the compiled one, and whether it measures right."""
+    """Yield the state of the compiled core, and the backend's results beside the reference implementation's."""
     from precreg.measure import BACKENDS, select_backend
     from precreg.quality import self_test_measure
 
     yield _core("core")
     try:
-        serving = select_backend()
+        backend = select_backend()
     except UserError as problem:
         yield DoctorFinding("measuring", "broken", problem.message)
         return
-    name = next(name for name, each in BACKENDS.items() if each is serving)
+    name = next(name for name, each in BACKENDS.items() if each is backend)
     try:
-        measured, wrong = self_test_measure(serving)
-    except Exception as problem:  # whatever a core does that was built from other sources than the package
-        yield DoctorFinding("measuring", "broken", f"the form {name} raises {problem!r}; install precreg anew")
+        measured, wrong = self_test_measure(backend)
+    # A core that was built from other sources than the package may raise anything.
+    except Exception as problem:
+        yield DoctorFinding("measuring", "broken", f"the backend {name} raises {problem!r}; reinstall precreg")
         return
     if wrong:
-        yield DoctorFinding("measuring", "broken", f"the form {name} differs from the plain one; {'; '.join(wrong)}")
+        yield DoctorFinding("measuring", "broken", f"the backend {name} differs: {'; '.join(wrong)}")
     else:
-        yield DoctorFinding(
-            "measuring", "ok", f"the form {name} serves; {measured} adversarial pairs as in the plain one"
-        )
+        says = f"the backend {name} gives the reference implementation's figures for {measured} adversarial pairs"
+        yield DoctorFinding("measuring", "ok", says)
 
 
 def _arithmetic() -> Iterator[DoctorFinding]:
-    """Tell which form rounds and adds for simulated devices, and whether it gives what is known."""
+    """Yield the state of the arithmetic core, and the backend's results beside known results."""
     from precreg.arithmetic import native_backend
     from precreg.quality import self_test_arithmetic
 
@@ -124,22 +113,23 @@ def _arithmetic() -> Iterator[DoctorFinding]:
         yield DoctorFinding("arithmetic", "broken", problem.message)
         return
     except Exception as problem:  # as above
-        yield DoctorFinding("arithmetic", "broken", f"it raises {problem!r}; install precreg anew")
+        yield DoctorFinding("arithmetic", "broken", f"the backend raises {problem!r}; reinstall precreg")
         return
     if wrong:
-        yield DoctorFinding("arithmetic", "broken", f"the form {name} is wrong in {'; '.join(wrong)}")
+        yield DoctorFinding("arithmetic", "broken", f"the backend {name} is wrong in {'; '.join(wrong)}")
     else:
-        yield DoctorFinding("arithmetic", "ok", f"the form {name} serves; {checked} results as known")
+        yield DoctorFinding("arithmetic", "ok", f"the backend {name} gives {checked} known results")
 
 
 def _core(name: str) -> DoctorFinding:
     loader = CORES[name]
+    # find_spec distinguishes a core that was not built from one that does not load.
     if find_spec(f"{loader.rpartition('.')[0]}._core") is None:
         return DoctorFinding(name, "absent", "not built: no C++ compiler was there when precreg was installed")
     try:
         core = import_module(loader)._core
     except ImportError as problem:
-        return DoctorFinding(name, "broken", f"built, but it cannot be loaded: {problem}")
+        return DoctorFinding(name, "broken", f"built, but does not load: {problem}")
     return DoctorFinding(name, "ok", f"{core.instruction_set}, {core.__file__}")
 
 

@@ -1,7 +1,4 @@
-"""`precreg drift`: the options. What it does is in drifting.py, so that nothing is imported in vain.
-
-What `precreg drift` does: reads the history, judges, reports. Apart from drift.py, so that help starts at once.
-"""
+"""Which options does `precreg drift` have, and which runs of the history does it judge?"""
 
 from __future__ import annotations
 
@@ -17,15 +14,17 @@ import click
 from precreg.cli.history import history_option
 from precreg.cli.options import DriftOptions, project_of_option
 from precreg.errors import UserError
-from precreg.report import render_drift_terminal
 
 if TYPE_CHECKING:
     from precreg.history import History, HistoryRun
     from precreg.history.drift import Anchor, DriftRecord, DriftSettings
 
+# So many windows of runs are read: machines may take turns, and then only every second or third run is comparable.
+WINDOWS_READ = 4
+
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Refuse what no change is larger than: a monitor that can find nothing would be content."""
+    """Refuse infinity and NaN: no change is larger, so the monitor would find nothing and pass."""
     if not isfinite(value):
         raise click.BadParameter(f"{value} is not finite.", context, parameter)
     return value
@@ -34,52 +33,49 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
 @click.command("drift")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @history_option
-@click.option("--anchor", metavar="REVISION", help="A frozen point, such as a release tag, of which there is a run.")
-@click.option("--window", type=click.IntRange(8, 400), default=60, show_default=True, help="Recent runs that count.")
+@click.option("--anchor", metavar="REVISION", help="A fixed commit, such as a release tag, with a run in the history.")
+@click.option("--window", type=click.IntRange(8, 400), default=60, show_default=True, help="Recent runs to judge.")
 @click.option(
     "--materiality",
     type=click.FloatRange(1, min_open=True),
     callback=_finite,
     default=1.02,
     show_default=True,
-    help="The ratio beyond which a change matters.",
+    help="The smallest ratio that is relevant.",
 )
-@click.option("--confirm", type=click.IntRange(1), default=2, show_default=True, help="Runs that a change must last.")
-@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Default: that of the newest run.")
+@click.option("--confirm", type=click.IntRange(1), default=2, show_default=True, help="Runs that confirm a change.")
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Default: the newest run's.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/drift.")
 @click.option(
     "--junit-dialect",
     type=click.Choice(["gitlab", "strict"]),
     default="gitlab",
     expose_value=False,
-    help="As of precreg run; here both are the same.",
+    help="As in precreg run; both give the same here.",
 )
 @click.pass_obj
 def drift_command(given: Path | None, /, **options: object) -> None:
-    """Tell whether metrics drift: against what was accepted, an anchor, and the recent runs of the history.
+    """Find metrics that drift from their baselines, from an anchor, or over the recent runs of the history.
 
-    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Exit codes: 1 something drifts; 2 something
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Exit codes: 1 a metric drifts; 2 a metric
     could not be judged; 0 otherwise.
     """
-    asked = DriftOptions(**options)  # type: ignore[arg-type]
-    if 2 * asked.confirm > asked.window:
-        got = f"window={asked.window}, confirm={asked.confirm}"
+    drift_options = DriftOptions(**options)  # type: ignore[arg-type]
+    # Runs before and after a change both need as many runs as confirm it.
+    if 2 * drift_options.confirm > drift_options.window:
+        got = f"window={drift_options.window}, confirm={drift_options.confirm}"
         raise click.UsageError(f"expected a window of at least twice the runs that confirm a change but got {got}")
-    sys.exit(judge_and_report(project_of_option(given), asked))
-
-
-WINDOWS_READ = 4
-"""Windows of runs that are read: machines may take turns, and then only every second or third run is compared."""
+    sys.exit(judge_and_report(project_of_option(given), drift_options))
 
 
 def judge_and_report(project: Path, options: DriftOptions) -> int:
     """Judge the history of one environment, write reports, print the summary, and return the exit code."""
     from precreg.cli.history import open_project_history
-    from precreg.cli.options import reports_folder
-    from precreg.report import make_reports_folder, write_drift_reports
+    from precreg.report import make_reports_folder, render_drift_terminal, reports_folder, write_drift_reports
 
     folder = options.output or reports_folder(project) / "drift"
-    make_reports_folder(folder)
+    make_reports_folder(folder)  # first: a folder that cannot be made stops the command before the work
+    # One state: a run that is added meanwhile would be in some series and not in others.
     with open_project_history(project, options.place) as history, history.one_state():
         record = _record(project, history, options)
     written = write_drift_reports(record, folder)
@@ -88,6 +84,7 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
 
 
 def _record(project: Path, history: History, options: DriftOptions) -> DriftRecord:
+    """Judge every series of one environment. Raises UserError: empty-history, nothing-selected."""
     from precreg import __version__
     from precreg.history.drift import (
         DRIFT_SCHEMA,
@@ -107,10 +104,11 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
         there = f"a run of environment {environment} in the history; there are runs of {labels}"
         raise UserError("empty-history", f"expected {there if every else 'a run in the history, which has none'}")
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
-    runs = _to_read(runs, anchor, settings)
+    runs = _runs_to_read(runs, anchor, settings)
     found = judge_series(
         history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings
     )
+    # A pattern without a case would pass in silence.
     if not found.results and options.patterns:
         raise UserError("nothing-selected", f"expected a case of the history to match but got {options.patterns}")
     return DriftRecord(
@@ -130,7 +128,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
 
 
 def _commit(project: Path, revision: str) -> str | None:
-    """Return the commit of a revision; None where no repository knows it, and the name may be a run's."""
+    """Return the commit of a revision; None if no repository knows it, because it may name a run."""
     from precreg.vcs import commit_of
 
     try:
@@ -141,13 +139,14 @@ def _commit(project: Path, revision: str) -> str | None:
         return None
 
 
-def _to_read(runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings) -> list[HistoryRun]:
-    """Leave out what is too old to matter, but for what came after the anchor."""
+def _runs_to_read(runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings) -> list[HistoryRun]:
+    """Return the runs of the last windows, and all runs since the anchor."""
     first = max(0, len(runs) - WINDOWS_READ * settings.window)
     of_anchor = () if anchor is None else anchor.runs
     return list(runs[min([first, *(at for at, run in enumerate(runs) if run.number in of_anchor)]) :])
 
 
 def _other_environments(every: Sequence[HistoryRun], environment: str, options: DriftOptions) -> tuple[str, ...]:
-    """Return the labels of runs that are not judged; none where the user named the one to judge."""
+    """Return the labels of the environments that are not judged, if the user did not choose one."""
+    # Without the option the newest run chooses the environment, which a person may not expect.
     return () if options.environment is not None else tuple(sorted({run.environment for run in every} - {environment}))

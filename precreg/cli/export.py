@@ -1,6 +1,6 @@
-"""`precreg export`: its options, understood; exporting.py does what they ask, and is imported when they are right.
+"""Which arrays does a model get, and which of its nodes are written?
 
-What `precreg export` does beside calling the model: read its arguments, choose among its nodes, write them.
+`precreg export` reads the arguments, calls the model, chooses among its nodes and writes them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXPORT_SUFFIXES = (".npy", ".npz")
 
 
+# A callback of the option: a wrong suffix stops the command before the model runs.
 def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
     if path.suffix not in EXPORT_SUFFIXES:
         raise UserError("bad-value", f"expected NAME.npy or NAME.npz but got output={path}")
@@ -30,12 +31,14 @@ def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path
 
 @click.command("export")
 @click.argument("model", metavar="[FOLDER/]MODULE:FUNCTION")
-@click.option("--node", "names", multiple=True, metavar="NAME", help="An output of the model, by its name; else all.")
-@click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="An argument; else called as its file.")
+@click.option("--node", "names", multiple=True, metavar="NAME", help="Write this output of the model; by default all.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="An argument; by default named as its file."
+)
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), callback=_file, help=".npy or .npz.")
 @click.option("--device", metavar="NAME", help="Compute it on a simulated device (docs/devices.md).")
 @click.option("--dtype", metavar="NAME", help="Of raw .bin inputs.")
-@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin inputs; else one axis.")
+@click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin inputs; by default one axis.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin inputs.")
 @click.pass_obj
 def export_command(
@@ -50,13 +53,14 @@ def export_command(
     shape: tuple[int, ...] | None,
     byte_order: Literal["little", "big"],
 ) -> None:
-    """Call a Python model on arrays in files, and write what its nodes give, for precreg compare and visualize.
+    """Call a Python model on arrays in files, and write its nodes for precreg compare and visualize.
 
     The model is a function, found as a suite in FOLDER finds its subject; its nodes are the arrays that it returns: the
-    keys of a dict, 0, 1, ... of a tuple, or out. One node is written as .npy, any number as .npz.
+    keys of a dict, 0, 1, ... of a tuple, or out. A .npy file has one node, a .npz file any number.
 
     Exit codes: 0 the file is written; 2 it is not.
     """
+    # Before the model runs, which may take long.
     if len(set(names)) > 1 and output.suffix == ".npy":
         raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
     from precreg.comparison import RawFormat
@@ -74,8 +78,8 @@ Arrays = dict[str, "Array"]
 def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:
     """Read each `[NAME=]FILE` and return copies by name; an archive without a NAME gives each of its arrays.
 
-    Raises UserError: bad-value for a folder and for two arrays of one name, and a NAME for several arrays;
-    and as `read_side` does.
+    Raises UserError: bad-value for a folder, for two arrays of one name and for one NAME of several arrays; errors of
+    `read_side`.
     """
     arrays: Arrays = {}
     for text in inputs:
@@ -90,6 +94,7 @@ def _read(text: str, raw: RawFormat) -> Arrays:
     from precreg.comparison import read_side
 
     name, _, file = text.partition("=")
+    # A file name may have an equals sign, too.
     if not file or not name.isidentifier():
         name, file = "", text
     if Path(file).is_dir():
@@ -102,7 +107,7 @@ def _read(text: str, raw: RawFormat) -> Arrays:
 
 
 def _loaded(side: ArraySide) -> Arrays:
-    """Return arrays of the model's own, in native byte order."""
+    """Return copies in native byte order, which the model may write into."""
     import numpy as np
 
     found = {name: place.load() for name, place in side.arrays.items()}
@@ -110,7 +115,7 @@ def _loaded(side: ArraySide) -> Arrays:
 
 
 def choose_nodes(model: str, nodes: Arrays, names: tuple[str, ...]) -> Arrays:
-    """Return the nodes that were named, or all. Raises UserError: unknown-node, bad-outputs where there is none."""
+    """Return the named nodes, or all. Raises UserError: unknown-node; bad-outputs if the model has no node."""
     from precreg.subject import escape_surrogates
 
     if not nodes:
@@ -124,9 +129,9 @@ def choose_nodes(model: str, nodes: Arrays, names: tuple[str, ...]) -> Arrays:
 
 
 def write_nodes(arrays: Arrays, output: Path) -> None:
-    """Write the arrays in the format that the name of the file says, in one step, and tell what it holds.
+    """Write the arrays in the format of the file's name, in one step, and print the file's content.
 
-    Raises UserError: bad-value where the format cannot hold them under that name; bad-outputs, not-writable.
+    Raises UserError: bad-value if the format cannot store them under that name; bad-outputs, not-writable.
     """
     from precreg.storage import open_replacement, report_write_errors, write_npy, write_npz
     from precreg.subject import escape_surrogates
@@ -140,6 +145,7 @@ def write_nodes(arrays: Arrays, output: Path) -> None:
                 write_npy(stream, next(iter(arrays.values())))
             else:
                 write_npz(stream, arrays)
+    # Names of nodes are any text; surrogates cannot be printed.
     for name, array in arrays.items():
         click.echo(
             f"{output}  {escape_surrogates(name)}: {array.dtype.name}, shape {'×'.join(map(str, array.shape)) or '()'}"
@@ -147,12 +153,13 @@ def write_nodes(arrays: Arrays, output: Path) -> None:
 
 
 def _require_name(arrays: Arrays, output: Path) -> None:
-    """Refuse a .npy file for several arrays, and one whose name leaves out a dtype that .npy files cannot say."""
+    """Refuse a .npy file for several arrays, and a name without the dtype if .npy files cannot state it."""
     from precreg.storage import dtype_suffix
 
     if len(arrays) != 1:
         message = f"expected NAME.npz, or one --node of {', '.join(arrays)}, but got output={output}"
         raise UserError("bad-value", message)
+    # numpy writes bfloat16 and the float8 formats as plain bytes.
     dtype = dtype_suffix(next(iter(arrays.values())))
     if dtype and not output.name.endswith(f".{dtype}.npy"):
         message = f"expected {output.with_suffix('').name}.{dtype}.npy, because only a name can say that dtype,"

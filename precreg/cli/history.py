@@ -1,6 +1,6 @@
-"""Where a project's history is: the option, the variable, or the file in the project; the same for every command.
+"""Where is the history of a project, and how do you change it?
 
-`precreg history`: runs are kept, shown, carried elsewhere and removed.
+The place is the option, the variable PRECREG_HISTORY, or a file in the project, in this order for every command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "history.sqlite"
 
-
 history_option = click.option(
     "--history",
     "place",
@@ -35,32 +34,34 @@ history_option = click.option(
 
 
 def open_project_history(project: Path, place: str | None, *, create: bool = False) -> History:
-    """Open the history of a project at the place given, else at its own. Raises UserError as open_history does."""
+    """Open the history of a project at `place`, or at its own by default. Raises UserError as `open_history` does."""
     from precreg.environment import project_name
     from precreg.history import open_history
     from precreg.storage import WORKING_FOLDER, make_scratch_folder, report_write_errors
     from precreg.subject import escape_surrogates
 
+    # Relative to the current folder, because messages show it.
     folder = Path(os.path.relpath(project / WORKING_FOLDER))
     if create and place is None:
         with report_write_errors(str(folder)):
             make_scratch_folder(folder)
+    # A folder name that is not UTF-8 has surrogates, which a database cannot store.
     name = escape_surrogates(project_name(project, os.environ))
     return open_history(place or folder / DEFAULT, project=name, create=create)
 
 
 @click.group("history")
 def history_command() -> None:
-    """Keep runs over time. Of each case only what changed since the run before is stored."""
+    """Store runs over time. Each run stores only the changes of its cases since the run before."""
 
 
 @history_command.command("add")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--create", is_flag=True, help="Begin a history where there is none.")
+@click.option("--create", is_flag=True, help="Create a missing history.")
 @history_option
 @click.pass_obj
 def history_add_command(given: Path | None, /, runs: tuple[Path, ...], create: bool, place: str | None) -> None:
-    """Keep a run. RUN is a record.json or a folder that has one; several are the shards of one run."""
+    """Add a run. RUN is a record.json or a folder that has one; several are the shards of one run."""
     from precreg.report import read_merged_run
 
     project = project_of_option(given)
@@ -71,21 +72,23 @@ def history_add_command(given: Path | None, /, runs: tuple[Path, ...], create: b
 
 
 @history_command.command("list")
-@click.option("--environment", metavar="LABEL", help="Only the runs of this environment.")
+@click.option("--environment", metavar="LABEL", help="Show only runs of this environment.")
 @history_option
 @click.pass_obj
 def history_list_command(given: Path | None, /, environment: str | None, place: str | None) -> None:
-    """Show the runs in the order in which they started, and where their environment became another one."""
+    """Show the runs in the order of their start, and the changes of their environments."""
     from precreg.report import strip_controls
 
     with open_project_history(project_of_option(given), place) as history:
         runs = history.runs(environment)
-    for line in _listed(runs):
+    # Branches and facts come from git and the machine: a terminal would obey control characters in them.
+    for line in _describe_runs(runs):
         click.echo(strip_controls(line))
     click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 
-def _listed(runs: Iterable[HistoryRun]) -> Iterator[str]:
+def _describe_runs(runs: Iterable[HistoryRun]) -> Iterator[str]:
+    """Yield a line for each run, and a line for each change of facts since the last run of its environment."""
     from precreg.history import changed_facts
 
     before: dict[str, HistoryRun] = {}
@@ -109,6 +112,7 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
     from precreg.storage import open_replacement, report_write_errors
 
     with open_project_history(project_of_option(given), place) as history:
+        # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())
         else:
@@ -118,20 +122,21 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
 
 @history_command.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--create", is_flag=True, help="Begin a history where there is none.")
+@click.option("--create", is_flag=True, help="Create a missing history.")
 @history_option
 @click.pass_obj
 def history_import_command(given: Path | None, /, files: tuple[Path, ...], create: bool, place: str | None) -> None:
-    """Add the runs of exports that are not there yet; - is standard input. What is there stays."""
+    """Add the runs of exports that the history does not have yet; - is standard input."""
     with open_project_history(project_of_option(given), place, create=create) as history:
         for file in files:
-            with _opened(file) as lines:
+            with _open_lines(file) as lines:
                 added = history.import_lines(lines, str(file))
             click.echo(f"{file}: {added} {'run' if added == 1 else 'runs'} added")
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
+def _open_lines(file: Path) -> Iterator[IO[bytes]]:
+    """Open an export, or standard input for -. Raises UserError (missing-file)."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -145,7 +150,7 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
 
 
 @history_command.command("prune")
-@click.option("--before", metavar="DATE", help="Remove runs that started before this day, or this time, in UTC.")
+@click.option("--before", metavar="DATE", help="Remove runs that started before this day or time, in UTC.")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N runs of each environment.")
 @click.option("--keep-commit", "revisions", multiple=True, metavar="REVISION", help="Keep the runs of this commit.")
 @history_option
@@ -153,12 +158,13 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
 def history_prune_command(
     given: Path | None, /, before: str | None, keep: int | None, revisions: tuple[str, ...], place: str | None
 ) -> None:
-    """Remove old runs; the figures of those that stay do not change. With both options the newest N stay, too."""
+    """Remove old runs; the figures of the other runs do not change. With both options the newest N stay, too."""
     if before is None and keep is None:
         raise click.UsageError("expected --before DATE or --keep N, or both")
     project = project_of_option(given)
-    moment = None if before is None else _moment(before)
+    moment = None if before is None else _read_moment(before)
     with open_project_history(project, place) as history:
+        # First, so that a mistake in a revision removes nothing.
         commits = _commits(project, revisions, {run.commit for run in history.runs()})
         removed = history.prune(before=moment, keep=keep, keep_commits=commits)
     for run in removed:
@@ -166,16 +172,18 @@ def history_prune_command(
     click.echo(f"{len(removed)} removed")
 
 
-def _moment(text: str) -> str:
+def _read_moment(text: str) -> str:
+    """Return a day or time as ISO 8601 in UTC, as histories store it. Raises UserError (bad-value)."""
     try:
         moment = datetime.fromisoformat(text)
+        # Runs store UTC, so a time without a zone is UTC, too.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
         raise UserError("bad-value", f"expected a day such as 2026-11-21 but got before={text}") from None
 
 
 def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[str]:
-    """Return the commits that revisions name; one without a run would keep nothing, so it is a mistake."""
+    """Return the commits of revisions. Raises UserError (bad-value) for a commit without a run, which keeps nothing."""
     from precreg.vcs import commit_of
 
     commits = {revision: commit_of(project, revision) for revision in revisions}

@@ -1,6 +1,6 @@
-"""`precreg hook`: put the check before a push into a repository, take it out, and the check itself.
+"""Which commits does a push bring, and do their cases still pass?
 
-What the check before a push does: find what is pushed, and run the cases that it touches as it was committed.
+`precreg hook` installs and removes the check, and runs it: the affected cases of each pushed commit, as committed.
 """
 
 from __future__ import annotations
@@ -32,17 +32,23 @@ from precreg.vcs import (
 )
 
 if TYPE_CHECKING:
-    from precreg.cli.options import RunOptions
+    from precreg.run import RunRequest
     from precreg.vcs import Tip
+
+# Files of the project that a push changes; None means all, because the remote has no commit of it.
+ChangedFiles = set[str] | None
+
+# Names of files in a message, if many differ.
+MAX_FILES = 3
 
 
 @click.group("hook", context_settings={"help_option_names": ["-h", "--help"]})
 def hook_command() -> None:
-    """Stop a push that makes results less precise."""
+    """Check cases before a push, and stop a push that makes results less precise."""
 
 
 @hook_command.command("install")
-@click.option("--chain", is_flag=True, help="Keep the hook that is there, and call it first.")
+@click.option("--chain", is_flag=True, help="Keep an existing hook, and call it first.")
 @click.pass_obj
 def hook_install_command(given: Path | None, chain: bool) -> None:
     """Write a pre-push hook that checks this project with this Python.
@@ -64,27 +70,29 @@ def hook_install_command(given: Path | None, chain: bool) -> None:
 @hook_command.command("uninstall")
 @click.pass_obj
 def hook_uninstall_command(given: Path | None) -> None:
-    """Take this project out of the pre-push hook; a hook that was kept gets its place back."""
+    """Remove this project from the pre-push hook, and put a kept hook back."""
     from precreg.vcs import HOOK_NAME, uninstall_hook
 
     root, folder = _place(given)
     hooks = hooks_folder(root)
     place = f"{_shown(hooks, root)}/{HOOK_NAME}"
     if uninstall_hook(hooks, folder):
-        click.echo(f"uninstalled: {place} checks {_project(folder)} no more")
+        click.echo(f"uninstalled: {place} no longer checks {_project(folder)}")
     else:
         click.echo(f"nothing to uninstall: {place} does not check {_project(folder)}")
 
 
 @hook_command.command("run")
-@click.option("--folder", metavar="FOLDER", help="The project's, from here, the top of the working tree; found upward.")
+@click.option("--folder", metavar="FOLDER", help="The project's folder in the working tree, which is here.")
 @click.argument("remote", required=False)
 @click.argument("url", required=False)
 @click.pass_obj
 def hook_run_command(given: Path | None, folder: str | None, remote: str | None, url: str | None) -> None:
-    """Check what is pushed to REMOTE; called by git, which tells the refs on standard input, or by pre-commit."""
+    """Check a push to REMOTE. git calls this with the refs on standard input, or pre-commit does."""
+    # git sets GIT_DIR and others for hooks; they would point commands in a checkout to this repository.
     unset_hook_variables()
     pushes = _pushes(remote)
+    # git runs hooks in the top of the working tree, and the installed hook names the folder.
     root, folder = _place(given) if folder is None else (Path(realpath(Path.cwd())), folder)
     try:
         sys.exit(check_pushes(root, folder, pushes, remote or os.environ.get("PRE_COMMIT_REMOTE_NAME", "")))
@@ -94,10 +102,11 @@ def hook_run_command(given: Path | None, folder: str | None, remote: str | None,
 
 
 def _pushes(remote: str | None) -> list[Push]:
+    """Return the pushes that git writes to standard input, or that pre-commit writes to variables."""
     if remote is None:
         return parse_pre_commit_push(os.environ)
     if sys.stdin.isatty():
-        raise UserError("not-a-push", "expected git to say on standard input what is pushed but got a terminal")
+        raise UserError("not-a-push", "expected the pushed refs on standard input but got a terminal")
     return parse_git_pushes(os.fsdecode(sys.stdin.buffer.read()))
 
 
@@ -118,42 +127,32 @@ def _shown(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
-ChangedFiles = set[str] | None
-"""Files of the project that a push changes; None stands for all: the remote has nothing of it."""
-
-
-MAX_FILES = 3
-"""Named where many differ."""
-
-
 def check_pushes(root: Path, folder: str, pushes: list[Push], remote: str) -> int:
-    """Run what the pushes touch, commit by commit; return the exit code of the first that must not be pushed, or 0.
+    """Run the affected cases, commit by commit; return the exit code of the first commit that fails, or 0.
 
     `root` is the top of the working tree, `folder` the project's folder in it.
     """
-    for tip, changed in _bringing(root, folder, pushes, remote):
+    for tip, changed in _tips_with_changes(root, folder, pushes, remote):
         try:
-            code = _checked(root, folder, tip, changed, remote)
+            code = _check_tip(root, folder, tip, changed, remote)
         except UserError as mistake:
             click.echo(str(mistake), err=True)
             code = mistake.exit_code
         if code != 0:
-            click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify goes around this", err=True)
+            click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify skips this check", err=True)
             return code
     return 0
 
 
-def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, ChangedFiles]]:
-    """Yield the commits that bring a change to the project's files, with the changed files.
-
-    The next commit is asked for when the one before may be pushed. So what the remote knows nothing of is compared
-    with that one: the branches of a first push are not all run in full.
-    """
+def _tips_with_changes(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, ChangedFiles]]:
+    """Yield the commits that change the project's files, with the changed files."""
     from precreg.vcs import can_affect_cases
 
     untouched, passed = True, ""
     for tip in _tips(root, pushes):
-        changed = _changed(root, folder, tip, remote)
+        changed = _changed_files(root, folder, tip, remote)
+        # The caller takes the next commit only if the last one passed. So a branch that the remote does not have is
+        # compared with that one: a first push does not run every branch in full.
         if changed is None and passed:
             changed = files_pushed(root, folder, tip.commit, passed, remote)
         if changed is None or any(map(can_affect_cases, changed)):
@@ -161,11 +160,11 @@ def _bringing(root: Path, folder: str, pushes: list[Push], remote: str) -> Itera
             yield tip, changed
         passed = tip.commit
     if untouched:
-        click.echo("precreg: no case depends on what is pushed", err=True)
+        click.echo("precreg: no case depends on the pushed files", err=True)
 
 
 def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
-    """Return the commits to look at: a tag on the way to another commit that is pushed is part of that."""
+    """Return the commits to check. A tag that another pushed commit contains is a part of that commit."""
     from precreg.vcs import pushed_tips
 
     found = pushed_tips(pushes, resolve_commits(root, {push.revision for push in pushes} - {""}))
@@ -175,7 +174,8 @@ def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
     return found
 
 
-def _changed(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
+def _changed_files(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
+    """Return the files that differ from any commit that the remote has at the pushed refs."""
     every: set[str] = set()
     for before in dict.fromkeys(tip.before):
         changed = files_pushed(root, folder, tip.commit, before, remote)
@@ -185,12 +185,13 @@ def _changed(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
     return every
 
 
-def _checked(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: str) -> int:
-    """Run in place where the working tree has the commit's files, otherwise in a checkout of the commit."""
+def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: str) -> int:
+    """Run in place if the working tree has the commit's files, otherwise in a checkout of the commit."""
     from precreg.vcs import no_case_affected
 
     project = root / folder
     others = _other_files(project, tip.commit)
+    # The index answers without reading suites, if the working tree has the commit's files.
     if not others and changed is not None and no_case_affected(project, changed):
         return _nothing_to_run(tip)
     if not commit_has_path(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
@@ -209,7 +210,7 @@ def _checked(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: s
 
 @contextmanager
 def _imports_from(root: Path, tree: Path) -> Iterator[None]:
-    """Let packages that are installed from folders of the working tree, such as src/, be those of the checkout."""
+    """Import packages that are installed from folders of the working tree, such as src/, from the checkout."""
     before = list(sys.path)
     sys.path[:0] = [str(tree / Path(place).relative_to(root)) for place in before if _is_source(Path(place), root)]
     try:
@@ -219,12 +220,15 @@ def _imports_from(root: Path, tree: Path) -> Iterator[None]:
 
 
 def _is_source(place: Path, root: Path) -> bool:
-    """Tell whether packages are installed from a folder; a project's own is on the path of its modules anyway."""
+    """Return True for a folder that packages are installed from.
+
+    A project's own folder does not count: a run adds it to the path itself.
+    """
     return place.is_relative_to(root) and "site-packages" not in place.parts and not (place / "suites").is_dir()
 
 
 def _other_files(project: Path, commit: str) -> list[str]:
-    """Return the files that could matter to a case and are not in the working tree as they were committed."""
+    """Return the files that a case may depend on and that differ between the working tree and the commit."""
     from precreg.vcs import can_affect_cases
 
     if not (project / "suites").is_dir():
@@ -233,6 +237,7 @@ def _other_files(project: Path, commit: str) -> list[str]:
 
 
 def _some(files: list[str]) -> str:
+    # File names may have any character, and terminals obey some.
     shown = [file if file.isprintable() else ascii(file) for file in files[:MAX_FILES]]
     return ", ".join(shown) + (f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else "")
 
@@ -240,6 +245,7 @@ def _some(files: list[str]) -> str:
 def _run(
     project: Path, changed: ChangedFiles, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
 ) -> int:
+    """Run the affected cases of one commit, and return the exit code."""
     from precreg.vcs import affected_cases, load_cases_and_index
 
     try:
@@ -252,42 +258,37 @@ def _run(
         return _nothing_to_run(tip)
     click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
     from precreg.cli.run import run_and_report
+    from precreg.environment import limit_blas_threads
 
-    return run_and_report(project, _options(changed, remote, reports), cases)
+    limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
+    return run_and_report(_request(project, changed, remote, reports), cases)
 
 
 def _nothing_to_run(tip: Tip) -> int:
-    click.echo(f"precreg: no case depends on what is pushed ({_named(tip)})", err=True)
+    click.echo(f"precreg: no case depends on the pushed files ({_named(tip)})", err=True)
     return 0
 
 
-def _options(changed: ChangedFiles, remote: str, reports: Path | None) -> RunOptions:
-    """Run like `precreg run` of a person without options, wherever this is: a person pushes, CI or not."""
-    from os import environ
-    from os.path import relpath
+def _request(project: Path, changed: ChangedFiles, remote: str, reports: Path | None) -> RunRequest:
+    """Return the request of a `precreg run` without options, wherever this runs: a person pushes, in CI or not."""
+    from precreg.report import reports_folder
+    from precreg.run import RunRequest
 
-    from precreg.cli.options import CaseOptions, RunOptions
-
-    since = None if changed is None else f"what {remote or 'the remote'} has"
-    return RunOptions(
-        CaseOptions((), (), (), (), since),
-        shard=None,
-        jobs=None,
-        resume=False,
-        ci=False,
-        require=False,
-        environment=environ.get("PRECREG_ENVIRONMENT") or None,
-        output=None if reports is None else Path(relpath(reports)),
-        junit_dialect="gitlab",
-        verbose=False,
+    return RunRequest(
+        project=project,
+        changed_since=None if changed is None else f"what {remote or 'the remote'} has",
         changed=None if changed is None else frozenset(changed),
+        environment=os.environ.get("PRECREG_ENVIRONMENT") or None,
+        output=reports_folder(project) if reports is None else Path(os.path.relpath(reports)),
+        needs_journal=reports is None,
     )
 
 
 def _bring_proposals(checked: Path, project: Path) -> None:
-    """Let what a checkout proposes be accepted in the project, except where a proposal of the project's own waits."""
+    """Copy the proposals of a checkout to the project; a waiting proposal of the project's own stays."""
     from precreg.baseline import lock_baselines, pending_proposals, replace_proposals
 
+    # The checkout is removed, and a person accepts proposals in the project.
     found = pending_proposals(checked)
     if found and (project / "suites").is_dir():
         with lock_baselines(project):

@@ -1,53 +1,57 @@
-"""The group of commands; each is imported when it is called, so that starting costs next to nothing."""
+"""Which commands does `precreg` have?
+
+Each command's module is imported only when the command is called, so that starting costs almost nothing.
+"""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from precreg import __version__
 from precreg.errors import UserError, nearest
 
-COMMANDS: dict[str, str] = {
-    "run": "Run the cases, judge them against tolerances and baselines, and write reports.",
-    "list": "Show the cases.",
-    "explain": "Show where every setting of one case comes from.",
-    "baseline": "Review what runs propose: review, diff, accept, reject, prune, list.",
-    "hook": "Check what is pushed before it is: install, uninstall, run.",
-    "export": "Call a model on stored arrays, and write what its nodes give.",
-    "compare": "Hold stored arrays against references: files, archives, or folders matched by name.",
-    "visualize": "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error.",
-    "bits": "Show a number in a format: its bits, its neighbours, and what rounding did to it.",
-    "report": "Make the reports again from run records; several shards become one.",
-    "history": "Keep runs over time: add, list, export, import, prune.",
-    "drift": "Tell whether metrics drift: against what was accepted, an anchor, and recent runs.",
-    "power": "Tell the smallest loss of each case that would be caught, from what its baseline keeps.",
-    "faults": "Plant known faults in some cases, and say which the gate catches.",
-    "selftest": "Plant known faults in all cases: rates of detection and of false alarms, per tier.",
-    "calibrate": "Measure each case's own noise: what its bounds are worth, and which would fit.",
-    "doctor": "Say what works here: the measuring core, versions, project, git and history.",
-    "schema": "Print the JSON Schema of a suite file, for editors.",
-}
+
+class CommandEntry(NamedTuple):
+    """The module of a command in this package, and its line in `precreg --help`."""
+
+    module: str
+    help: str
 
 
-_MODULES = {
-    "calibrate": "quality",
-    "explain": "cases",
-    "faults": "quality",
-    "list": "cases",
-    "power": "report",
-    "schema": "cases",
-    "selftest": "quality",
+# In the order of --help. The function of a command is NAME_command in its module.
+COMMANDS = {
+    "run": CommandEntry("run", "Run the cases, judge them against tolerances and baselines, and write reports."),
+    "list": CommandEntry("cases", "Show the cases."),
+    "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
+    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, list."),
+    "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
+    "export": CommandEntry("export", "Call a model on stored arrays, and write its nodes."),
+    "compare": CommandEntry(
+        "compare", "Compare stored arrays with references: files, archives, or folders matched by name."
+    ),
+    "visualize": CommandEntry(
+        "visualize", "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error."
+    ),
+    "bits": CommandEntry("bits", "Show a number in a format: its bits, its neighbours and its rounding error."),
+    "report": CommandEntry("report", "Make the reports again from run records, and merge shards."),
+    "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
+    "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
+    "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
+    "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),
+    "selftest": CommandEntry("quality", "Plant known faults in all cases: detection and false-alarm rates per tier."),
+    "calibrate": CommandEntry("quality", "Measure each case's noise, and check its bounds against it."),
+    "doctor": CommandEntry("doctor", "Check this installation: backends, versions, project, git and history."),
+    "schema": CommandEntry("cases", "Print the JSON Schema of a suite file, for editors."),
 }
-# Modules that hold several commands; every other command has the module of its name.
 
 
 class _Commands(click.Group):
-    """Names and help of all commands without importing one."""
+    """List names and help of all commands without importing one."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -55,12 +59,13 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"precreg.cli.{_MODULES.get(name, name)}"), f"{name}_command")
+        command: click.Command = getattr(import_module(f"precreg.cli.{COMMANDS[name].module}"), f"{name}_command")
         return command
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        # click would import every command for its help.
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -71,7 +76,7 @@ class _Commands(click.Group):
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
-        """Exit with 1 for nothing but a finding: a user's mistake, a full disk and a bug of ours are 2."""
+        """Exit with 1 for a finding alone: a user's mistake, a full disk and a bug of precreg exit with 2."""
         try:
             return super().invoke(context)
         except UserError as mistake:
@@ -79,13 +84,13 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             goes_on = "; precreg run --resume goes on" if context.invoked_subcommand == "run" else ""
             click.echo(f"interrupted{goes_on}", err=True)
-            sys.exit(130)
+            sys.exit(130)  # as shells report a process that SIGINT ended: 128 + 2
         except BrokenPipeError:
             sys.stderr.close()  # the reader has left, and Python would complain about it at exit
         except OSError as problem:
             click.echo(str(UserError("operating-system", str(problem))), err=True)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+            raise  # click prints these itself, and chooses the exit code
         except Exception:
             from traceback import format_exc
 
@@ -100,7 +105,7 @@ class _Commands(click.Group):
 @click.option("--project", type=click.Path(path_type=Path), help="A folder that has suites/; found from here upward.")
 @click.pass_context
 def precreg(context: click.Context, project: Path | None) -> None:
-    """Tell whether a change made numerical code less precise.
+    """Report whether a change made numerical code less precise.
 
     Exit codes: 0 nothing is worse; 1 something is proven worse; 2 something could not be judged.
     """

@@ -1,6 +1,6 @@
-"""What a command was asked for, as values with types. Imported before anything else, so it imports next to nothing.
+"""Which options do several commands share, and which cases do they select?
 
-The options that select cases, and what they select, the same for every command.
+Every command imports this module first, so it imports almost nothing at its top.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CaseOptions(NamedTuple):
-    """Which cases: every kind that is named narrows the selection."""
+    """The selection of cases: each kind of option that is given narrows it."""
 
     patterns: tuple[str, ...]
     tiers: tuple[str, ...]
@@ -30,35 +30,8 @@ class CaseOptions(NamedTuple):
     changed_since: str | None
 
 
-class RunOptions(NamedTuple):
-    """How they are run. `shard` is (i, n); None stands for "not said" and leaves the choice to the run.
-
-    `pair` is the revision whose code runs side by side; then up to `max_seeds` are drawn, for up to `pair_seconds`.
-
-    `changed` are the files that changed since `asked.changed_since`, relative to the project, where they are known.
-
-    `base` is the commit by whose baselines, tolerances and definitions is judged; None stands for the project's own.
-    """
-
-    asked: CaseOptions
-    shard: tuple[int, int] | None
-    jobs: int | None
-    resume: bool
-    ci: bool
-    require: bool
-    environment: str | None
-    output: Path | None
-    junit_dialect: Literal["gitlab", "strict"]
-    verbose: bool
-    pair: str | None = None
-    max_seeds: int | None = None
-    pair_seconds: float | None = None
-    changed: frozenset[str] | None = None
-    base: str | None = None
-
-
 class DriftOptions(NamedTuple):
-    """How a history is held against itself. `place` is that of the history, None for the project's own."""
+    """The options of `precreg drift`. `place` names the history; None means the project's own."""
 
     patterns: tuple[str, ...]
     place: str | None
@@ -71,7 +44,7 @@ class DriftOptions(NamedTuple):
 
 
 class CompareSides(NamedTuple):
-    """What is held against what; `golden` says that the reference is in the actual's own dtype."""
+    """The paths of two sides; `golden` says that the reference has the actual's own dtype."""
 
     actual: Path
     reference: Path
@@ -79,7 +52,7 @@ class CompareSides(NamedTuple):
 
 
 class RawOptions(NamedTuple):
-    """What raw files hold, as far as it was said."""
+    """The content of raw files, which do not state it themselves; None where no option was given."""
 
     dtype: str | None
     reference_dtype: str | None
@@ -88,15 +61,14 @@ class RawOptions(NamedTuple):
 
 
 class CompareOutputs(NamedTuple):
-    """Where the record and the page go, if anywhere; `-` is stdout."""
+    """The files of the record and the page, if any; `-` is stdout."""
 
     json: Path | None
     report: Path | None
 
 
+# The values of types.TIERS, whose import would delay a run with nothing to do. A test compares them.
 TIER_CHOICES = ("unit", "integration", "model")
-"""As in types.py, whose import a run with nothing to do must not wait for; a test holds the two together."""
-
 
 _OPTIONS = (
     click.argument("patterns", nargs=-1, metavar="[PATTERN]..."),
@@ -108,10 +80,10 @@ _OPTIONS = (
 
 
 def selection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add PATTERN..., --tier, --suite, --tag and --changed-since, which the command is given together as `asked`."""
+    """Add PATTERN..., --tier, --suite, --tag and --changed-since; the command gets them as one `case_options`."""
 
     @wraps(command)
-    def with_asked(
+    def with_case_options(
         *given: Any,
         patterns: tuple[str, ...],
         tiers: tuple[str, ...],
@@ -120,67 +92,62 @@ def selection_options(command: Callable[..., None]) -> Callable[..., None]:
         changed_since: str | None,
         **others: Any,
     ) -> None:
-        command(*given, asked=CaseOptions(patterns, tiers, suites, tags, changed_since), **others)
+        command(*given, case_options=CaseOptions(patterns, tiers, suites, tags, changed_since), **others)
 
+    # click applies decorators from the inside out: the last one comes first in --help.
     for option in reversed(_OPTIONS):
-        with_asked = option(with_asked)
-    return with_asked
+        with_case_options = option(with_case_options)
+    return with_case_options
 
 
 def project_of_option(given: Path | None) -> Path:
-    """Return the folder given with --project, or the nearest from here upward that has suites/."""
+    """Return the folder of --project, or the nearest folder from here upward that has suites/."""
     from precreg.storage import find_project
 
     return find_project(given or Path.cwd())
 
 
-def reports_folder(project: Path) -> Path:
-    """Return where reports go unless told otherwise, relative to the current folder."""
-    return Path(os.path.relpath(project / "reports"))
-
-
 def select_by_options(
-    project: Path, every: list[Case], asked: CaseOptions, changed: Set[str] | None = None
+    project: Path, every: list[Case], case_options: CaseOptions, changed: Set[str] | None = None
 ) -> list[Case]:
-    """Return the cases that the options name, in their order. Raises UserError for a name that no case has.
+    """Return the selected cases in their order. Raises UserError for a name that no case has.
 
-    `changed` are the files that changed since the revision asked for; without them git is asked.
+    `changed` are the files that changed since the revision of --changed-since; by default git lists them.
     """
     from precreg.suite import Selection, select_cases
     from precreg.vcs import affected_cases, changed_files
 
-    cases = select_cases(every, Selection(asked.tiers, asked.suites, asked.patterns, asked.tags))
-    if asked.changed_since is None:
+    since = case_options.changed_since
+    selection = Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags)
+    cases = select_cases(every, selection)
+    if since is None:
         return cases
-    return affected_cases(cases, changed_files(project, asked.changed_since) if changed is None else changed, project)
+    return affected_cases(cases, changed_files(project, since) if changed is None else changed, project)
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    """Return (i, n) of `i/n`, or of GitLab's variables where no text is given.
-
-    Raises:
-        UserError: bad-shard.
-    """
+    """Return (i, n) of `i/n`, or of GitLab's variables without a text. Raises UserError (bad-shard)."""
     if text is None:
         return shard_of_job(os.environ)
-    return _shard(text, f"shard={text}")
+    return _read_shard(text, f"shard={text}")
 
 
 def shard_of_job(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return (i, n) of a job's CI_NODE_INDEX and CI_NODE_TOTAL; None where it is the only one: GitLab says 1 of it.
+    """Return (i, n) of a job's CI_NODE_INDEX and CI_NODE_TOTAL; None if the job is the only one.
 
-    Raises:
-        UserError: bad-shard.
+    Raises UserError (bad-shard).
     """
     index, count = environ.get("CI_NODE_INDEX", ""), environ.get("CI_NODE_TOTAL", "")
+    # GitLab sets CI_NODE_TOTAL=1, and no index, in jobs without `parallel`.
     if not index and count in ("", "1"):
         return None
-    shard = _shard(f"{index}/{count}", f"CI_NODE_INDEX={index} and CI_NODE_TOTAL={count}")
+    shard = _read_shard(f"{index}/{count}", f"CI_NODE_INDEX={index} and CI_NODE_TOTAL={count}")
     return None if shard == (1, 1) else shard
 
 
-def _shard(text: str, came: str) -> tuple[int, int]:
+def _read_shard(text: str, received: str) -> tuple[int, int]:
+    # Nine digits keep int() fast for any text; no run has more shards.
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got {came}")
+        raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got {received}")
     return int(found[1]), int(found[2])

@@ -1,4 +1,7 @@
-"""How far a run is: a bar on a terminal, a few plain lines in a log. Both go to stderr, reports to stdout."""
+"""Which progress does a run show?
+
+A terminal gets a bar, a log a few plain lines. Both go to stderr, because reports go to stdout.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,28 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from precreg.types import CaseResult, ComparedPair, Status
-
 if TYPE_CHECKING:
     from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
+    from precreg.types import CaseResult, ComparedPair
 
 
+# A log shows at most about so many lines of progress, however many cases run.
 LINES_IN_A_LOG = 10
-
-
+# A log shows no progress of fewer pairs: these are soon compared.
 MIN_PAIRS_IN_A_LOG = 64
-"""Pairs from which a log says how far it is: fewer are soon done."""
-
 
 _T = TypeVar("_T")
 
 
 def show_progress(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
-    """Pass results through, and show how far the run is."""
+    """Pass results through, and show the progress of the run."""
     if sys.stderr.isatty():
         return _with_bar(results, total, _line)
     return _with_lines(results, total, "cases", _failure)
 
 
 def show_pair_progress(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:
-    """Pass compared pairs through, and show how far the comparison is, unless it is soon done."""
+    """Pass compared pairs through, and show the progress of a comparison that takes longer."""
     if sys.stderr.isatty() and total > 1:
         return _with_bar(pairs, total, lambda pair: pair.name)
     if not sys.stderr.isatty() and total >= MIN_PAIRS_IN_A_LOG:
@@ -41,7 +41,7 @@ def show_pair_progress(pairs: Iterable[ComparedPair], total: int) -> Iterator[Co
 
 
 def show_score_progress(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Score | Unplanted]:
-    """Pass scores through, and show how far the planting is; `total` is the most that can come."""
+    """Pass scores through, and show the progress of planting; at most `total` scores come."""
     if sys.stderr.isatty():
         return _with_bar(scores, total, lambda score: score.case)
     return _with_lines(scores, total, "faults", lambda score: "")
@@ -50,7 +50,7 @@ def show_score_progress(scores: Iterable[Score | Unplanted], total: int) -> Iter
 def show_calibration_progress(
     found: Iterable[CaseCalibration | Uncalibrated], total: int
 ) -> Iterator[CaseCalibration | Uncalibrated]:
-    """Pass calibrations through, and show how far they are."""
+    """Pass calibrations through, and show their progress."""
     if sys.stderr.isatty():
         return _with_bar(found, total, lambda each: each.case)
     return _with_lines(found, total, "cases", lambda each: "")
@@ -60,6 +60,7 @@ def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Ite
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    # Case ids may have brackets, which rich would read as markup.
     text = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -70,7 +71,7 @@ def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Ite
 
 
 def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_T], str]) -> Iterator[_T]:
-    """Say what failed as it comes, where `failure` gives a text, and how many are done a few times."""
+    """Print every failure at once, if `failure` gives a text, and a few times the number of items so far."""
     step = max(1, total // LINES_IN_A_LOG)
     for done, item in enumerate(items, 1):
         if text := failure(item):
@@ -81,6 +82,8 @@ def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_
 
 
 def _failure(result: CaseResult) -> str:
+    from precreg.types import Status
+
     return _line(result) if result.verdict.status in (Status.FAILED, Status.ERROR) else ""
 
 

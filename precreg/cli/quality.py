@@ -72,7 +72,7 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
 def calibrate_command(
     given: Path | None,
     /,
-    asked: CaseOptions,
+    case_options: CaseOptions,
     jobs: int | None,
     replicates: int,
     slack: float,
@@ -94,7 +94,9 @@ def calibrate_command(
     from precreg.report import calibration_json, calibration_yaml, render_calibrations
 
     margins = Margins(slack, vacuous)
-    found, left_out = calibrate_with_progress(project_of_option(given), asked, jobs, replicates, margins, environment)
+    found, left_out = calibrate_with_progress(
+        project_of_option(given), case_options, jobs, replicates, margins, environment
+    )
     if as_json:
         shown = calibration_json(found, left_out, replicates, margins) + "\n"
     elif as_yaml:
@@ -155,7 +157,7 @@ def calibrate_with_progress(
 def faults_command(
     given: Path | None,
     /,
-    asked: CaseOptions,
+    case_options: CaseOptions,
     names: tuple[str, ...],
     listed: bool,
     jobs: int | None,
@@ -183,7 +185,7 @@ def faults_command(
     from precreg.quality import is_any_judged
     from precreg.report import scores_json
 
-    scores, unplanted = plant_with_progress(project_of_option(given), asked, faults, jobs, seeds, environment)
+    scores, unplanted = plant_with_progress(project_of_option(given), case_options, faults, jobs, seeds, environment)
     shown = scores_json(scores, unplanted) + "\n" if as_json else render_scores(scores, unplanted, all_shown=verbose)
     click.echo(shown, nl=False)
     sys.exit(0 if is_any_judged(scores) else 2)
@@ -220,7 +222,7 @@ def _share(_context: click.Context, _option: click.Parameter, value: float | Non
 def selftest_command(
     given: Path | None,
     /,
-    asked: CaseOptions,
+    case_options: CaseOptions,
     jobs: int | None,
     seeds: int | None,
     environment: str | None,
@@ -239,7 +241,7 @@ def selftest_command(
     from precreg.report import render_tallies, scores_json
 
     scores, unplanted = plant_with_progress(
-        project_of_option(given), asked, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
+        project_of_option(given), case_options, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
     )
     click.echo(scores_json(scores, unplanted) if as_json else render_tallies(scores, unplanted), nl=as_json)
     problems = broken_limits(tally_scores("all", scores), at_least, at_most)

@@ -1,24 +1,25 @@
-"""`precreg report`: the reports once more, from records alone; shards become one run.
+"""Which reports need no run?
 
-`precreg power`: the smallest loss that would be caught, case by case, from what baselines keep.
+`precreg report` makes the reports again from records, and merges shards. `precreg power` computes, from its baseline,
+the smallest loss that each case would detect.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from precreg.baseline import Baselines
-from precreg.cli.options import CaseOptions, project_of_option, reports_folder, select_by_options, selection_options
-from precreg.environment import detect_environment
+from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
 from precreg.errors import UserError
-from precreg.report import JunitDialect, power_json, read_merged_run, render_power, render_run_terminal, write_reports
-from precreg.suite import load_cases, no_case_error
-from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, Environment
-from precreg.verdict import CasePower, PowerGap, case_alpha, detectable_losses
+
+if TYPE_CHECKING:
+    from precreg.baseline import Baselines
+    from precreg.report import JunitDialect
+    from precreg.types import Case, Environment
+    from precreg.verdict import CasePower, PowerGap
 
 
 @click.command("report")
@@ -32,8 +33,10 @@ def report_command(
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
-    The exit code is that of the merged run.
+    The exit code is the merged run's.
     """
+    from precreg.report import read_merged_run, render_run_terminal, write_reports
+
     record = read_merged_run(runs)
     written = write_reports(record, output or _folder(given), junit_dialect)
     click.echo(render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
@@ -41,10 +44,13 @@ def report_command(
 
 
 def _folder(given: Path | None) -> Path:
-    """Choose the project's reports/; records may be merged where no project is, and then that of the current folder."""
+    """Return the project's reports/, or reports/ in the current folder: shards may be merged outside a project."""
+    from precreg.report import reports_folder
+
     try:
         return reports_folder(project_of_option(given))
     except UserError:
+        # A project that was named and is not there is a mistake.
         if given is not None:
             raise
         return Path("reports")
@@ -52,44 +58,61 @@ def _folder(given: Path | None) -> Path:
 
 @click.command("power")
 @selection_options
-@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Whose baselines: a device's label.")
+@click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Use the baselines of this label.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_obj
-def power_command(given: Path | None, /, asked: CaseOptions, environment: str | None, as_json: bool) -> None:
-    """Tell the smallest loss of each case that would be caught, from what its baseline keeps. Nothing is run.
+def power_command(given: Path | None, /, case_options: CaseOptions, environment: str | None, as_json: bool) -> None:
+    """Show the smallest loss that each case would detect, from its baseline. Nothing runs.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
     """
+    from precreg.baseline import Baselines
+    from precreg.environment import detect_environment
+    from precreg.report import power_json, render_power
+    from precreg.suite import load_cases, no_case_error
+    from precreg.verdict import case_alpha
+
     project = project_of_option(given)
     every = load_cases(project)
-    cases = select_by_options(project, every, asked)
-    if not cases and asked.changed_since is None:
-        raise no_case_error(every, asked.patterns)
+    cases = select_by_options(project, every, case_options)
+    # A change may affect no case; any other empty selection is a misspelt name.
+    if not cases and case_options.changed_since is None:
+        raise no_case_error(every, case_options.patterns)
     here, baselines = detect_environment(environment), Baselines(project)
     number = baselines.number(here.chain)
-    level = case_alpha(number)
-    powers = [_power(case, baselines, here, level) for case in cases]
-    click.echo(
-        power_json(powers, level, number, here.label) if as_json else render_power(powers, level, number), nl=as_json
-    )
+    # As in a run: all baselines of the environment share one family-wise error level.
+    alpha = case_alpha(number)
+    powers = [_case_power(case, baselines, here, alpha) for case in cases]
+    if as_json:
+        click.echo(power_json(powers, alpha, number, here.label))
+    else:
+        click.echo(render_power(powers, alpha, number), nl=False)
 
 
-def _power(case: Case, baselines: Baselines, environment: Environment, level: float) -> CasePower:
+def _case_power(case: Case, baselines: Baselines, environment: Environment, alpha: float) -> CasePower:
+    """Return the detectable losses of one case, or the reason why there are none."""
+    from precreg.tolerance import resolve_tolerance
+    from precreg.verdict import CasePower, PowerGap, detectable_losses
+
     baseline = baselines.lookup(case.baseline_id, environment.chain)
     if baseline is None:
         return CasePower(case.id, gap=_without_baseline(case, environment))
     entry = baseline.entry
+    # Sums of another definition are no evidence about this case.
     if entry.definition != case.baseline_definition:
         return CasePower(case.id, gap=PowerGap("redefined", baseline.file))
     tolerances = {
         name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
         for name, output in entry.outputs.items()
     }
-    alike = entry.fingerprint == environment.fingerprint
-    return CasePower(case.id, detectable_losses(case, entry, tolerances, level=level, alike=alike), alike=alike)
+    same_environment = entry.fingerprint == environment.fingerprint
+    losses = detectable_losses(case, entry, tolerances, level=alpha, alike=same_environment)
+    return CasePower(case.id, losses, alike=same_environment)
 
 
 def _without_baseline(case: Case, environment: Environment) -> PowerGap:
+    from precreg.verdict import PowerGap
+
     if case.expect_failure is not None:
         return PowerGap("expected_failure")
     return PowerGap("no_baseline", ", ".join(environment.chain))

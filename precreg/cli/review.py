@@ -1,8 +1,7 @@
-"""Accepting proposals: what moved is run again first, and what would creep beyond its budget is said before.
+"""Where does a person decide about proposals?
 
-What is shown of a proposal: as lines for a person, or as plain values for a program.
-
-The walk through what waits: a person sees each proposal, and says what becomes of it.
+The walk shows each proposal and asks for an answer. Acceptance first runs cases again whose figures moved, and reports
+cumulative losses that will fail later runs.
 """
 
 from __future__ import annotations
@@ -14,37 +13,52 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from precreg.baseline import accept_proposals, reject_proposals, require_unchanged
 from precreg.errors import UserError
-from precreg.vcs import git_author
 
 if TYPE_CHECKING:
     from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange
     from precreg.types import AcceptedValue, BaselineEntry, Case, Environment, Finding, RunFinding
     from precreg.verdict import CumulativeLoss
 
-
+# Cases that an error names: enough to recognize the suite, and no screen full of ids.
 MAX_NAMED_CASES = 5
-"""Cases that an error names."""
+# Findings and accepted values that a person sees unless all are requested: one proposal fits on one screen.
+MAX_SHOWN_FINDINGS = 4
+MAX_SHOWN_VALUES = 3
+
+INSEPARABLE = "the parts of code and environment are unknown: precreg run --pair REVISION runs both versions here"
+
+Answer = Literal["accept", "reject", "skip", "details", "like", "quit"]
+
+# The answers to a proposal, with their meanings. Their first letters differ, and one letter is enough.
+ANSWERS: dict[Answer, str] = {
+    "accept": "store it as the baseline",
+    "reject": "drop it",
+    "skip": "let it wait",
+    "details": "show every metric, finding and accepted value",
+    "like": "accept it and all that come after it of its suite",
+    "quit": "let this and all that come after it wait",
+}
 
 
 class AcceptTerms(NamedTuple):
-    """On what terms proposals of a project are accepted: `environment` overrides where they are stored.
-
-    `cases` are the project's by id, and `layers` their tolerances' by the id of the baseline; `here` is where they are
-    run again, `reruns` times.
-    """
+    """The terms of accepting proposals of one project."""
 
     project: Path
+    # By id.
     cases: dict[str, Case]
+    # Layers of tolerances by the id of the baseline.
     layers: LayersByCase
+    # The environment of the reruns.
     here: Environment
+    # The label to store baselines under; None means the proposal's own.
     environment: str | None
+    # Reruns of a case whose figures moved; 0 accepts without.
     reruns: int
 
 
 def read_accept_terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
-    """Read the cases of a project, and where this is. Raises UserError for what cannot be read."""
+    """Read the cases of a project, and detect the environment. Raises UserError for unreadable files."""
     from precreg.baseline import group_layers_by_case
     from precreg.environment import detect_environment
     from precreg.suite import load_cases
@@ -59,20 +73,23 @@ def read_accept_terms(project: Path, environment: str | None, reruns: int) -> Ac
 def accept_and_report(
     terms: AcceptTerms, patterns: Sequence[str], reason: str, shown: Sequence[ProposalChange] = ()
 ) -> list[str]:
-    """Accept the proposals that match, say so, and return their ids. `shown` are those that a person has seen.
+    """Accept the matching proposals, print them, and return their ids. `shown` are the proposals a person has seen.
 
-    Raises:
-        UserError: what `review.accept` raises, and unconfirmed-loss; then nothing was accepted.
+    Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
+    from precreg.baseline import accept_proposals, require_unchanged
+    from precreg.vcs import git_author
 
-    def confirmed(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
+    def confirm(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
+        # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
+        # Printed before the reruns, which take long: a person may stop here.
         for change in changes:
             found = cumulative_loss_of_change(terms, change)
             if found is not None:
                 click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
-        return _confirmed(terms, [change for change in changes if change.to_confirm])
+        return _rerun(terms, [change for change in changes if change.to_confirm])
 
     accepted = accept_proposals(
         terms.project,
@@ -82,7 +99,7 @@ def accept_and_report(
         author=git_author(terms.project),
         date=date.today().isoformat(),
         environment=terms.environment,
-        confirm=confirmed,
+        confirm=confirm,
     )
     for place, entry in accepted.items():
         click.echo(f"accepted {place}" + (f" ({entry.confirmation})" if entry.confirmation else ""))
@@ -90,19 +107,19 @@ def accept_and_report(
 
 
 def cumulative_loss_of_change(terms: AcceptTerms, change: ProposalChange) -> RunFinding | None:
-    """Return what runs will be told of a change once it is accepted."""
+    """Return the finding that later runs will have if the change is accepted; None if there is none."""
     from precreg.baseline import cumulative_loss_of_entry
 
     return cumulative_loss_of_entry(change.place, change.new, terms.layers, terms.here.chain)
 
 
 def describe_cumulative_loss(found: RunFinding) -> str:
-    """Say what will be found, and what to do about it."""
-    return f"once accepted it creeps: {found.message}; runs then fail unless baselines/allow.yaml allows it"
+    """Describe the finding of later runs, and the way to allow it."""
+    return f"accepting it exceeds the budget: {found.message}; runs then fail unless baselines/allow.yaml allows it"
 
 
-def _confirmed(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, str]:
-    """Run the cases again whose figures moved. Raises UserError (unconfirmed-loss) where they do not repeat."""
+def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, str]:
+    """Run the cases whose figures moved again. Raises UserError (unconfirmed-loss) for figures that do not repeat."""
     from precreg.run import NOT_RERUN, rerun_changes
 
     if not changes or not terms.reruns:
@@ -112,29 +129,21 @@ def _confirmed(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[st
     found = rerun_changes(terms.project, changes, terms.cases, terms.here, terms.reruns)
     problems = {id: confirmation.problem for id, confirmation in found.items() if confirmation.problem is not None}
     if problems:
-        raise _unconfirmed(problems)
+        raise _unconfirmed_error(problems)
     return {id: confirmation.text for id, confirmation in found.items()}
 
 
-def _unconfirmed(problems: Mapping[str, str]) -> UserError:
-    """Name the cases that were not confirmed, and say why of the first."""
+def _unconfirmed_error(problems: Mapping[str, str]) -> UserError:
+    """Return an error with the problem of the first unconfirmed case, and the names of the others."""
     first, *others = problems
-    named = ", ".join(others[:MAX_NAMED_CASES]) + (
-        f" and {len(others) - MAX_NAMED_CASES} more" if others[MAX_NAMED_CASES:] else ""
-    )
-    message = f"expected reruns to give what is proposed of {first} but {problems[first]}"
+    more = f" and {len(others) - MAX_NAMED_CASES} more" if others[MAX_NAMED_CASES:] else ""
+    named = ", ".join(others[:MAX_NAMED_CASES]) + more
+    message = f"expected reruns to repeat the proposal of {first} but {problems[first]}"
     return UserError("unconfirmed-loss", message + (f"; not confirmed either: {named}" if others else ""))
 
 
-INSEPARABLE = "code and environment cannot be told apart: precreg run --pair REVISION runs both versions here"
-
-
-MAX_SHOWN_FINDINGS, MAX_SHOWN_VALUES = 4, 3
-"""Findings, and accepted values, that a person is shown unless all are asked for."""
-
-
 def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
-    """Yield the case with its verdict, how its environment changed, and each metric that moved, or every metric."""
+    """Yield the case with its verdict, the changes of its environment, and each metric that moved, or all metrics."""
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
     if change.surroundings:
         yield f"  environment: {change.surroundings}"
@@ -148,7 +157,7 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
 
 
 def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose: bool) -> Iterator[str]:
-    """Yield what the verdict was made of, what was accepted before, and what all losses since then come to."""
+    """Yield the findings of the verdict, the values accepted before, and the cumulative loss since then."""
     from precreg.baseline import accepted_values
 
     findings = change.proposal.findings
@@ -156,6 +165,7 @@ def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose
     yield from (f"  {'evidence':10}  {_finding(finding)}" for finding in shown)
     if findings[len(shown) :]:
         yield f"  {'':10}  and {len(findings) - len(shown)} more"
+    # The first value and the last ones show where the figures came from.
     past = () if change.old is None else accepted_values(change.old)
     recent = past if verbose else past[-MAX_SHOWN_VALUES:]
     if len(recent) < len(past):
@@ -164,13 +174,13 @@ def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose
     found = cumulative_loss_of_change(terms, change)
     worst = largest_cumulative_loss(terms, change.place, change.new)
     if found is not None:
-        yield f"  {'creep':10}  {describe_cumulative_loss(found)}"
+        yield f"  {'cumulative':10}  {describe_cumulative_loss(found)}"
     elif worst is not None:
-        yield f"  {'creep':10}  {worst}"
+        yield f"  {'cumulative':10}  {worst}"
 
 
 def largest_cumulative_loss(terms: AcceptTerms, place: BaselineKey, entry: BaselineEntry) -> CumulativeLoss | None:
-    """Return the metric that has crept most, if any has."""
+    """Return the largest cumulative loss of any metric; None without a loss."""
     from precreg.baseline import cumulative_budgets
     from precreg.verdict import cumulative_losses
 
@@ -179,25 +189,32 @@ def largest_cumulative_loss(terms: AcceptTerms, place: BaselineKey, entry: Basel
 
 
 def describe_accepted_values(terms: AcceptTerms, place: BaselineKey, entry: BaselineEntry) -> Iterator[str]:
-    """Yield how far an entry has crept, and everything that was accepted of it, oldest first."""
+    """Yield the cumulative loss of an entry, and its accepted values, oldest first."""
     from precreg.baseline import accepted_values
 
     found = largest_cumulative_loss(terms, place, entry)
-    yield f"  {'creep':10}  {'none' if found is None else found}"
+    yield f"  {'cumulative':10}  {'none' if found is None else found}"
     yield from (f"  {'accepted':10}  {describe_accepted_value(value)}" for value in accepted_values(entry))
 
 
 def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
-    """Return everything about one proposal as values that JSON has."""
+    """Return a proposal with its evidence as JSON values."""
     from msgspec import to_builtins
 
     from precreg.baseline import accepted_values
 
+    # `found` is beyond its budget; `worst` may be within it.
     found, worst = cumulative_loss_of_change(terms, change), largest_cumulative_loss(terms, change.place, change.new)
-    crept = None
+    cumulative_loss = None
     if worst is not None:
-        crept = {"output": worst.output, "metric": worst.metric, "factor": worst.factor, "since": worst.since.date}
-        crept |= {"beyond_budget": found is not None, "message": str(worst) if found is None else found.message}
+        cumulative_loss = {
+            "output": worst.output,
+            "metric": worst.metric,
+            "factor": worst.factor,
+            "since": worst.since.date,
+            "beyond_budget": found is not None,
+            "message": str(worst) if found is None else found.message,
+        }
     return {
         "case": change.place.id,
         "environment": change.place.environment,
@@ -221,7 +238,7 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         ],
         "evidence": to_builtins(change.proposal.findings),
         "accepted": to_builtins(() if change.old is None else accepted_values(change.old)),
-        "creep": crept,
+        "creep": cumulative_loss,
     }
 
 
@@ -236,10 +253,10 @@ def _before_and_after(metric: MetricChange) -> str:
 
 
 def _separated(metric: MetricChange) -> str:
-    """Tell the environment's part, accepted to paired, from the code's, paired to proposed."""
+    """Separate a change into the environment's part, accepted to paired, and the code's, paired to proposed."""
     of_environment = _before_and_after(metric._replace(new=metric.paired))
     of_code = _before_and_after(metric._replace(old=metric.paired))
-    return f"of it the environment's {of_environment}, the code's {of_code}"
+    return f"due to the environment {of_environment}, due to the code {of_code}"
 
 
 def _finding(finding: Finding) -> str:
@@ -247,40 +264,27 @@ def _finding(finding: Finding) -> str:
 
 
 def describe_accepted_value(value: AcceptedValue) -> str:
-    """Say when, by whom and why a value was accepted, and how it was confirmed."""
+    """Return date, author, reason and confirmation of an accepted value on one line."""
     confirmed = f" ({value.confirmation})" if value.confirmation else ""
     return f"{' '.join(filter(None, (value.date, value.author)))}: {value.reason}{confirmed}"
 
 
-Answer = Literal["accept", "reject", "skip", "details", "like", "quit"]
-
-ANSWERS: dict[Answer, str] = {
-    "accept": "store it as the baseline",
-    "reject": "drop it",
-    "skip": "let it wait",
-    "details": "show every metric, finding and accepted value",
-    "like": "accept it and all that come after it of its suite",
-    "quit": "let this and all that come after it wait",
-}
-"""What can be said of a proposal; the first letter is enough."""
-
-
 def review_interactively(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
-    """Show each change and do what a person says; each answer takes hold at once.
+    """Show each change and apply each answer at once.
 
-    An end of input and Ctrl-C say what was done, which stays done, and end as KeyboardInterrupt.
+    At an end of input or Ctrl-C, print the decisions so far, which stay, and raise KeyboardInterrupt.
     """
-    walked = _Walk(terms, changes)
+    walk = _Walk(terms, changes)
     try:
-        walked.through()
+        walk.through()
     except (click.Abort, KeyboardInterrupt):
-        click.echo(f"\n{walked}")
+        click.echo(f"\n{walk}")
         raise KeyboardInterrupt from None
-    click.echo(str(walked))
+    click.echo(str(walk))
 
 
 class _Walk:
-    """Where a walk is: what was accepted and rejected so far, and the reason that was given last."""
+    """The decisions of a walk so far, and the reason that was given last."""
 
     def __init__(self, terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
         self._terms, self._changes = terms, changes
@@ -297,14 +301,16 @@ class _Walk:
             if change.place.id not in self._accepted:
                 click.echo(f"\n{number + 1} of {len(self._changes)}")
                 _show(self._terms, change, verbose=False)
-                if not self._settled(number):
+                if not self._decide(number):
                     return
 
-    def _settled(self, number: int) -> bool:
-        """Ask until the answer settles one proposal; return False for the end of the walk."""
+    def _decide(self, number: int) -> bool:
+        """Ask until an answer decides about one proposal; return False for the end of the walk."""
+        from precreg.baseline import reject_proposals
+
         change = self._changes[number]
         while True:
-            answer = _asked()
+            answer = _ask()
             if answer in ("skip", "quit"):
                 return answer == "skip"
             if answer == "details":
@@ -312,21 +318,22 @@ class _Walk:
             elif answer == "reject":
                 self._rejected += reject_proposals(self._terms.project, [change.place.id])
                 return True
-            elif self._accepts(self._alike(number) if answer == "like" else [change]):
+            elif self._accept(self._rest_of_suite(number) if answer == "like" else [change]):
                 return True
 
-    def _alike(self, number: int) -> list[ProposalChange]:
-        """Return the change and those of its suite that come after it, if the person means them."""
+    def _rest_of_suite(self, number: int) -> list[ProposalChange]:
+        """Return the change and the later ones of its suite, after a confirmation if there are any."""
         suite = self._changes[number].place.suite
-        alike = [change for change in self._changes[number:] if change.place.suite == suite]
-        unseen = len(alike) - 1
-        told = f"accept {len(alike)} of {suite}, {unseen} of them not shown yet?"
-        return alike if not unseen or click.confirm(told) else []
+        changes = [change for change in self._changes[number:] if change.place.suite == suite]
+        unseen = len(changes) - 1
+        question = f"accept {len(changes)} of {suite}, {unseen} of them not shown yet?"
+        return changes if not unseen or click.confirm(question) else []
 
-    def _accepts(self, changes: Sequence[ProposalChange]) -> bool:
-        """Ask for the reason and accept; return False, with the cause told, where that was refused."""
+    def _accept(self, changes: Sequence[ProposalChange]) -> bool:
+        """Ask for the reason and accept; print the cause and return False if that was refused."""
         if not changes:
             return False
+        # The last reason is offered again, because many proposals share one.
         self._reason = click.prompt("reason", default=self._reason)
         try:
             names = [change.place.id for change in changes]
@@ -341,12 +348,12 @@ def _show(terms: AcceptTerms, change: ProposalChange, verbose: bool) -> None:
     click.echo("\n".join([*describe_change(change, verbose), *describe_change_evidence(terms, change, verbose)]))
 
 
-def _asked() -> Answer:
-    found: Answer = click.prompt("[a]ccept, [r]eject, [s]kip, [d]etails, [l]ike, [q]uit", value_proc=_answer)
-    return found
+def _ask() -> Answer:
+    answer: Answer = click.prompt("[a]ccept, [r]eject, [s]kip, [d]etails, [l]ike, [q]uit", value_proc=_read_answer)
+    return answer
 
 
-def _answer(text: str) -> Answer:
+def _read_answer(text: str) -> Answer:
     word = text.strip().lower()
     for answer in ANSWERS:
         if word and answer.startswith(word):

@@ -1,7 +1,7 @@
-"""The pytest plugin: suites as items, the fixture `precision`, and one record of both.
+"""Which options and hooks does the pytest plugin have?
 
-Every pytest session loads this module, so it imports nothing that pytest has not; what it needs comes when there is a
-suite or a check. It is the only room that knows pytest.
+It collects suites as items, offers the fixture `precision`, and writes one record of both. Every pytest session loads
+this module, so it imports only pytest; other modules come with the first suite or check. No other room knows pytest.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from precreg.pytest_plugin.projects import PROJECTS_KEY, SessionProjects
 if TYPE_CHECKING:
     from precreg.pytest_plugin.check import Precision
 
-
+# The values of types.TIERS, whose import would delay every pytest session. A test compares them.
 TIER_MARKERS = ("unit", "integration", "model")
-"""As in types.py, whose import a session without suites must not wait for; a test holds the two together."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what the plugin is told: where suites are, and where reports go."""
+    """Add the options: folders of suites, folder of reports, and the base."""
     parser.addini("precreg_suites", "The suites/ folders of the precreg projects to collect.", type="paths", default=[])
     parser.getgroup("precreg").addoption(
         "--precreg-output",
         metavar="DIR",
-        help="The folder of precreg's reports, after a =; else reports/ in the project.",
+        help="The folder of precreg's reports, after a =; by default reports/ in the project.",
     )
     parser.getgroup("precreg").addoption(
         "--precreg-against",
         metavar="REVISION",
         default="auto",
-        help="The commit whose baselines and bounds judge, after a =, as of precreg run --against.",
+        help="The commit whose baselines and bounds judge, after a =, as in precreg run --against.",
     )
 
 
@@ -47,7 +46,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect suites where the ini option names some; record in the one process that hears of every test."""
+    """Collect suites if the ini option names some, and record in the one process that gets every report."""
     for tier in TIER_MARKERS:
         config.addinivalue_line("markers", f"{tier}: the tier of precreg's cases and of checks with `precision`")
     config.stash[PROJECTS_KEY] = projects = SessionProjects(config)
@@ -55,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from precreg.pytest_plugin.suites import SuiteHooks
 
         config.pluginmanager.register(SuiteHooks(projects), "precreg-suites")
+    # pytest-xdist sets `workerinput` in its worker processes, whose reports arrive in the main process.
     if not hasattr(config, "workerinput"):
         from precreg.pytest_plugin.recorder import SessionRecorder
 
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def precision(request: pytest.FixtureRequest) -> Precision:
-    """Hold results against a reference or a golden, within tolerances, and against what was accepted before."""
+    """Compare results with a reference or a golden, by tolerances, and with their accepted baselines."""
     from precreg.pytest_plugin.check import Precision
 
     return Precision(request.node, request.config.stash[PROJECTS_KEY])
@@ -71,7 +71,7 @@ def precision(request: pytest.FixtureRequest) -> Precision:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    """Give the report of a test what its cases came to; it takes that through pytest-xdist as well."""
+    """Attach the results of a test's cases to its report, which also crosses processes of pytest-xdist."""
     made: Any = yield
     if PROJECTS_KEY in item.stash:
         from precreg.pytest_plugin.recorder import attach_results
@@ -80,7 +80,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
 
 
 def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> Any:
-    """Count what waits for a person apart from what failed."""
+    """Count proposed cases apart from failures."""
     if hasattr(report, "precreg_proposed"):
         return "proposed", "P", ("PROPOSED", {"yellow": True})
     return None

@@ -1,4 +1,7 @@
-"""The fixture `precision`: hand-written tests with the pyramid, the baselines and the reports of suites."""
+"""Where does a test check its own results?
+
+The fixture `precision` gives tests the tolerances, baselines and reports of suites.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from precreg.types import TIERS, CaseResult, Location, Tier
 
 
 class Precision:
-    """What the fixture gives one test. Each check is a case, called after the test."""
+    """The fixture of one test. Each check is a case, named after the test."""
 
     def __init__(self, item: pytest.Item, projects: SessionProjects) -> None:
         self._item, self._projects = item, projects
@@ -52,34 +55,37 @@ class Precision:
         tolerance: Mapping[str, Any] | None = None,
         exact: bool = False,
     ) -> CaseResult:
-        """Measure and judge what a test computed, and fail the test where a suite's case would fail.
+        """Measure and judge the results of a test, and fail the test if the case of a suite would fail.
 
-        `actual` is an array, a dict of arrays by output, or a tuple of arrays. `reference` is the same in higher
-        precision; `golden`, in its place, is to be matched in the outputs' own dtypes. `inputs` are the arrays that it
-        was computed from, by name: with them a baseline of other inputs is told apart. `name` tells the checks of one
-        test apart. `tier` is else the mark of that name on the test, else unit; `category` is a layer of the
-        tolerances. `tolerance` is what a suite may say under that key, `rtol` and `atol` (in the outputs' unit) among
-        it. With `exact` any bit that differs from the baseline's is a regression.
+        `actual` is an array, a dict of arrays by output, or a tuple of arrays. Give either `reference`, the same in
+        higher precision, or `golden`, to be matched in the outputs' own dtypes. `inputs` are the arrays by name that
+        the result was computed from: a baseline of other inputs then does not judge it. `name` distinguishes the
+        checks of one test. `tier` is by default the tier that marks the test, or unit. `category` selects a layer of
+        tolerances. `tolerance` is a suite's tolerance, with `rtol` and `atol` in the outputs' unit. With `exact` any
+        bit that differs from the baseline's is a regression.
 
-        Returns the result, with metrics and verdict. A case that nobody has accepted yet does not stop the test.
+        Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """
         __tracebackhide__ = True
-        place = self._place(sys._getframe(1))
+        place = self._place(sys._getframe(1))  # the line of the check identifies it in messages and reports
         mistake: UserError | None = None
         try:
             role, own = role_of(reference, golden, place), tolerance_settings(tolerance, place, rtol=rtol, atol=atol)
-            check = self._asked(PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact))
+            check = self._complete_check(
+                PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact)
+            )
             result = self._result(check, actual, reference if role == "reference" else golden, inputs)
         except UserError as error:
             mistake = error if error.file else UserError(error.slug, error.message, file=place.file, line=place.line)
+        # Outside of the except clause, so that pytest does not print the chain of exceptions.
         if mistake is not None:
             pytest.fail(str(self._projects.shown(self._project, mistake)), pytrace=False)
         keep_result(self._item, self._project, result)
         apply_verdict(result)
         return result
 
-    def _asked(self, check: PrecisionCheck) -> PrecisionCheck:
-        """Add whose check it is. Raises UserError as `require_sound` does."""
+    def _complete_check(self, check: PrecisionCheck) -> PrecisionCheck:
+        """Add module and test to a check. Raises UserError as `require_valid_check` does."""
         module = self._projects.shown_path(self._project, str(self._item.path)).rpartition(".")[0]
         check = replace(check, module=module, test=self._test())
         require_valid_check(check, self._names, self._projects.suites(self._project))
@@ -96,14 +102,16 @@ class Precision:
         own, layers = self._projects.pyramid(self._project, check)
         arrays = input_arrays(inputs, check.source)
         case = case_of_check(check, arrays, layers)
-        judge = self._projects.judge(self._project)
+        judge = self._projects.session(self._project).judge
         outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
+        # A warning of pytest: it names the test, and -W error turns it into a failure.
         for fact in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(describe_tolerance_fact(fact)))
         return judge.judge(case, outcome)
 
     def _test(self) -> str:
-        """Join the names of classes and function; a node id may have been given suffixes by pytest-xdist."""
+        """Join the names of classes and function."""
+        # Not from the node id, to which pytest-xdist may add a suffix.
         named = (node.name for node in self._item.listchain() if isinstance(node, pytest.Class | pytest.Item))
         return ".".join(named)
 

@@ -1,4 +1,4 @@
-"""The projects of a pytest session: which one a file belongs to, its suites, and what judges its cases."""
+"""Which projects does a pytest session have, and to which of them does a file belong?"""
 
 from __future__ import annotations
 
@@ -6,30 +6,27 @@ import os
 from functools import cache
 from os.path import realpath, relpath
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage import pause_gc
 
 if TYPE_CHECKING:
-    from precreg.baseline.integrity import AcceptanceCriteria
     from precreg.pytest_plugin.test_cases import PrecisionCheck
-    from precreg.run import CaseJudge
+    from precreg.run import Session
     from precreg.suite import Foundation, Suite
     from precreg.types import Case, Layer
 
-
-if TYPE_CHECKING:
     Layers = tuple[Layer, ...]
 
 
 class SessionProjects:
-    """Everything about projects that is read or detected once a session. Making one reads nothing."""
+    """The projects of a session; reads and detects everything at most once, when it is first needed."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Take the folders that the ini option names. Raises pytest.UsageError where one is no project's suites/."""
+        """Take the folders of the ini option. Raises pytest.UsageError for a folder that is not called suites."""
         self.root, self.started_in = config.rootpath, config.invocation_params.dir
         self.named: dict[Path, Path] = {}
         for folder in config.getini("precreg_suites"):
@@ -38,9 +35,10 @@ class SessionProjects:
                 self.named[folder] = project
         self.environment = os.environ.get("PRECREG_ENVIRONMENT") or None
         self._against = config.getoption("precreg_against", "off")
-        self.base, self.bar = cache(self._base), cache(self._bar)
+        self._began = perf_counter()
         self._first: dict[Path, dict[str, Suite]] = {}
-        self.judge = cache(self._judge)
+        # Caches of the instance: a cache on the class would keep every session of a process.
+        self.session = cache(self._session)
         self.foundation = cache(self._foundation)
         self.cases = cache(self._cases)
         self.suites = cache(self._suites)
@@ -58,45 +56,34 @@ class SessionProjects:
         return None
 
     def _of_test(self, path: Path) -> Path:
-        """Return the project of a hand-written test: the named one around it, the only one, or pytest's root."""
+        """Return the project of a test: the named project around it, the only one, or pytest's root."""
         known = list(self.named.values())
         around = [project for project in known if Path(realpath(path)).is_relative_to(project)]
         if around:
-            return max(around, key=lambda project: len(project.parts))
+            return max(around, key=lambda project: len(project.parts))  # the innermost of nested projects
         return known[0] if len(known) == 1 else Path(realpath(self.root))
 
     def _shown_path(self, project: Path, path: str) -> str:
-        """Write a path relative to the project, or to pytest's root where it lies outside, with POSIX slashes."""
+        """Return a path relative to the project, or to pytest's root if it lies outside, with POSIX slashes."""
         real = Path(realpath(path))
         inner = real.is_relative_to(project)
         return Path(relpath(real, project) if inner else relpath(path, self.root)).as_posix()
 
     def shown(self, project: Path, mistake: UserError) -> UserError:
-        """Return a mistake whose file is named as seen from where pytest was started."""
+        """Return a mistake whose file is relative to the folder that pytest was started in."""
         file = None if mistake.file is None else relpath(project / mistake.file, self.started_in)
         return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
 
-    def _judge(self, project: Path) -> CaseJudge:
+    def _session(self, project: Path) -> Session:
+        """Return the run of a project. Raises UserError as `base_commit` does."""
         from precreg.environment import in_ci
-        from precreg.run import CaseJudge
-
-        ci = in_ci(os.environ)
-        return CaseJudge(project, environment=self.environment, ci=ci, baselines=self.bar(project).baselines)
-
-    def _base(self, project: Path) -> str | None:
-        """Return the commit that judges a project, if one does. Raises UserError as `base_commit` does."""
+        from precreg.report import RUN_OUTPUTS
+        from precreg.run import RunRequest, Session
         from precreg.vcs import base_commit
 
-        return base_commit(project, self._against)
-
-    def _bar(self, project: Path) -> AcceptanceCriteria:
-        """Return what judges a project. All of its suites are read where there is a base, and none without."""
-        from precreg.baseline import Baselines
-        from precreg.baseline.integrity import acceptance_criteria
-        from precreg.suite import load_cases
-
-        commit = self.base(project)
-        return acceptance_criteria(project, commit, [] if commit is None else load_cases(project), Baselines(project))
+        base = base_commit(project, self._against)
+        request = RunRequest(project=project, environment=self.environment, ci=in_ci(os.environ), base=base)
+        return Session(request, RUN_OUTPUTS, began=self._began)
 
     def _foundation(self, project: Path) -> Foundation:
         from precreg.suite import read_foundation
@@ -104,17 +91,19 @@ class SessionProjects:
         return read_foundation(project)
 
     def _cases(self, project: Path, path: Path) -> list[Case]:
-        """Read one suite. Raises UserError as `read_suite` and `expand` do, and duplicate-suite."""
+        """Read the cases of one suite, as the base judges them. Raises UserError: duplicate-suite, or unreadable."""
+        from precreg.storage import pause_gc
         from precreg.suite import expand_suite, read_suite, require_unique_suite
 
+        # Expanding a suite makes many objects without cycles, which the garbage collector would search in vain.
         with pause_gc():
             suite = read_suite(path, project, self.foundation(project))
             require_unique_suite(suite, self._first.setdefault(project, {}))
-            held = {case.id: case for case in self.bar(project).cases}
-            return [held.get(case.id, case) for case in expand_suite(suite, project)]
+            judged = {case.id: case for case in self.session(project).criteria.cases}
+            return [judged.get(case.id, case) for case in expand_suite(suite, project)]
 
     def _suites(self, project: Path) -> dict[str, str]:
-        """Return where each suite of a project stands, by tier/suite; nothing while they cannot all be read."""
+        """Return file and line of each suite by tier/suite; an empty dict if a suite cannot be read."""
         from precreg.suite import load_suites
 
         try:
@@ -123,10 +112,8 @@ class SessionProjects:
             return {}
 
     def pyramid(self, project: Path, check: PrecisionCheck) -> tuple[Layers, Layers]:
-        """Return a check's own layers, and all of its pyramid; the same tuples wherever it is made again.
-
-        Raises UserError as `read_layers` does.
-        """
+        """Return a check's own layers, and all layers of its pyramid. Raises UserError as `read_layers` does."""
+        # The same tuples for the same check: resolved tolerances are cached by the identity of their layers.
         key = (project, check.tier, check.category, str(check.source), repr(check.tolerance))
         if key not in self._pyramids:
             from precreg.tolerance import read_layers
@@ -137,15 +124,15 @@ class SessionProjects:
 
 
 def _is_setting(path: Path) -> bool:
-    """Tell whether a YAML file below suites/ is no suite: the tolerances of all suites, or a device."""
+    """Return True for a YAML file below suites/ that is not a suite: tolerances of all suites, or a device."""
     return path.parts[0] == "devices" or path == Path("tolerances.yaml")
 
 
 def _project(folder: Path) -> Path:
     if folder.name == "suites" and folder.is_dir():
         return Path(realpath(folder)).parent
-    came = f"precreg_suites={relpath(folder)}"
-    raise pytest.UsageError(str(UserError("no-project", f"expected a folder that is called suites but got {came}")))
+    received = f"precreg_suites={relpath(folder)}"
+    raise pytest.UsageError(str(UserError("no-project", f"expected a folder called suites but got {received}")))
 
 
 PROJECTS_KEY = pytest.StashKey[SessionProjects]()

@@ -1,56 +1,47 @@
-"""What a test's cases came to, on the way from where it ran to the one process that writes the record.
+"""Which record does a pytest session write of its cases?
 
-It travels on the test's report, so a worker process of pytest-xdist that dies later loses nothing that was reported.
-
-The record of a pytest session: kept in the process that hears of every test, written when the last one has ended.
+A test's results travel on its report, from the process that ran it to the one process that writes the record. So a
+worker process of pytest-xdist that dies later loses nothing that it reported. Every pytest session imports this module:
+it imports rooms of precreg only inside functions, when the first case or check arrives.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from os.path import relpath
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
-from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.pytest_plugin.projects import SessionProjects
-from precreg.report import explain_result, strip_controls
-from precreg.storage import pause_gc
-from precreg.types import CaseResult, Reason, Status
-from precreg.verdict import EXPECTED_FAILURE_REASONS, invert_verdict
 
 if TYPE_CHECKING:
-    from precreg.types import Case, RunRecord
+    from precreg.types import Case, CaseResult, RunRecord
 
+# The phase in which pytest-xdist reports the test that a worker process died of.
+CRASH_PHASE = "???"
 
-RESULTS = pytest.StashKey[list[tuple[Path, CaseResult]]]()
-
-
-_ENCODE = msgspec.json.Encoder().encode
-
-_DECODE = msgspec.json.Decoder(CaseResult).decode
+RESULTS: pytest.StashKey[list[tuple[Path, CaseResult]]] = pytest.StashKey()
 
 
 def keep_result(item: pytest.Item, project: Path, result: CaseResult) -> None:
-    """Remember a result until the next report of its test is made."""
+    """Store a result until pytest makes the next report of its test."""
     item.stash.setdefault(RESULTS, []).append((project, result))
 
 
 def attach_results(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Move what is remembered to a report, which then says what pytest has no exception for.
+    """Move the stored results to a report, and set the outcomes that pytest has no exception for.
 
-    A test that passed, and has cases nobody accepted, has not passed: it waits for a person. Neither has one that
-    caught the exception of a check. One whose case fails as its suite declares is what pytest calls xfailed; and the
-    cases of a test that pytest calls xfailed fail as declared. What a fixture checked before the test goes with the
-    test: a report of its set-up that is none of success would keep it from running.
+    A test that raised nothing did not pass if a case failed or waits for acceptance. A case that fails as its suite
+    declares makes the test xfailed, and the cases of an xfailed test fail as declared.
     """
+    import msgspec
+
+    # Checks of a fixture go with the test itself: a failed report of the set-up would keep the test from running.
     kept = item.stash.get(RESULTS, [])
     if not kept or (report.when == "setup" and report.passed):
         return
@@ -58,13 +49,16 @@ def attach_results(item: pytest.Item, report: pytest.TestReport) -> None:
     carrying: Any = report
     if report.skipped and hasattr(report, "wasxfail"):
         kept = [(project, _as_declared(result, report.wasxfail)) for project, result in kept]
-    carrying.precreg = [(str(project), result.id, _ENCODE(result).decode()) for project, result in kept]
+    carrying.precreg = [(str(project), result.id, msgspec.json.encode(result).decode()) for project, result in kept]
     if report.passed and not hasattr(report, "wasxfail"):
-        _tell([result for _, result in kept], carrying)
+        _report_outcome([result for _, result in kept], carrying)
 
 
-def _tell(results: Sequence[CaseResult], report: Any) -> None:
-    """Make the report of a test that raised nothing say what came of its cases, the worst first."""
+def _report_outcome(results: Sequence[CaseResult], report: Any) -> None:
+    """Set the outcome of a test that raised nothing to the worst outcome of its cases."""
+    from precreg.report import strip_controls
+    from precreg.types import Reason, Status
+
     failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
     proposed = [result for result in results if result.verdict.status is Status.PROPOSED]
     expected = [result for result in results if result.verdict.reason is Reason.EXPECTED_FAILURE]
@@ -77,25 +71,43 @@ def _tell(results: Sequence[CaseResult], report: Any) -> None:
 
 
 def _as_declared(result: CaseResult, why: str) -> CaseResult:
-    """Judge a case of a test that is marked xfail as one of a suite that says `expect: fail`."""
+    """Judge a case of a test marked xfail like a case of a suite with `expect: fail`."""
+    from msgspec.structs import replace
+
+    from precreg.verdict import EXPECTED_FAILURE_REASONS, invert_verdict
+
     if result.verdict.reason not in EXPECTED_FAILURE_REASONS:
         return result
     return replace(result, verdict=invert_verdict(result.verdict, why or "xfail"), acceptable=False)
 
 
 def unpack_results(texts: Iterable[str]) -> Iterator[CaseResult]:
-    """Yield the results that reports carried as text."""
-    return map(_DECODE, texts)
+    """Yield the results that reports carried as JSON."""
+    return map(_decoder().decode, texts)
+
+
+@cache
+def _decoder() -> Any:
+    from msgspec.json import Decoder
+
+    from precreg.types import CaseResult
+
+    return Decoder(CaseResult)
 
 
 def describe_outcome(result: CaseResult) -> str:
-    """Say why a case is what it is; the first line is what pytest's short summary shows."""
+    """Describe the outcome of a case; pytest's short summary shows the first line."""
+    from precreg.report import explain_result, strip_controls
+
     first, *others = explain_result(result)
     return strip_controls("\n".join([f"{result.verdict.reason}: {first}", *others]))
 
 
 def apply_verdict(result: CaseResult) -> None:
-    """Fail the running test, or skip it, as the verdict says; what is proposed is told when the test has ended."""
+    """Fail or skip the running test by its verdict. The report of its end marks a proposed case."""
+    from precreg.report import strip_controls
+    from precreg.types import Status
+
     if result.verdict.status in (Status.FAILED, Status.ERROR):
         pytest.fail(describe_outcome(result), pytrace=False)
     if result.verdict.status is Status.SKIPPED:
@@ -103,53 +115,56 @@ def apply_verdict(result: CaseResult) -> None:
         raise pytest.skip.Exception(strip_controls(result.verdict.message), **options)
 
 
-DIED = "???"
-"""The phase in which pytest-xdist reports the test that a worker process died of."""
-
-
 class SessionRecorder:
-    """Takes results as tests report them, the last one of a case that ran again, and writes reports and proposals."""
+    """Collect results as tests report them, and write reports and proposals at the end of the session.
+
+    If a case ran again, its last result counts.
+    """
 
     def __init__(self, config: pytest.Config, projects: SessionProjects) -> None:
-        self._projects, self._began = projects, perf_counter()
+        self._projects = projects
+        # The record stores them as its selection, ready to be pasted.
         self._arguments = shlex.join(map(str, config.invocation_params.args))
         output = config.getoption("precreg_output", None)
         self._output = None if output is None else config.invocation_params.dir / output
-        self._begun: dict[str, RunRecord] = {}
+        # By project, then by case: JSON, because the garbage collector does not walk through text.
         self._results: dict[str, dict[str, str]] = {}
         self._died: dict[str, str] = {}
         self._summaries: list[str] = []
         self._refused: list[str] = []
-        self._bound = False
+        self._has_binding = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what a report carries."""
+        """Store the results that a report carries."""
         if hasattr(report, "precreg"):
             for project, case, text in report.precreg:
                 self._begin(project)
-                self._results[project][case] = text  # a text, which no search for garbage has to go through
+                self._results[project][case] = text
             del report.precreg
-        elif report.when == DIED:
+        elif report.when == CRASH_PHASE:
             self._died[report.nodeid] = str(report.longrepr)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write reports and proposals; a session that could not, or is worse as a whole, is none that succeeded."""
+        """Write reports and proposals. Fail a session that could not write them, or whose findings fail the run."""
+        from precreg.storage import pause_gc
+
         for nodeid in self._died:
             found = self._suite_of(nodeid)
             if found is not None:
                 self._begin(str(found[0]))
         with pause_gc():
-            for project in self._begun:
+            for project in self._results:
                 try:
                     self._finish(Path(project))
                 except UserError as mistake:
                     self._refused.append(str(self._projects.shown(Path(project), mistake)))
-        if (self._refused or self._bound) and session.exitstatus == pytest.ExitCode.OK:
+        # A session that failed already keeps its exit status.
+        if (self._refused or self._has_binding) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what the record says that pytest does not."""
+        """Print the summaries of the records, and errors of writing them."""
         if self._summaries or self._refused:
             terminalreporter.section("precreg")
         for text in self._summaries:
@@ -157,55 +172,39 @@ class SessionRecorder:
         for text in self._refused:
             terminalreporter.write_line(text, red=True)
 
-    def _begin(self, name: str) -> None:
-        if name in self._begun:
-            return
-        from msgspec.structs import replace
-
-        from precreg.run import begin_record
-
-        project = Path(name)
-        judge = self._projects.judge(project)
-        asked = {"pytest": self._arguments}
-        begun = begin_record(project, asked, environment=self._projects.environment, ci=judge.policy.ci)
-        bar = self._projects.bar(project)
-        self._begun[name] = replace(begun, findings=bar.findings, against=bar.commit)
-        self._results[name] = {}
+    def _begin(self, project: str) -> None:
+        """Begin the record of a project at its first result."""
+        if project not in self._results:
+            self._projects.session(Path(project)).begin({"pytest": self._arguments})
+            self._results[project] = {}
 
     def _finish(self, project: Path) -> None:
+        """Complete the record of a project, and write its reports and proposals."""
         from msgspec.structs import replace
 
-        from precreg.baseline import Baselines, find_cumulative_losses, pending_proposals, update_proposals
-        from precreg.report import render_brief, write_reports
-        from precreg.run import add_orphans, finish_record, stale_proposals
+        from precreg.report import render_brief
 
-        results = {result.id: result for result in unpack_results(self._results.pop(str(project)).values())}
+        session = self._projects.session(project)
+        texts = self._results[str(project)]
+        results = {result.id: result for result in unpack_results(texts.values())}
+        texts.clear()  # a large run need not be in memory twice
         cases, all_files = self._cases(project, results.values())
-        results |= {result.id: result for result in self._of_the_dead(project, cases)}
-        whole = all_files and all(case.id in results for case in cases)
-        begun = self._begun[str(project)]
-        if whole:  # as only then every case is known, and with it what it allows
-            found = (*begun.findings, *find_cumulative_losses(project, cases, begun.environment.chain))
-            begun = replace(begun, selection={}, findings=found)
-        record = finish_record(begun, cases, results.values(), project=project, duration_s=perf_counter() - self._began)
-        self._bound |= any(finding.binding for finding in record.findings)
-        dropped: set[str] = set()
-        if whole:
-            record = add_orphans(record, cases, Baselines(project))
-            dropped = stale_proposals(pending_proposals(project), cases)
-        written = write_reports(record, self._folder(project), "gitlab")
-        try:
-            update_proposals(
-                project, record.results, record.environment, record.git, self._projects.environment, dropped
-            )
-        finally:
+        results |= {result.id: result for result in self._crashed_results(project, cases)}
+        complete = all_files and all(case.id in results for case in cases)
+        # Only now all cases are known, and that pytest's arguments left none out.
+        if complete:
+            session.record = replace(session.record, selection={})
+            session.add_cumulative_losses(cases)
+
+        def summarize(record: RunRecord, written: list[Path]) -> None:
+            self._has_binding |= any(finding.binding for finding in record.findings)
             self._summaries.append(render_brief(record, reports=written))
 
-    def _cases(self, project: Path, results: Iterable[CaseResult]) -> tuple[list[Case], bool]:
-        """Return the cases of the suites that were run, and whether these were all of the project's.
+        session.finish(cases, results.values(), folder=self._folder(project), summarize=summarize, complete=complete)
 
-        Under pytest-xdist this process has collected nothing, and reads them now.
-        """
+    def _cases(self, project: Path, results: Iterable[CaseResult]) -> tuple[list[Case], bool]:
+        """Return the cases of the suites that ran, and True if these are all suites of the project."""
+        # Under pytest-xdist this process has collected nothing, and reads the suites now.
         from precreg.suite import suite_files
 
         files = suite_files(project) if project in self._projects.named.values() else []
@@ -220,7 +219,7 @@ class SessionRecorder:
     def _suite_of(self, nodeid: str) -> tuple[Path, Path] | None:
         return self._projects.of_suite(self._projects.root / nodeid.partition("::")[0])
 
-    def _of_the_dead(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
+    def _crashed_results(self, project: Path, cases: Iterable[Case]) -> Iterable[CaseResult]:
         """Yield an error for each case that a worker process died of."""
         from precreg.types import Execution, Failure, Outcome, Reason
 
@@ -231,11 +230,14 @@ class SessionRecorder:
             if case is not None:
                 failure = Failure(Reason.CRASHED, " ".join(message.split()))
                 outcome = Outcome(case.id, case.definition, Execution(failure=failure))
-                yield self._projects.judge(project).judge(case, outcome)
+                yield self._projects.session(project).judge.judge(case, outcome)
 
     def _folder(self, project: Path) -> Path:
-        """Return where reports go: the project's reports/, or the folder asked for, which several projects share."""
+        """Return the folder of the reports: the project's reports/, or --precreg-output, which projects share."""
+        from precreg.report import reports_folder
+
         if self._output is None:
-            return Path(relpath(project / "reports"))
-        folder = Path(os.path.relpath(self._output))
-        return folder if len(self._begun) == 1 else folder / relpath(project, self._projects.root)
+            return reports_folder(project)
+        # Reports of several projects would overwrite each other in one folder.
+        folder = Path(relpath(self._output))
+        return folder if len(self._results) == 1 else folder / relpath(project, self._projects.root)

@@ -1,4 +1,4 @@
-"""Suites as pytest collects them: a YAML file, its cases, and what selects them."""
+"""Which items do suites become in a pytest session?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from precreg.pytest_plugin.recorder import apply_verdict, keep_result
 from precreg.subject import leave_module_space
 from precreg.types import Case
 
+# Marks that change how pytest runs a test. A suite's tag of that name is a keyword alone.
 EFFECTIVE_MARKERS = frozenset(
     {"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail"}
 )
-"""Marks that do something to a test. A suite's tag of that name is a keyword alone."""
 
 
 class SuiteHooks:
@@ -27,18 +27,18 @@ class SuiteHooks:
         self._projects = projects
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Stop a session that could not write its proposals before it begins. Raises pytest.UsageError."""
+        """Stop a session before it begins if a base or proposals are unreadable. Raises pytest.UsageError."""
         from precreg.baseline import pending_proposals
 
         for project in self._projects.named.values():
             try:
-                self._projects.base(project)
+                self._projects.session(project)  # resolves the base
                 pending_proposals(project)
             except UserError as mistake:
                 raise pytest.UsageError(str(self._projects.shown(project, mistake))) from None
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        """Take the YAML files below the folders that the ini option names."""
+        """Collect the YAML files below the folders of the ini option."""
         found = self._projects.of_suite(file_path)
         if found is None:
             return None
@@ -48,7 +48,8 @@ class SuiteHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep one item a case where arguments overlap: a case that ran twice would be counted twice."""
+        """Keep one item of each case if arguments overlap."""
+        # A case that ran twice would count twice.
         first: dict[object, pytest.Item] = {}
         kept = [item for item in items if first.setdefault(_identity(item), item) is item]
         if len(kept) < len(items):
@@ -58,7 +59,7 @@ class SuiteHooks:
 
 
 class SuiteCollector(pytest.File):
-    """One suite. What is wrong in it is told with its line, and without a traceback."""
+    """A suite; a mistake in it is reported with its line and without a traceback."""
 
     project: Path
     suite: Path
@@ -68,8 +69,9 @@ class SuiteCollector(pytest.File):
         projects = self.config.stash[PROJECTS_KEY]
         try:
             cases = projects.cases(self.project, self.suite)
+            # Baselines that cannot be read stop the suite now, before a case runs.
             if not self.config.option.collectonly:
-                projects.judge(self.project).baseline(cases[0])
+                projects.session(self.project).judge.baseline(cases[0])
         except UserError as mistake:
             raise self.CollectError(str(projects.shown(self.project, mistake))) from None
         for tag in {tag for case in cases for tag in case.tags if _is_mark(tag)}:
@@ -79,7 +81,7 @@ class SuiteCollector(pytest.File):
 
 
 class CaseItem(pytest.Item):
-    """One case: run in this process, measured and judged as `precreg run` does it."""
+    """A case, which runs in this process and is measured and judged as in `precreg run`."""
 
     parent: SuiteCollector
 
@@ -88,29 +90,30 @@ class CaseItem(pytest.Item):
         super().__init__(**others)
         self.case = case
         self.stash[PROJECTS_KEY] = self.config.stash[PROJECTS_KEY]
+        # So that -k selects by suite and tag, and -m by tier and tag.
         self.extra_keyword_matches.update((case.suite, *case.tags))
         self.add_marker(case.tier)
         for tag in filter(_is_mark, case.tags):
             self.add_marker(tag)
 
     def runtest(self) -> None:
-        """Run the case, and fail or skip as its verdict says."""
+        """Run the case, and fail or skip by its verdict."""
         project = self.parent.project
         try:
-            result = self.stash[PROJECTS_KEY].judge(project).run(self.case)
+            result = self.stash[PROJECTS_KEY].session(project).judge.run(self.case)
         finally:
-            leave_module_space()
+            leave_module_space()  # or tests after this one would import the suite's modules
         keep_result(self, project, result)
         apply_verdict(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Tell a user's mistake without a traceback."""
+        """Return a user's mistake without a traceback."""
         if isinstance(excinfo.value, UserError):
             return str(self.stash[PROJECTS_KEY].shown(self.parent.project, excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Say where the case is defined, so that editors find it."""
+        """Return file and line of the case's definition, for editors."""
         return self.path, self.case.source.line - 1, self.case.id
 
 

@@ -1,6 +1,7 @@
-"""Cases that hand-written tests define, one per check: named after the test, and measured like any other case.
+"""Which case does a test define with each of its checks?
 
-A test brings its own arrays, so there is nothing to draw and nothing to call; from there on the road is the same.
+The case is named after the test. The test brings its own arrays, so nothing is drawn and nothing is called; measuring
+and judging are the same as for any other case.
 """
 
 from __future__ import annotations
@@ -21,47 +22,43 @@ from precreg.types import TEST_DEFINED_PREFIX, TIERS, Case, Computation, Layer, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+# The beginning of the definitions of test-defined cases. The number grows when the rule of definitions changes.
 TEST_DEFINITION = f"{TEST_DEFINED_PREFIX}1"
-"""What the definitions begin with; the number is raised when their rule changes."""
 
-
+# The digest of a definition must not depend on the order of keys, nor on white space.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-
+# Characters that the name of a suite cannot have, because baselines are files of that name.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_/-]|^-")
 
 
 class PrecisionCheck(Struct, frozen=True):
-    """One check of one test: whose it is, where it stands, and what is asked of it.
+    """One check of one test: its test, its place and its tolerance."""
 
-    `module` is the test's file without its ending, relative to the project (or to wherever the tests are rooted);
-    `test` the classes, function and parameters within it, joined with points. `name` tells the checks of one test
-    apart. `tolerance` is what a suite may say under that key.
-    """
-
+    # The test's file without its ending, relative to the project, or to pytest's root outside of it.
     module: str
+    # Classes, function and parameters, joined with points.
     test: str
     source: Location
     role: Role
+    # Distinguishes the checks of one test.
     name: str = ""
     tier: Tier = "unit"
     category: str | None = None
+    # As under that key of a suite.
     tolerance: dict[str, Any] = {}
     exact: bool = False
 
     @property
     def suite(self) -> str:
-        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax.
-
-        No two modules have one name: a point that stands for no slash is written as any other odd character, +2e.
-        """
+        """Return the module as the name of a suite: tests/ops/test_softmax is tests.ops.test_softmax."""
+        # Points of the path are escaped too, as +2e: otherwise a/b and a.b would be one suite.
         return _UNSAFE.sub(lambda odd: f"+{ord(odd[0]):x}", self.module).replace("/", ".")
 
     @property
     def case(self) -> str:
-        """Return the test, with the name of the check where it has one."""
+        """Return the test, with the name of the check if it has one."""
         return f"{self.test}-{self.name}" if self.name else self.test
 
     @property
@@ -71,25 +68,23 @@ class PrecisionCheck(Struct, frozen=True):
 
     @property
     def settings(self) -> Source:
-        """Return the tolerance as if it had been read from a file: every line is that of the check."""
+        """Return the tolerance as a source; the line of every value is the check's."""
         return Source(self.source.file, {"tolerance": self.tolerance}, {(): self.source.line})
 
 
 def role_of(reference: object, golden: object, source: Location) -> Role:
-    """Tell what a check is held against. Raises UserError (bad-value) where both are given, or neither."""
+    """Return the role of a check's oracle. Raises UserError (bad-value) unless exactly one is given."""
     if (reference is None) == (golden is None):
-        came = "neither" if reference is None else "both"
-        raise _mistake(source, "bad-value", f"expected reference= or golden= but got {came}")
+        received = "neither" if reference is None else "both"
+        raise _mistake(source, "bad-value", f"expected reference= or golden= but got {received}")
     return "golden" if reference is None else "reference"
 
 
 def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: Mapping[str, str]) -> None:
-    """Require that a check can be told from every other case.
+    """Require that no other case has the check's id.
 
-    `names` are those of the checks that its test made before, `suites` says where each suite stands, by tier/suite.
-
-    Raises:
-        UserError: bad-value, duplicate-case, duplicate-suite.
+    `names` are the names of the test's earlier checks; `suites` has file and line of each suite by tier/suite. Raises
+    UserError: bad-value, duplicate-case, duplicate-suite.
     """
     source, suite = check.source, f"{check.tier}/{check.suite}"
     for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
@@ -102,7 +97,7 @@ def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: M
         message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
         raise _mistake(source, "duplicate-case", message)
     if suite in suites:
-        message = f"expected a test file called otherwise than a suite but {suite} is the suite in {suites[suite]}"
+        message = f"expected a test file with another name than a suite but {suite} is the suite in {suites[suite]}"
         raise _mistake(source, "duplicate-suite", message)
 
 
@@ -111,10 +106,9 @@ def _mistake(source: Location, slug: str, message: str) -> UserError:
 
 
 def tolerance_settings(tolerance: Mapping[str, Any] | None, source: Location, **limits: object) -> dict[str, Any]:
-    """Return a check's tolerance as plain data, with the limits that are given; numbers may be numpy's.
+    """Return a check's tolerance and limits as plain data, also for numbers of numpy.
 
-    Raises:
-        UserError: bad-value, where the tolerance is no mapping.
+    Raises UserError (bad-value) for a tolerance that is not a mapping.
     """
     given = {name: limit for name, limit in limits.items() if limit is not None}
     plain: dict[str, Any] = _plain({**_mapping("tolerance", tolerance, source), **given})
@@ -136,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def input_arrays(inputs: Mapping[str, Any] | None, source: Location) -> dict[str, NDArray[Any]]:
-    """Return a check's inputs as arrays. Raises UserError (bad-value) for what has no numbers in it."""
+    """Return a check's inputs as arrays. Raises UserError (bad-value) for inputs without numbers."""
     return {str(name): _numbers(name, value, source) for name, value in _mapping("inputs", inputs, source).items()}
 
 
@@ -154,7 +148,7 @@ def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
 
 
 def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:
-    """Return the case that a check defines. Of its inputs, names, dtypes and shapes are part of the definition."""
+    """Return the case of a check. Names, dtypes and shapes of its inputs are a part of the definition."""
     definition = _definition(check, inputs)
     computed = Computation("pytest", f"{check.module}::{check.test}")
     return Case(
@@ -182,12 +176,9 @@ def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tupl
 def measure_check(
     case: Case, actual: object, oracle: object, inputs: Mapping[str, Any], chain: tuple[str, ...]
 ) -> Outcome:
-    """Measure what a test computed: arrays, dicts of arrays by output, or tuples of them, on either side.
+    """Measure the outputs of a test: arrays, dicts of arrays by output, or tuples of them, on either side.
 
-    Inputs are known by their digest alone; a case without inputs has that of none.
-
-    Raises:
-        UserError: bad-outputs.
+    The outcome has the digest of the inputs, or of no inputs. Raises UserError (bad-outputs).
     """
     from precreg.run import array_digests, combine_digests, compare_with_oracle
     from precreg.subject import name_outputs

@@ -22,6 +22,8 @@ from .junit import JunitDialect as JunitDialect
 from .power import power_json as power_json
 from .power import render_power as render_power
 from .record import read_merged_run as read_merged_run
+from .run_outputs import RUN_OUTPUTS as RUN_OUTPUTS
+from .run_outputs import reports_folder as reports_folder
 from .scoring import render_faults as render_faults
 from .scoring import render_scores as render_scores
 from .scoring import render_tallies as render_tallies

@@ -1,6 +1,6 @@
-"""How does a run happen?
+"""Which steps does a run take?
 
-The session composes it: cases run in workers, a journal keeps their outcomes, and each outcome is judged.
+The session composes them: cases run in workers, a journal stores their outcomes, and each outcome is judged.
 """
 
 import lazy_loader

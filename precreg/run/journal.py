@@ -1,8 +1,8 @@
-"""A digest of all that results depend on in a project, so that a run goes on only with what it began with.
+"""Where does an interrupted run go on?
 
-The journal of a run: a header, then one outcome a line, each given to the system before the next case is awaited.
-
-A killed run keeps what it had. Only the last line can be torn by a kill, and a torn line is one case to run again.
+The journal has a header and then one outcome a line. Each line reaches the system before the run waits for the next
+case, so a killed run keeps its outcomes. A kill can tear only the last line, and that case runs again. The header has
+a digest of the project's sources: a run goes on only with the code that it began with.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from precreg.storage import make_scratch_folder, report_write_errors
 from precreg.subject import escape_surrogates
 from precreg.types import Environment, Outcome
 
+# A file of at least 8 MiB enters the digest by size and time, because reading all recorded data would take seconds at
+# every start. A time that changes without the content costs a run from the start, and never gives a wrong result.
 LARGE_BYTES = 2**23
-"""From this size a file counts by size and time, because reading all recorded data takes seconds at every start.
 
-A time that changes without the content costs a run from the start, and never a wrong result.
-"""
+_SOURCE_SUFFIXES = (".py", ".so", ".pyd", ".npy", ".npz")
+# Folders that a build or a run writes: their files would change the digest at every run.
+_BUILT_FOLDERS = frozenset({"node_modules", "reports", "build", "dist"})
 
+JOURNAL_SCHEMA = "precreg-journal/2"
 
-_SOURCES = (".py", ".so", ".pyd", ".npy", ".npz")
-
-_BUILT = frozenset({"node_modules", "reports", "build", "dist"})
+_Line = TypeVar("_Line")
 
 
 def sources_digest(project: Path) -> str:
-    """Return a digest of the project's modules and arrays, and of every file below suites/, whatever its kind.
+    """Return a digest of the project's modules and arrays, and of every file below suites/: 32 hexadecimal characters.
 
-    Any file beside a suite may be one that a subject reads. Hidden files and folders, caches and virtual environments
-    are left out, and outside suites/ what is built. 32 hexadecimal characters.
+    A subject may read any file beside its suite, so all of these count. Hidden files and folders, caches and virtual
+    environments do not, nor do build folders outside suites/.
     """
     digest = hashlib.sha256()
-    for path in sorted(_sources(project)):
-        content = _content(path)
+    for path in sorted(_source_files(project)):
+        content = _read_state(path)
+        # Paths and lengths separate the files: moving bytes from one file to the next changes the digest.
         digest.update(os.fsencode(path.relative_to(project)) + f"\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:32]
 
 
-def _content(path: Path) -> bytes:
-    """Return what tells one state of the file from the next."""
+def _read_state(path: Path) -> bytes:
+    """Return the content of a file, size and time of a large one, or the error that reading it gives."""
     try:
         facts = path.stat()
         if facts.st_size >= LARGE_BYTES:
@@ -63,27 +65,23 @@ def _content(path: Path) -> bytes:
         return str(problem).encode()
 
 
-def _sources(project: Path) -> Iterator[Path]:
+def _source_files(project: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(project):
         in_suites = Path(folder).is_relative_to(project / "suites")
-        left_out, endings = (frozenset(), "") if in_suites else (_BUILT, _SOURCES)
+        left_out, endings = (frozenset(), "") if in_suites else (_BUILT_FOLDERS, _SOURCE_SUFFIXES)
         folders[:] = [name for name in folders if name not in left_out and not _is_hidden_or_installed(folder, name)]
         paths = (Path(folder, name) for name in files if name.endswith(endings) and not name.startswith("."))
         yield from (path for path in paths if path.is_file())
 
 
 def _is_hidden_or_installed(folder: str, name: str) -> bool:
+    # Every virtual environment has this file, whatever the name of its folder.
     is_environment = os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
     return name.startswith(".") or name == "__pycache__" or is_environment
 
 
-JOURNAL_SCHEMA = "precreg-journal/2"
-
-_Line = TypeVar("_Line")
-
-
 class JournalHeader(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The facts that a run depends on: it is resumed only if all of them are the same.
+    """The conditions of a run, which goes on only if all are the same.
 
     `code` is the digest of the sources, and `against` the revision whose baselines and definitions judge.
     """
@@ -93,6 +91,7 @@ class JournalHeader(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     project: str
     environment: str
     fingerprint: str
+    # The digest of the sources, and the commit that judges, if any.
     code: str
     against: str = ""
 
@@ -105,12 +104,12 @@ class Journal:
     """An open journal, locked against every other process until it is closed or its process ends."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, made when it is not there. Raises UserError (locked, not-writable)."""
+        """Open the file, or create it. Raises UserError (locked, not-writable)."""
         self.path = path
         self._encoder = msgspec.json.Encoder()
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
-            self._file = path.open("ab", buffering=0)
+            self._file = path.open("ab", buffering=0)  # unbuffered: a kill loses at most the last line
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -119,9 +118,10 @@ class Journal:
                 raise UserError("locked", message, file=str(path)) from error
 
     def append(self, line: JournalHeader | Outcome) -> None:
-        """Add a line and give it to the system. Raises UserError (not-writable), for instance when the disk is full."""
+        """Write a line. Raises UserError (not-writable), for instance if the disk is full."""
         text = self._encoder.encode(line) + b"\n"
         with report_write_errors(str(self.path)):
+            # An unbuffered write to a nearly full disk may write a part of the line without an error.
             if self._file.write(text) < len(text):
                 raise OSError(ENOSPC, strerror(ENOSPC))
 
@@ -130,18 +130,18 @@ class Journal:
         self._file.truncate(length)
 
     def close(self) -> None:
-        """Close the file, and give up its lock."""
+        """Close the file, which releases its lock."""
         self._file.close()
 
 
 def journal_header(project: Path, environment: Environment, against: str = "") -> JournalHeader:
-    """Describe the run that is about to be made; a commit that it is judged against decides seeds and repeats, too."""
+    """Return the header of a run. `against` is the commit that judges it: its cases may have other seeds or repeats."""
     name, code = escape_surrogates(project.name), sources_digest(project)
     return JournalHeader(JOURNAL_SCHEMA, __version__, name, environment.label, environment.fingerprint, code, against)
 
 
 def start_journal(path: Path, header: JournalHeader) -> Journal:
-    """Begin a new journal in place of the last one. Raises UserError (locked, not-writable)."""
+    """Begin a journal in place of the last one. Raises UserError (locked, not-writable)."""
     journal = Journal(path)
     journal.keep(0)
     journal.append(header)
@@ -149,10 +149,10 @@ def start_journal(path: Path, header: JournalHeader) -> Journal:
 
 
 def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str, Outcome]]:
-    """Open the journal of an interrupted run to go on with it, and return its outcomes by case id.
+    """Open the journal of an interrupted run, and return it with its outcomes by case id.
 
-    Raises UserError: nothing-to-resume where there is no journal, code-changed where it is of other code or of another
-    environment, future-schema, unreadable-journal, locked, not-writable.
+    Raises UserError: nothing-to-resume without a journal, code-changed if the code or the environment differs,
+    future-schema, unreadable-journal, locked, not-writable.
     """
     if not path.exists():
         raise UserError(
@@ -160,23 +160,24 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
         )
     journal = Journal(path)
     try:
-        whole = path.read_bytes().rpartition(b"\n")
-        lines = whole[0].split(b"\n")
-        _require_same(_header(lines[0], path), header, path)
-        outcomes = [_decoded(line, Outcome, path, number) for number, line in enumerate(lines[1:], start=2)]
-        journal.keep(len(whole[0]) + 1)
+        complete, _, _torn = path.read_bytes().rpartition(b"\n")
+        lines = complete.split(b"\n")
+        _require_same(_read_header(lines[0], path), header, path)
+        outcomes = [_decode(line, Outcome, path, number) for number, line in enumerate(lines[1:], start=2)]
+        journal.keep(len(complete) + 1)
     except UserError:
         journal.close()
         raise
     return journal, {outcome.case: outcome for outcome in outcomes}
 
 
-def _header(line: bytes, path: Path) -> JournalHeader:
+def _read_header(line: bytes, path: Path) -> JournalHeader:
     if not line:
         raise UserError("nothing-to-resume", "expected a header but the run was stopped before it", file=str(path))
-    schema = _decoded(line, _Schema, path, 1).schema
+    # The schema first and alone: other versions may have other fields.
+    schema = _decode(line, _Schema, path, 1).schema
     if schema == JOURNAL_SCHEMA:
-        return _decoded(line, JournalHeader, path, 1)
+        return _decode(line, JournalHeader, path, 1)
     family, _, version = schema.rpartition("/")
     own_family, _, own_version = JOURNAL_SCHEMA.rpartition("/")
     is_newer = family == own_family and version.isdecimal() and int(version) > int(own_version)
@@ -184,7 +185,7 @@ def _header(line: bytes, path: Path) -> JournalHeader:
     raise UserError(slug, f"expected schema={JOURNAL_SCHEMA} but got schema={schema}", file=str(path), line=1)
 
 
-def _decoded(line: bytes, kind: type[_Line], path: Path, number: int) -> _Line:
+def _decode(line: bytes, kind: type[_Line], path: Path, number: int) -> _Line:
     try:
         return msgspec.json.decode(line, type=kind)
     except msgspec.DecodeError as error:

@@ -1,55 +1,63 @@
-"""Two versions of the code on the same cases: batch by batch, first the other version, then the working tree's own.
+"""Does the working tree compute worse than another version of the code, side by side?
 
-Each version has worker processes of its own, so that neither sees a module of the other; and only one of the two
-computes at a time, so that what slows the machine down slows both down.
-
-A paired run: every case is computed by two versions of the code, and what the other version gave judges it.
-
-Both run here and now, on the same inputs, so nothing but the code differs: digests decide where they are the same, and
-a machine that is slow today is slow for both. docs/pairs.md tells what it is for.
+A paired run computes every case by the working tree and by another version, here and now, on the same inputs. Only the
+code differs, so digests and statistics of the other version judge. docs/pairs.md explains when to use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os.path import realpath
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
+from precreg.errors import UserError
 from precreg.run.pipeline import Plan, judge_outcome
 from precreg.run.workers import WorkerPool
 from precreg.subject import TreePair
 from precreg.types import Baseline, Case, CaseResult, Outcome, PairedRun
+from precreg.vcs import checkout_commit, commit_has_path, resolve_revision, unset_hook_variables, worktree_root
 from precreg.verdict import Policy, judge_case
-from precreg.verdict.statistics import interim_analyses, is_conclusive, split_alpha, without_bounds
+from precreg.verdict.statistics import (
+    MAX_SECONDS,
+    MAX_SEEDS,
+    interim_analyses,
+    is_conclusive,
+    split_alpha,
+    without_bounds,
+)
 
+# In one batch: enough to keep workers busy, few enough that both versions of a case run within seconds.
 CASES_PER_WORKER = 8
-"""In one batch: enough to keep workers busy, few enough that both versions of a case run within seconds."""
 
 
 class OutcomePair(NamedTuple):
-    """What the two versions gave for one case."""
+    """The outcomes of one case by the two versions."""
 
     other: Outcome
     own: Outcome
 
 
 class SideBySide:
-    """The workers of both versions, as long as it is open."""
+    """The worker processes of both versions.
+
+    Each version has its own workers, so neither sees a module of the other. Only one version computes at a time, so a
+    load of the machine slows both down.
+    """
 
     def __init__(self, plan: Plan, project: Path, trees: TreePair) -> None:
-        """Plan for at most `plan.jobs` workers of either version; `project` is the project's folder in the checkout."""
+        """Prepare `plan.jobs` workers for each version; `project` is the project's folder in the checkout."""
         chain = plan.environment.chain
         self.batch = CASES_PER_WORKER * max(1, plan.jobs)
-        self._own, self._other = (
-            WorkerPool(plan.project, chain, plan.jobs),
-            WorkerPool(project, chain, plan.jobs, trees),
-        )
+        self._own = WorkerPool(plan.project, chain, plan.jobs)
+        self._other = WorkerPool(project, chain, plan.jobs, trees)
 
     def run(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
-        """Yield what both versions give for each case of one batch, the other version's first computed for all.
+        """Run one batch by the other version, then by the working tree's own; yield both outcomes of each case.
 
         Raises UserError (no-workers).
         """
@@ -58,7 +66,7 @@ class SideBySide:
             yield OutcomePair(others[own.case], own)
 
     def seconds(self, case: Case) -> float:
-        """Return how long both versions took for a case when they last ran it: drawing, computing and measuring."""
+        """Return the time of both versions for the last run of a case: drawing, computing and measuring."""
         return self._own.seconds.get(case.id, 0.0) + self._other.seconds.get(case.id, 0.0)
 
     def close(self) -> None:
@@ -68,7 +76,7 @@ class SideBySide:
 
 
 class OtherVersion(NamedTuple):
-    """The version that judges: the revision asked for, its commit, and the project's folder in its checkout."""
+    """The version that judges: the revision as requested, its commit, and the project's folder in its checkout."""
 
     revision: str
     commit: str
@@ -76,11 +84,39 @@ class OtherVersion(NamedTuple):
     trees: TreePair
 
 
-class PairBudget(NamedTuple):
-    """How many seeds both versions draw at most until a verdict is clear, and for how long after the first look."""
+def other_commit(project: Path, revision: str) -> str:
+    """Return the commit of the revision. Raises UserError: no-git, unknown-revision, no-merge-base; bad-pair."""
+    unset_hook_variables()
+    commit, root = resolve_revision(project, revision), worktree_root(project)
+    suites = (_folder_in(root, project) / "suites").as_posix()
+    if not commit_has_path(root, commit, suites):
+        raise UserError("bad-pair", f"expected a commit with {suites}/ but got pair={revision}: {commit[:8]} has none")
+    return commit
 
-    seeds: int
-    seconds: float
+
+@contextmanager
+def other_version(project: Path, revision: str, commit: str) -> Iterator[OtherVersion]:
+    """Check the commit out into a temporary folder, and remove it at the end. Raises UserError (no-checkout)."""
+    root = worktree_root(project)
+    with checkout_commit(root, commit) as tree:
+        own, other = Path(realpath(root)), Path(realpath(tree))
+        yield OtherVersion(revision, commit, other / _folder_in(root, project), TreePair(own, other))
+
+
+def _folder_in(root: Path, project: Path) -> Path:
+    return Path(realpath(project)).relative_to(realpath(root))
+
+
+class PairBudget(NamedTuple):
+    """The most seeds that each version draws until a verdict is conclusive, and the most seconds for more seeds."""
+
+    seeds: int = MAX_SEEDS
+    seconds: float = MAX_SECONDS
+
+
+def pair_budget(seeds: int | None, seconds: float | None) -> PairBudget:
+    """Return the budget of a request; None means the default."""
+    return PairBudget(MAX_SEEDS if seeds is None else seeds, MAX_SECONDS if seconds is None else seconds)
 
 
 def paired_results(
@@ -89,115 +125,118 @@ def paired_results(
     policy: Policy,
     baselines: BaselineLookup,
     version: OtherVersion,
-    effort: PairBudget,
+    budget: PairBudget,
 ) -> Iterator[CaseResult]:
-    """Run both versions on all cases, and judge one by the other; yield results batch by batch.
+    """Run both versions on all cases, judge one by the other, and yield results batch by batch.
 
-    A case of which the other version gives nothing to judge by is judged by what was accepted, and says why. Raises
-    UserError (no-workers, not-writable) and, before anything runs, what reading baselines does.
+    If the other version has no usable outcome of a case, the accepted baseline judges and the result states the
+    reason. Raises UserError (no-workers, not-writable), and errors of reading baselines before anything runs.
     """
     chain, known = plan.environment.chain, read_environment_facts(plan.project)
     found = {case.id: baselines.lookup(case.baseline_id, chain) for case in cases}
     accepted = {id: explain_baseline(baseline, known, plan.environment) for id, baseline in found.items()}
     side = SideBySide(plan, version.project, version.trees)
     try:
-        run = _Run(plan, policy, version, effort, side, accepted)
+        run = _PairedRun(plan, policy, version, budget, side, accepted)
         for start in range(0, len(cases), side.batch):
             yield from run.batch(cases[start : start + side.batch])
     finally:
         side.close()
 
 
-class _Seen(NamedTuple):
-    """A case after a look: its result, what both versions gave, the seconds both took, and the looks still planned."""
+class _Analyzed(NamedTuple):
+    """A case after an interim analysis: its result, both outcomes, and the time of both versions."""
 
     case: Case
     result: CaseResult
     pair: OutcomePair
     seconds: float
-    looks: tuple[int, ...]
+    # Seeds of the analyses that are still planned.
+    analyses: tuple[int, ...]
+    # Seconds of all analyses after the first.
     spent: float = 0.0
 
     def goes_on(self, seconds: float) -> bool:
-        """Tell whether to look again: it is not clear, and twice the seeds can be afforded."""
+        """Return True if the result is not conclusive and the budget allows twice the seeds."""
         paired = self.result.paired
         is_open = paired is not None and not paired.clear and not paired.problem
-        return is_open and bool(self.looks) and self.spent + 2 * self.seconds <= seconds
+        return is_open and bool(self.analyses) and self.spent + 2 * self.seconds <= seconds
 
 
-class _Run(NamedTuple):
-    """What all cases of one paired run have in common."""
+class _PairedRun(NamedTuple):
+    """The settings that all cases of one paired run share."""
 
     plan: Plan
     policy: Policy
     version: OtherVersion
-    effort: PairBudget
+    budget: PairBudget
     side: SideBySide
     accepted: Mapping[str, Baseline | None]
 
     def batch(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
-        """Look at every case once, and again, with twice the seeds each time, at those that are not clear."""
+        """Analyze every case once, and then again with twice the seeds each time until it is conclusive."""
         by_id = {case.id: case for case in cases}
-        seen = [self._first(by_id[pair.own.case], pair) for pair in self._kept(cases)]
-        while seen:
-            open_ = {each.case.id: each for each in seen if each.goes_on(self.effort.seconds)}
-            yield from (each.result for each in seen if each.case.id not in open_)
-            again = [_with_seeds(each.case, each.looks[0]) for each in open_.values()]
-            seen = [self._again(open_[pair.own.case], pair) for pair in self.side.run(again)]
+        analyzed = [self._first(by_id[pair.own.case], pair) for pair in self._run_and_keep(cases)]
+        while analyzed:
+            open_ = {each.case.id: each for each in analyzed if each.goes_on(self.budget.seconds)}
+            yield from (each.result for each in analyzed if each.case.id not in open_)
+            again = [_with_seeds(each.case, each.analyses[0]) for each in open_.values()]
+            analyzed = [self._again(open_[pair.own.case], pair) for pair in self.side.run(again)]
 
-    def _kept(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
+    def _run_and_keep(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
         for pair in self.side.run(cases):
             if self.plan.journal is not None:
                 self.plan.journal.append(pair.own)
             yield pair
 
-    def _first(self, case: Case, pair: OutcomePair) -> _Seen:
-        """Judge the seeds of the case itself: by the other version, or by what was accepted where that gave nothing.
-
-        What is declared to be known-bad is so by what was accepted: another version that is as bad would pass it.
-        """
+    def _first(self, case: Case, pair: OutcomePair) -> _Analyzed:
+        """Judge the case's own seeds by the other version, or by the accepted baseline if that has no outcome."""
         stored, environment = self.accepted[case.id], self.plan.environment
         result = judge_outcome(case, stored, pair.own, environment, self.policy)
+        # A known-bad case is judged by its baseline: another version that is as bad would pass it.
         problem = "declared to be known-bad" if case.expect_failure is not None else _problem(pair)
         if problem:
-            return _Seen(case, replace(result, paired=PairedRun(case.seeds, False, problem)), pair, 0.0, ())
-        looks = interim_analyses(case.seeds, self.effort.seeds)
+            return _Analyzed(case, replace(result, paired=PairedRun(case.seeds, False, problem)), pair, 0.0, ())
+        analyses = interim_analyses(case.seeds, self.budget.seeds)
         other = self._baseline(case, pair)
-        policy = split_alpha(self.policy, len(looks))
+        policy = split_alpha(self.policy, len(analyses))
         by_other = judge_outcome(case, other, pair.own, environment, policy)
-        clear = is_conclusive(by_other.verdict, pair.own, other.entry, by_other.tolerances)
-        paired = PairedRun(case.seeds, clear)
+        conclusive = is_conclusive(by_other.verdict, pair.own, other.entry, by_other.tolerances)
+        paired = PairedRun(case.seeds, conclusive)
         result = replace(by_other, acceptable=result.acceptable, accepted=stored, paired=paired)
-        return _Seen(case, result, pair, self.side.seconds(case), looks[1:])
+        return _Analyzed(case, result, pair, self.side.seconds(case), analyses[1:])
 
-    def _again(self, seen: _Seen, pair: OutcomePair) -> _Seen:
-        """Judge more seeds: bounds are those of the case's own, and the shortest time is that of all looks."""
+    def _again(self, before: _Analyzed, pair: OutcomePair) -> _Analyzed:
+        """Judge more seeds of a case."""
         if _problem(pair):
-            return seen._replace(looks=())
-        case, looks = seen.case, len(interim_analyses(seen.case.seeds, self.effort.seeds))
-        pair = OutcomePair(_shortest(seen.pair.other, pair.other), _shortest(seen.pair.own, pair.own))
-        tolerances = {name: without_bounds(tolerance) for name, tolerance in seen.result.tolerances.items()}
-        other, policy = self._baseline(case, pair), split_alpha(self.policy, looks)
+            return before._replace(analyses=())
+        case, analyses = before.case, len(interim_analyses(before.case.seeds, self.budget.seeds))
+        # The shortest time of all analyses is the least disturbed one.
+        pair = OutcomePair(_shortest(before.pair.other, pair.other), _shortest(before.pair.own, pair.own))
+        # Bounds are limits for the case's own seeds: more seeds would find larger maxima.
+        tolerances = {name: without_bounds(tolerance) for name, tolerance in before.result.tolerances.items()}
+        other, policy = self._baseline(case, pair), split_alpha(self.policy, analyses)
         verdict = judge_case(case, pair.own, tolerances, other, self.plan.environment, policy)
-        paired = PairedRun(seen.looks[0], is_conclusive(verdict, pair.own, other.entry, tolerances))
-        result = replace(seen.result, verdict=verdict, paired=paired)
+        paired = PairedRun(before.analyses[0], is_conclusive(verdict, pair.own, other.entry, tolerances))
+        result = replace(before.result, verdict=verdict, paired=paired)
         seconds = self.side.seconds(case)
-        return _Seen(case, result, pair, seconds, seen.looks[1:], seen.spent + seconds)
+        return _Analyzed(case, result, pair, seconds, before.analyses[1:], before.spent + seconds)
 
     def _baseline(self, case: Case, pair: OutcomePair) -> Baseline:
         environment = self.plan.environment
         entry = entry_from(pair.other, environment.fingerprint, self.version.commit)
+        # Both versions ran HEAD's definition of the case, so the entry is not stale.
         entry = replace(entry, definition=case.baseline_definition)
         return Baseline(entry, environment.label, f"pair {self.version.revision}")
 
 
 def _with_seeds(case: Case, seeds: int) -> Case:
-    """Return a case with more seeds, and as much more time for them."""
+    """Return a case with more seeds, and with a timeout in proportion."""
     return replace(case, seeds=seeds, timeout_s=case.timeout_s * seeds / case.seeds)
 
 
 def _problem(pair: OutcomePair) -> str:
-    """Say why the other version gives nothing to judge by; nothing where it does."""
+    """Return the reason why the other version cannot judge; an empty text if it can."""
     failure = pair.other.execution.failure
     if failure is not None:
         return f"{failure.reason} there: {failure.message}"
@@ -210,6 +249,6 @@ def _problem(pair: OutcomePair) -> str:
 
 
 def _shortest(before: Outcome, now: Outcome) -> Outcome:
-    """Return an outcome with the shorter time of two."""
+    """Return the later outcome with the shorter time of the two."""
     duration_s = min(before.execution.duration_s, now.execution.duration_s)
     return replace(now, execution=replace(now.execution, duration_s=duration_s))

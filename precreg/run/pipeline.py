@@ -1,6 +1,7 @@
-"""Running the cases of a plan: what the journal has is not run again, and what comes is kept before it is shown.
+"""Which stages does a case pass from its definition to its result?
 
-The stages in order, on one screen: case -> execution -> comparison -> verdict. Nothing else composes them.
+case -> execution -> comparison -> verdict, in this order on one screen; nothing else composes them. A case whose
+outcome the journal has does not run again, and the journal gets each new outcome before anyone sees it.
 """
 
 from __future__ import annotations
@@ -31,24 +32,27 @@ from precreg.types import (
 )
 from precreg.verdict import Policy, is_acceptable, judge_case
 
+# So many worker processes mean this process.
 IN_PROCESS = 0
+# Worst positions in the record of a case that passed. A person reads positions of cases that did not, so these keep
+# all; five are enough to see a pattern.
+KEPT_POSITIONS = 5
 
 
 class Plan(Struct, frozen=True):
-    """Where and how cases run: `jobs` worker processes, or this process for 0.
-
-    `project` is absolute. `done` holds the outcomes of an interrupted run by case id, and `journal` takes the new ones.
-    """
+    """The place and the means of a run; `project` is absolute."""
 
     project: Path
     environment: Environment
     jobs: int = IN_PROCESS
+    # Takes the new outcomes.
     journal: Journal | None = None
+    # The outcomes of an interrupted run by case id.
     done: dict[str, Outcome] = field(default_factory=dict)
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
-    """Yield one outcome per case: those that are done first, then the others as they come.
+    """Yield one outcome per case: the outcomes of an interrupted run first, then the others as they come.
 
     Raises UserError (no-workers, not-writable).
     """
@@ -75,14 +79,10 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     return run_in_workers(cases, plan.project, plan.environment.chain, plan.jobs)
 
 
-KEPT_POSITIONS = 5
-"""Worst positions that the record keeps of a case that passed; one that did not keeps all."""
-
-
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:
-    """Run, measure and judge cases; yield each result as it comes, in no promised order.
+    """Run, measure and judge cases; yield each result as it comes, in any order.
 
-    Baselines are looked up first: one that cannot be read stops a run that has not begun.
+    Baselines are read first, so one that cannot be read stops a run that has not begun.
     """
     chain, known = plan.environment.chain, read_environment_facts(plan.project)
     found = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
@@ -94,7 +94,7 @@ def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: 
 def judge_outcome(
     case: Case, baseline: Baseline | None, outcome: Outcome, environment: Environment, policy: Policy
 ) -> CaseResult:
-    """Put one outcome beside its tolerances and its baseline, and judge it."""
+    """Judge an outcome by the tolerances and the baseline of its case."""
     tolerances = {
         comparison.output: resolve_tolerance(case.layers, comparison.output, comparison.dtype, environment.chain)
         for comparison in outcome.comparisons
@@ -110,7 +110,7 @@ def judge_outcome(
         definition=case.definition,
         parameters=case.parameters if case.device is None else {**case.parameters, "device": case.device},
         tags=case.tags,
-        outcome=outcome if verdict.status is not Status.PASSED else _shortened(outcome),
+        outcome=outcome if verdict.status is not Status.PASSED else _limit_positions(outcome),
         verdict=verdict,
         tolerances=tolerances,
         baseline=baseline,
@@ -120,17 +120,19 @@ def judge_outcome(
 
 
 def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[UnmetThreshold | ToleranceWarning, ...]:
-    """Find what is wrong with the tolerances in use, with the first case that has it; of thresholds, once for all.
+    """Return a warning for each mistake in the tolerances in use, with the first case that has it.
 
-    Cases of one suite share their layers, and are looked at once for each set of outputs and dtypes. A result without
-    its case, as of a hand-written test, is looked at by itself.
+    Unmet thresholds give one warning for the whole run.
     """
+    # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
+    # a test-defined case comes without its case, and is checked by itself.
     layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
         outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
         first.setdefault((id(layers[result.id] or result), outputs), result)
     thresholds = dict.fromkeys(fact for result in first.values() for fact in _unmet(result, layers[result.id]))
+    # Reversed, so that the first case of a fact is the one that stays.
     found = {fact: result.id for result in reversed(first.values()) for fact in _warnings(result, layers[result.id])}
     return (*thresholds, *(ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items()))
 
@@ -138,12 +140,12 @@ def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[ToleranceFact, tuple[str, ...]]]:
     """Yield each fact with the outputs that it concerns; none where it concerns all."""
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
-    concerned: defaultdict[ToleranceFact, list[str]] = defaultdict(list)
+    outputs_of: defaultdict[ToleranceFact, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
         magnitude = comparison.metrics.get("mean_magnitude")
         for fact in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
-            concerned[fact].append(output)
-    for fact, outputs in concerned.items():
+            outputs_of[fact].append(output)
+    for fact, outputs in outputs_of.items():
         yield fact, () if len(outputs) == len(compared) else tuple(outputs)
     if compared:
         yield from ((fact, ()) for fact in unmatched_outputs(layers, compared))
@@ -154,7 +156,8 @@ def _unmet(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[UnmetThres
         yield from unmet_thresholds(layers, result.tolerances[output], dtype)
 
 
-def _shortened(outcome: Outcome) -> Outcome:
+def _limit_positions(outcome: Outcome) -> Outcome:
+    """Return the outcome with at most KEPT_POSITIONS worst positions of each comparison."""
     return replace(outcome, comparisons=tuple(map(_with_few_positions, outcome.comparisons)))
 
 

@@ -1,23 +1,43 @@
-"""The record of one run from its beginning to its reports; the command and the pytest plugin both compose it here."""
+"""Which steps turn one request into the record of a run?
+
+`run_session` composes all stages on one screen: load, select, judge by the base, run, judge, report, propose. pytest
+runs cases one by one as its own items, so it takes the same steps from a `Session`: begin, judge each case, finish.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg import __version__
-from precreg.baseline import BaselineLookup, Baselines, Proposal, explain_baseline, read_environment_facts
-from precreg.baseline.integrity import add_allowance_reasons
-from precreg.environment import detect_environment, project_name
+from precreg.baseline import (
+    BaselineLookup,
+    Baselines,
+    Proposal,
+    explain_baseline,
+    find_cumulative_losses,
+    pending_proposals,
+    read_environment_facts,
+    update_proposals,
+)
+from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
+from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
 from precreg.errors import UserError
-from precreg.run.pipeline import judge_outcome, run_warnings
+from precreg.run.journal import journal_header, resume_journal, start_journal
+from precreg.run.pair import other_commit, other_version, pair_budget, paired_results
+from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
+from precreg.storage import WORKING_FOLDER
 from precreg.subject import escape_surrogates
+from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
     Baseline,
@@ -30,18 +50,237 @@ from precreg.types import (
     RunRecord,
     RunWarning,
     UnknownCommit,
+    UnwritableFolder,
     is_test_defined,
 )
-from precreg.vcs import git_state, project_folder
+from precreg.vcs import affected_cases, git_state, project_folder
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, run_exit_code
+
+# Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
+# have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
+GARBAGE_THRESHOLD = 50_000
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """The arguments of one run, as the command line or pytest gives them."""
+
+    # The folder that has suites/, absolute.
+    project: Path
+    selection: Selection = Selection()
+    # The revision that `changed` was compared with, for the record alone.
+    changed_since: str | None = None
+    # Files relative to the project: only cases that depend on one of them run. None runs all that are selected.
+    changed: frozenset[str] | None = None
+    # (i, n): part i of n.
+    shard: tuple[int, int] | None = None
+    # A label as `detect_environment` takes it.
+    environment: str | None = None
+    ci: bool = False
+    # A case whose requirements are missing is an error, not skipped.
+    require: bool = False
+    # The commit whose baselines, bounds and definitions judge; None means the project's own.
+    base: str | None = None
+    # The revision that runs side by side, its most seeds, and its most seconds a case; None means the defaults.
+    pair: str | None = None
+    max_seeds: int | None = None
+    pair_seconds: float | None = None
+    # Worker processes; 0 runs in this process, None takes one worker for each processor.
+    jobs: int | None = None
+    resume: bool = False
+    # The folder of the reports, relative to the current folder.
+    output: Path = Path("reports")
+    # With a folder of its own for reports, a run also works in a project that cannot be written.
+    needs_journal: bool = True
+    junit_dialect: Literal["gitlab", "strict"] = "gitlab"
+
+
+class RunOutputs(NamedTuple):
+    """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
+
+    `make_folder` makes the folder of the reports; `write` fills it and returns the paths of the files.
+    """
+
+    make_folder: Callable[[Path], None]
+    write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
+
+
+# Shows progress: takes the results as they come and their number, and passes the results through.
+Progress = Callable[[Iterable[CaseResult], int], Iterator[CaseResult]]
+
+# Prints the summary of a record; gets the paths of its reports, too.
+Summarize = Callable[[RunRecord, list[Path]], None]
+
+
+def run_session(
+    request: RunRequest,
+    outputs: RunOutputs,
+    *,
+    progress: Progress,
+    summarize: Summarize,
+    every: list[Case] | None = None,
+) -> RunRecord:
+    """Run the selected cases of a project, write its reports and proposals, and return the record.
+
+    `every` are all cases of the project, if the caller has read them already. Raises UserError before anything runs
+    for suites, baselines and proposals that cannot be read; after the run for files that cannot be written.
+    """
+    began = perf_counter()
+    limit_blas_threads()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    if request.jobs != IN_PROCESS:
+        from precreg.run.workers import start_fork_server
+
+        start_fork_server()  # first, because it starts while the suites are read
+    every = load_cases(request.project) if every is None else every
+    session = Session(request, outputs, every=every, began=began)
+    cases = _select(session.criteria.cases, request)
+    pending_proposals(request.project)  # a damaged file stops a run that has not begun
+    outputs.make_folder(request.output)
+    session.begin(_selection(request))
+    session.add_cumulative_losses(every)
+    results = session.run(cases, progress)
+    complete = len(cases) == len(every)
+    return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
+
+
+def _select(every: list[Case], request: RunRequest) -> list[Case]:
+    """Return the cases of this shard. Raises UserError where no case is selected, unless a change selects them."""
+    cases = select_cases(every, request.selection)
+    if request.changed is not None:
+        cases = affected_cases(cases, request.changed, request.project)
+    if not cases and request.changed_since is None:
+        raise no_case_error(every, request.selection.patterns)
+    return cases if request.shard is None else shard_cases(cases, *request.shard)
+
+
+def _selection(request: RunRequest) -> dict[str, Any]:
+    """Return the selection as records store it."""
+    names = ("patterns", "tiers", "suites", "tags")
+    shard = None if request.shard is None else "{}/{}".format(*request.shard)
+    selected = {name: getattr(request.selection, name) for name in names}
+    return {**selected, "changed_since": request.changed_since, "shard": shard}
+
+
+class Session:
+    """One run of one project, in steps: begin, judge each case, finish. Making one reads nothing."""
+
+    def __init__(
+        self, request: RunRequest, outputs: RunOutputs, *, every: list[Case] | None = None, began: float | None = None
+    ) -> None:
+        """Prepare a run. `every` are all cases of the project; `began` is the time by perf_counter, now by default."""
+        self.request, self._outputs = request, outputs
+        self._every, self._began = every, perf_counter() if began is None else began
+        self._baselines = Baselines(request.project)
+        # Without a journal the working folder cannot be written, so the run proposes nothing.
+        self._is_writable = True
+
+    @cached_property
+    def criteria(self) -> AcceptanceCriteria:
+        """Return the cases and baselines that judge. Raises UserError as `acceptance_criteria` does."""
+        project, base, every = self.request.project, self.request.base, self._every
+        if every is None:
+            # pytest reads the suites that it collects, one by one: without a base nothing needs the others.
+            every = [] if base is None else load_cases(project)
+        return acceptance_criteria(project, base, every, self._baselines)
+
+    @cached_property
+    def judge(self) -> CaseJudge:
+        """Return the judge of single cases. Raises UserError (bad-value) for the label of the environment."""
+        request = self.request
+        return CaseJudge(
+            request.project, environment=request.environment, ci=request.ci, baselines=self.criteria.baselines
+        )
+
+    def begin(self, selection: Mapping[str, Any]) -> None:
+        """Begin the record with everything that is known before the first case runs."""
+        request = self.request
+        begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
+        self.record = replace(begun, findings=self.criteria.findings, against=self.criteria.commit)
+
+    def add_cumulative_losses(self, every: Sequence[Case]) -> None:
+        """Add a finding for each cumulative loss beyond its budget; all cases of the project state the budgets."""
+        found = find_cumulative_losses(self.request.project, every, self.record.environment.chain)
+        self.record = replace(self.record, findings=(*self.record.findings, *found))
+
+    def run(self, cases: Sequence[Case], progress: Progress) -> list[CaseResult]:
+        """Run and judge cases in worker processes, or in this one without them; keep a journal.
+
+        With `pair` in the request, the other version of the code runs side by side and judges. Raises UserError as
+        `resume_journal`, `other_commit` and `run_and_judge` do.
+        """
+        request, baselines = self.request, self.criteria.baselines
+        if request.pair is not None:
+            self.record = replace(self.record, pair=other_commit(request.project, request.pair))
+        policy = replace(self.judge.policy, require=request.require)
+        plan = self._open_plan(len(cases))
+        try:
+            if request.pair is None:
+                return list(progress(run_and_judge(cases, plan, policy, baselines), len(cases)))
+            budget = pair_budget(request.max_seeds, request.pair_seconds)
+            with other_version(plan.project, request.pair, self.record.pair) as version:
+                return list(progress(paired_results(cases, plan, policy, baselines, version, budget), len(cases)))
+        finally:
+            if plan.journal is not None:
+                plan.journal.close()
+
+    def _open_plan(self, cases: int) -> Plan:
+        """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
+        request, environment = self.request, self.record.environment
+        jobs = min(cases, count_processors() if request.jobs is None else request.jobs)
+        name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
+        path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
+        header = journal_header(request.project, environment, request.base or "")
+        if request.resume:
+            journal, done = resume_journal(path, header)
+            return Plan(request.project, environment, jobs, journal, done)
+        try:
+            return Plan(request.project, environment, jobs, start_journal(path, header))
+        except UserError as problem:
+            if problem.slug != "not-writable" or request.needs_journal:
+                raise
+            self._is_writable = False
+            return Plan(request.project, environment, jobs)
+
+    def finish(
+        self,
+        cases: Sequence[Case],
+        results: Iterable[CaseResult],
+        *,
+        folder: Path,
+        summarize: Summarize,
+        complete: bool,
+    ) -> RunRecord:
+        """Complete the record with the results, write its reports into `folder`, and propose what differs.
+
+        `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
+        are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
+        """
+        request, notices = self.request, () if self._is_writable else (UnwritableFolder(WORKING_FOLDER),)
+        duration_s = perf_counter() - self._began
+        record = finish_record(
+            self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices
+        )
+        if complete:
+            record = add_orphans(record, cases, self._baselines)
+        written = self._outputs.write(record, folder, request.junit_dialect)
+        try:
+            if self._is_writable:
+                dropped = stale_proposals(pending_proposals(request.project), cases) if complete else set()
+                update_proposals(
+                    request.project, record.results, record.environment, record.git, request.environment, dropped
+                )
+        finally:
+            summarize(record, written)
+        return record
 
 
 def begin_record(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:
-    """Record what is known before the first case runs. `selection` is what was asked for; what is empty is left out.
+    """Return the record of a run before its first case. Empty values of `selection` are left out.
 
-    `environment` is a label as `detect` takes it. What git refuses is a warning of the record.
+    `environment` is a label as `detect_environment` takes it. If git refuses to read the repository, the record has a
+    warning and no commit.
     """
-    git, refused = _git_state(project)
+    git, warnings = _git_state(project)
     return RunRecord(
         schema=RECORD_SCHEMA,
         precreg=__version__,
@@ -54,7 +293,7 @@ def begin_record(project: Path, selection: dict[str, Any], *, environment: str |
         ci=ci,
         folder=escape_surrogates(project_folder(project)),
         results=(),
-        warnings=refused,
+        warnings=warnings,
     )
 
 
@@ -67,9 +306,9 @@ def finish_record(
     duration_s: float,
     noticed: Iterable[RunWarning] = (),
 ) -> RunRecord:
-    """Complete a record with what came of its cases. `noticed` are warnings of the one who ran them.
+    """Complete a record with the results of its cases, sorted by id. `noticed` are further warnings.
 
-    Raises UserError (bad-allowance) where suites became worse as a whole, and what allows it cannot be read.
+    Raises UserError (bad-allowance) if suites regressed as a whole and the allowances cannot be read.
     """
     ordered = tuple(sorted(results, key=lambda result: result.id))
     ran = tuple(cases)
@@ -88,9 +327,9 @@ def finish_record(
 
 
 def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) -> RunRecord:
-    """Add the baselines that none of a project's cases looks up, each with the new case that is defined like it.
+    """Add the baselines that no case of the project looks up, each with the new case of the same definition.
 
-    Only a run of every case can tell. Baselines of hand-written tests are no orphans: no suite tells of those.
+    Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
     found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
@@ -99,7 +338,7 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
 
 
 def stale_proposals(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[str]:
-    """Return the ids of proposals that no case of the project has any more; those of hand-written tests stay."""
+    """Return the ids of proposals whose case the project no longer has; proposals of test-defined cases stay."""
     known = {case.id for case in every}
     return {
         id for id, proposal in waiting.items() if id not in known and not is_test_defined(proposal.entry.definition)
@@ -107,28 +346,28 @@ def stale_proposals(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[
 
 
 class CaseJudge:
-    """Judges the cases of one project one by one, in this process; every file of baselines is read once."""
+    """Judge the cases of one project one by one, in this process; every file of baselines is read once."""
 
     def __init__(
         self, project: Path, *, environment: str | None, ci: bool, baselines: BaselineLookup | None = None
     ) -> None:
-        """Detect the environment as `detect` does; `baselines` are else the project's. Raises UserError (bad-value)."""
+        """Detect the environment; `baselines` are the project's by default. Raises UserError (bad-value)."""
         self.project, self.environment = project, detect_environment(environment)
         self.baselines: BaselineLookup = Baselines(project) if baselines is None else baselines
         self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
 
     def run(self, case: Case) -> CaseResult:
-        """Run a case unprotected, measure it and judge it. A timeout is not enforced."""
+        """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
         from precreg.run.worker import run_in_process
 
         return self.judge(case, next(run_in_process([case], self.project, self.environment.chain)))
 
     def judge(self, case: Case, outcome: Outcome) -> CaseResult:
-        """Judge what was measured. Raises UserError for baselines that cannot be read."""
+        """Judge a measured outcome. Raises UserError for baselines that cannot be read."""
         return judge_outcome(case, self.baseline(case), outcome, self.environment, self.policy)
 
     def baseline(self, case: Case) -> Baseline | None:
-        """Look up what was accepted of a case."""
+        """Look up the accepted baseline of a case; None if it has none."""
         found = self.baselines.lookup(case.baseline_id, self.environment.chain)
         return explain_baseline(found, self._facts, self.environment)
 
@@ -138,7 +377,7 @@ class CaseJudge:
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:
-    """Return the state of the repository, or a warning in git's words where there is one that git refuses."""
+    """Return the state of the repository; or None and a warning in git's words, if git refuses to read it."""
     try:
         return git_state(project), ()
     except UserError as problem:

@@ -32,8 +32,8 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 
 
 _INSTALLED = (
-    "click filelock git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
-    "sqlalchemy xxhash yaml"
+    "click filelock git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest "
+    "rich sqlalchemy xxhash yaml"
 )
 
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}

@@ -28,7 +28,7 @@ then to float16, nearest_even
   below     0.99951171875
   above     1.0009765625
   error     -0.000488281, -0.5 ULP, -0.000488043 relative
-directly to float16: 1.0009765625, another number: hops round more than once
+directly to float16: 1.0009765625, another number: every conversion rounds
 """
 SPECIAL = """\
 -0

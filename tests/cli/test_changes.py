@@ -28,7 +28,7 @@ def test_what_did_not_change_is_not_shown():
 def test_a_change_of_the_environment_is_told_apart_from_that_of_the_code():
     shown = lines(MetricChange("out", "mean_ulp", 0.25, 0.500001, 0.5), surroundings="numpy 1 -> 2")
     assert shown[0] == "  environment: numpy 1 -> 2"
-    told = "of it the environment's 0.25 -> 0.5 (2 times), the code's 0.5 -> 0.500001 (1.000002 times)"
+    told = "due to the environment 0.25 -> 0.5 (2 times), due to the code 0.5 -> 0.500001 (1.000002 times)"
     assert shown[2].strip() == told
 
 

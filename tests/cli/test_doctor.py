@@ -43,9 +43,9 @@ def test_a_project_that_is_well(project):
     assert {name for name, (state, _) in found.items() if state == "broken"} == set()
     assert found["measuring"] == (
         "ok",
-        f"the form {forms.FASTEST} serves; 2100 adversarial pairs as in the plain one",
+        f"the backend {forms.FASTEST} gives the reference implementation's figures for 2100 adversarial pairs",
     )
-    assert found["arithmetic"] == ("ok", f"the form {arithmetic.FASTEST_BACKEND} serves; 36 results as known")
+    assert found["arithmetic"] == ("ok", f"the backend {arithmetic.FASTEST_BACKEND} gives 36 known results")
     assert found["python"][1].startswith(sys.version.split()[0])
     assert found["project"] == ("ok", str(project))
     assert found["history"] == ("absent", "none yet; precreg history add --create begins one")
@@ -85,7 +85,7 @@ def test_a_form_that_raises_is_broken(monkeypatch):
     monkeypatch.setitem(forms.BACKENDS, "numpy", outdated)
     monkeypatch.setenv("PRECREG_FORM", "numpy")
     (found,) = (finding for finding in examine_installation(None, None) if finding.name == "measuring")
-    says = "the form numpy raises ValueError('expected a plan of 120 bytes'); install precreg anew"
+    says = "the backend numpy raises ValueError('expected a plan of 120 bytes'); reinstall precreg"
     assert found == ("measuring", "broken", says)
 
 
@@ -103,9 +103,9 @@ def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
     monkeypatch.setenv("PRECREG_FORM", "numpy")
     monkeypatch.setattr(rounding, "round_bits", wrong)
     assert of_arithmetic().state == "broken"
-    assert "the form numpy is wrong in 2049.0 to fp16, odd; " in of_arithmetic().says
+    assert "the backend numpy is wrong in 2049.0 to fp16, odd; " in of_arithmetic().says
     monkeypatch.setattr(accumulate, "matmul_numpy", None)
-    assert of_arithmetic().says.startswith("it raises TypeError(")
+    assert of_arithmetic().says.startswith("the backend raises TypeError(")
 
 
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
@@ -116,7 +116,7 @@ def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
         library.write_bytes(b"no library")
         code, found = doctor(tmp_path)
         assert (code, found[core][0], found[form][0]) == (2, "broken", "ok")
-        assert "the form numpy serves" in found[form][1]
+        assert "the backend numpy gives" in found[form][1]
         library.unlink()
 
 

@@ -64,7 +64,7 @@ def test_each_proposal_is_shown_with_before_after_evidence_and_past(project):
     assert "  evidence    out: " in shown
     assert ": first version\n" in shown
     assert ": second version (not run again)\n" in shown
-    assert "  creep       once accepted it creeps: " in shown
+    assert "  cumulative  accepting it exceeds the budget: " in shown
     assert "3 of 4\nunit/t/n=64: new, " in shown
     assert shown.endswith("0 accepted, 0 rejected, 4 left to wait\n")
     assert list(pending_proposals(project.folder)) == [A, B, C, D]
@@ -123,7 +123,7 @@ def test_what_does_not_repeat_is_not_accepted_and_the_walk_goes_on(project):
     shown = walked(project, "a", "why", "r", "s", reruns=1, patterns=["unit/s/*"])
     assert "running 1 case again, once: figures moved" in shown
     assert "error[unconfirmed-loss]" in shown
-    assert "what is proposed of unit/s/n=64 but rerun 1 of 1 says regressed, held against the proposal" in shown
+    assert "the proposal of unit/s/n=64 but rerun 1 of 1 differs: regressed against the proposal" in shown
     assert shown.endswith("0 accepted, 1 rejected, 1 left to wait\n")
     assert accepted(project) == {}
 
@@ -197,7 +197,7 @@ def test_json_has_every_proposal_with_its_evidence(project):
 def test_accepting_says_before_that_it_will_creep(project):
     done = project.run("baseline", "accept", A, "--reason", "cheaper")
     assert done.exit_code == 0
-    assert f"{A}: once accepted it creeps: " in done.stderr
+    assert f"{A}: accepting it exceeds the budget: " in done.stderr
     assert "runs then fail unless baselines/allow.yaml allows it" in done.stderr
 
 
@@ -215,7 +215,7 @@ def test_the_list_shows_how_far_each_crept_and_everything_accepted(project):
     shown = project.run("baseline", "list", "--creep").stdout
     place, creep, first, _, last, other, *_ = shown.splitlines()
     assert place == f"{A} in baselines/generic/unit/s.json"
-    assert "  creep       " in creep
+    assert "  cumulative  " in creep
     assert " times (at least " in creep
     assert first.endswith(": first version")
     assert last.endswith(": cheaper (not run again)")

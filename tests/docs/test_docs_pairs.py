@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.environments import FIRST
-from precreg.cli.run import DEFAULT_MAX_SECONDS, DEFAULT_MAX_SEEDS, run_command
+from precreg.cli.run import run_command
 from precreg.environment.machine import detect_environment
 from precreg.verdict.judge import Policy
 from precreg.verdict.regression import case_alpha, find_regressions, gather_evidence
-from precreg.verdict.statistics.sequential import interim_analyses, is_conclusive, split_alpha
+from precreg.verdict.statistics.sequential import MAX_SECONDS, MAX_SEEDS, interim_analyses, is_conclusive, split_alpha
 from tests.docs.test_docs import commands, matches, table
 from tests.e2e.command import change, precreg, repository, with_suite
 from tests.e2e.test_pair import KERNEL, MUCH_WORSE, SLIGHTLY_WORSE, SUBJECT, SUITE
@@ -57,8 +57,8 @@ def test_options_and_their_defaults():
     assert list(rows) == ["--pair", "--max-seeds", "--pair-seconds"]
     assert rows["--pair"] == "none"
     assert not options["--pair"].required
-    assert (float(rows["--max-seeds"]), float(rows["--pair-seconds"])) == (DEFAULT_MAX_SEEDS, DEFAULT_MAX_SECONDS)
-    for name, most in (("--max-seeds", DEFAULT_MAX_SEEDS), ("--pair-seconds", DEFAULT_MAX_SECONDS)):
+    assert (float(rows["--max-seeds"]), float(rows["--pair-seconds"])) == (MAX_SEEDS, MAX_SECONDS)
+    for name, most in (("--max-seeds", MAX_SEEDS), ("--pair-seconds", MAX_SECONDS)):
         assert f"Default: {most:g}." in options[name].help
 
 

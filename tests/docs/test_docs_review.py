@@ -10,10 +10,11 @@ from click.testing import CliRunner
 from precreg.baseline import entry as accepted
 from precreg.baseline import review as change
 from precreg.baseline.review import diff_proposals
+from precreg.cli.baseline import DEFAULT_RERUNS
 from precreg.cli.baseline import baseline_command as group
 from precreg.cli.review import ANSWERS, read_accept_terms, review_interactively
 from precreg.measure.metrics import MEAN_METRICS
-from precreg.run.rerun import DEFAULT_RERUNS, NOT_RERUN
+from precreg.run.rerun import NOT_RERUN
 from precreg.tolerance.pyramid import DEFAULT_GROWTHS
 from precreg.types.case import CUMULATIVE_LOSS, STATISTIC
 from precreg.verdict.growth import ROUNDING_FLOOR_ULP

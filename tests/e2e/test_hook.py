@@ -35,7 +35,7 @@ def test_a_push_that_makes_results_worse_is_stopped_until_it_is_mended(guarded):
     assert "1 of 2 cases before the push of" in said
     assert "FAILED   unit/twice/default   regressed" in said
     assert "other" not in said
-    assert "git push --no-verify goes around this" in said
+    assert "git push --no-verify skips this check" in said
     change(kernel(guarded), WORSE, GOOD)
     mended = commit(guarded, "mended")
     passed, said = push(guarded)
@@ -55,13 +55,13 @@ def test_a_push_that_touches_no_case_runs_none(guarded):
     commit(guarded, "words")
     passed, said = push(guarded)
     assert passed, said
-    assert "no case depends on what is pushed" in said
+    assert "no case depends on the pushed files" in said
     assert not (guarded / "reports").exists()
     (guarded / "setup.py").write_text("import nothing\n")
     commit(guarded, "code of another kind")
     passed, said = push(guarded)
     assert passed, said
-    assert "no case depends on what is pushed" in said
+    assert "no case depends on the pushed files" in said
     assert not (guarded / "reports").exists()
 
 
@@ -296,7 +296,7 @@ def test_what_cases_depend_on_is_remembered(guarded):
     passed, said = push(guarded, PYTHONPROFILEIMPORTTIME="1")
     assert passed, said
     assert not reads_suites(said)
-    assert "no case depends on what is pushed" in said
+    assert "no case depends on the pushed files" in said
     change(kernel(guarded), "def exact", "import new\n\n\ndef exact")
     (guarded / "new.py").write_text("import newer\n")
     commit(guarded, "a module more")
@@ -341,7 +341,7 @@ def test_what_cannot_be_read_as_it_was_committed_is_said_with_the_commit_and_sto
         "suites/unit/k3.py"
     )
     assert lines[1].startswith("suites/unit/third.yaml:2: error[missing-module]")
-    assert lines[3] == f"precreg: the push is stopped ({named}); git push --no-verify goes around this"
+    assert lines[3] == f"precreg: the push is stopped ({named}); git push --no-verify skips this check"
 
 
 def test_of_several_branches_that_the_remote_knows_nothing_of_each_is_compared_with_the_one_before(project):

@@ -228,14 +228,14 @@ def test_two_projects_of_one_repository(accepted, tmp_path):
     worsen(mono / "second")
     passed, said = push(mono)
     assert not passed
-    assert "no case depends on what is pushed" in said
+    assert "no case depends on the pushed files" in said
     assert "1 of 2 cases" in said
     assert (mono / "second/reports").exists()
     assert not (mono / "first project/reports").exists()
     assert precreg(mono / "second", "hook", "uninstall").returncode == 0
     passed, said = push(mono)
     assert passed, said
-    assert "no case depends on what is pushed" in said
+    assert "no case depends on the pushed files" in said
     assert precreg(mono / "first project", "hook", "uninstall").returncode == 0
     assert not (mono / ".git/hooks/pre-push").exists()
 

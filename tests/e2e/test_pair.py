@@ -238,17 +238,17 @@ def test_accepted_figures_of_another_environment_are_told_apart_from_the_codes(p
     precreg(project, "run", "--no-ci", **here)
     shown = precreg(project, "baseline", "diff").stdout
     assert "environment: threads OMP_NUM_THREADS=1 -> OMP_NUM_THREADS=2" in shown
-    assert "cannot be told apart: precreg run --pair REVISION" in shown
+    assert "are unknown: precreg run --pair REVISION" in shown
     precreg(project, "run", "--pair", "HEAD", "--no-ci", **here)
     shown = precreg(project, "baseline", "diff").stdout
-    assert "cannot be told apart" not in shown
+    assert "code and environment are unknown" not in shown
     assert "to be stored in baselines/generic/unit/s.json" in shown
     (line,) = [line for line in shown.splitlines() if "mean_abs_error" in line]
     accepted, proposed = line.split()[3], line.split()[5]
     (parts,) = [
         after for before, after in zip(shown.splitlines(), shown.splitlines()[1:], strict=False) if before == line
     ]
-    assert f"of it the environment's {accepted} -> {accepted}" in parts
+    assert f"due to the environment {accepted} -> {accepted}" in parts
     assert f"the code's {accepted} -> {proposed}" in parts
     assert precreg(project, "baseline", "accept", "--all", "--reason", "on purpose", **here).returncode == 0
     kept = json.loads((project / "baselines" / "environments.json").read_text())["environments"]
@@ -282,7 +282,7 @@ def test_an_interrupted_run_removes_the_checkout(project, ending):
         (("--pair", "HEAD", "--jobs", "0"), "error[bad-pair]", "--jobs 0"),
         (("--pair", "HEAD", "--resume"), "error[bad-pair]", "--resume"),
         (("--max-seeds", "64"), "error[bad-pair]", "which draws more seeds, beside --max-seeds"),
-        (("--pair", "HEAD", "--pair-seconds", "nan"), "'--pair-seconds'", "nan is no time"),
+        (("--pair", "HEAD", "--pair-seconds", "nan"), "'--pair-seconds'", "nan is not a time"),
         (("--pair", "HEAD~1"), "error[bad-pair]", "expected a commit with suites/ but got pair=HEAD~1"),
         (("--pair", "nowhere"), "error[unknown-revision]", "revision='nowhere'"),
     ],

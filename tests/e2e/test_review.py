@@ -167,7 +167,7 @@ def test_twelve_losses_that_nothing_refuses_add_up_to_one_that_fails(tmp_path):
         assert judged.exit_code == (0 if step else 2), "no loss is worse than what was accepted"
         accepted = project.run("baseline", "accept", "--all", "--reason", f"version {step}")
         assert "running" not in accepted.output
-        assert ("creeps" in accepted.output) is (step == 12)
+        assert ("exceeds the budget" in accepted.output) is (step == 12)
     done = precreg(tmp_path, "run", "--jobs", "0")
     assert done.returncode == 1
     assert "exit 1: 2 findings on the run: 2 creep" in done.stdout

@@ -42,10 +42,10 @@ def test_what_does_not_is_not(project):
     project.scale(1.7)
     (found,) = confirmed(project, reruns=1).values()
     assert found.text == ""
-    assert found.problem.startswith("rerun 1 of 1 says regressed, held against the proposal: out: ")
+    assert found.problem.startswith("rerun 1 of 1 differs: regressed against the proposal: out: ")
     project.scale(1.5 * (1 + 1e-6))
     (found,) = confirmed(project, reruns=1).values()
-    assert found.problem == "rerun 1 of 1 says that the bits are others than those proposed"
+    assert found.problem == "rerun 1 of 1 differs: its bits are not the proposal's"
 
 
 def test_a_lucky_run_is_as_unconfirmed_as_an_unlucky_one(project):
@@ -57,14 +57,14 @@ def test_a_lucky_run_is_as_unconfirmed_as_an_unlucky_one(project):
 def test_a_rerun_that_fails_confirms_nothing(project):
     (project.folder / "suites/unit/scale").write_text("no number")
     (found,) = confirmed(project, reruns=1).values()
-    assert found.problem.startswith("rerun 1 of 1 says subject_error")
+    assert found.problem.startswith("rerun 1 of 1 differs: subject_error")
 
 
 def test_a_case_that_is_defined_otherwise_since_is_not_what_was_proposed(project):
     case, (change,) = cases(project)[A], diff_proposals(project.folder, [A])
     other = replace(case, definition="1:other")
     assert describe_disagreement(other, change.proposal.entry, outcome(project, other), HERE) == (
-        "stale: the case is not what it was when it was proposed"
+        "stale: the case changed since the proposal"
     )
 
 
@@ -97,4 +97,4 @@ def test_a_slow_rerun_confirms_figures_all_the_same(project):
 
 def test_what_only_pytest_runs_cannot_be_confirmed_here(project):
     found = rerun_changes(project.folder, diff_proposals(project.folder, [A]), {}, HERE, 2)
-    assert found == {A: Confirmation("", "a hand-written test defines the case, which pytest alone can run again")}
+    assert found == {A: Confirmation("", "a test defines the case, and only pytest can run it again")}

@@ -20,7 +20,7 @@ from precreg.run.pipeline import run_cases
 
 project, jobs = Path(sys.argv[1]), int(sys.argv[2])
 plan = plan_of(project, jobs)
-for outcome in outcomes(slow_cases(), plan):
+for outcome in run_cases(slow_cases(), plan):
     print(outcome.case, flush=True)
 """
 

@@ -1,12 +1,26 @@
 """The record of a run around its cases, and what hand-written tests add to it."""
 
+import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.proposal import pending_proposals, update_proposals
 from precreg.baseline.review import accept_proposals, prune_baselines
 from precreg.baseline.store import Baselines
-from precreg.run.session import CaseJudge, add_orphans, begin_record, finish_record, stale_proposals
+from precreg.errors import UserError
+from precreg.run import session as composer
+from precreg.run.session import (
+    CaseJudge,
+    RunOutputs,
+    RunRequest,
+    Session,
+    add_orphans,
+    begin_record,
+    finish_record,
+    run_session,
+    stale_proposals,
+)
 from precreg.suite.expand import load_cases
+from precreg.suite.select import Selection
 from precreg.types.record import TEST_DEFINED_PREFIX
 from precreg.types.verdict import Reason, Status
 from precreg.types.warning import Orphan, UnwritableFolder
@@ -87,3 +101,63 @@ def test_a_record_has_the_studies_of_the_cases_that_ran(tmp_path):
     assert [one.suite for one in finish_record(begun, cases[-4:], (), project=folder, duration_s=0).studies] == [
         "unit/s"
     ]
+
+
+OUTPUTS = RunOutputs(make_folder=lambda folder: folder.mkdir(exist_ok=True), write=lambda record, folder, dialect: [])
+
+
+def composed(folder, every=None, **options):
+    """Run a request in one call; return the record, and everything that was shown of it."""
+    shown = []
+    request = RunRequest(project=folder, environment="cpu-test", output=folder / "reports", jobs=0, **options)
+    record = run_session(
+        request,
+        OUTPUTS,
+        progress=lambda results, total: iter(results),
+        summarize=lambda record, written: shown.append((record, written)),
+        every=every,
+    )
+    return record, shown
+
+
+def test_a_request_becomes_a_record_and_proposals(tmp_path):
+    folder = with_suite(tmp_path, SUITE)
+    record, shown = composed(folder)
+    assert shown == [(record, [])]
+    assert {result.verdict.reason for result in record.results} == {Reason.NEW}
+    assert set(pending_proposals(folder)) == {result.id for result in record.results}
+    some, _ = composed(folder, selection=Selection(patterns=("n=16",)))
+    assert [result.id for result in some.results] == [record.results[0].id]
+    assert some.selection == {"patterns": ("n=16",)}
+
+
+def test_cases_that_run_one_by_one_give_the_same_record(tmp_path):
+    folder = with_suite(tmp_path, SUITE)
+    at_once, _ = composed(folder)
+    session = Session(RunRequest(project=folder, environment="cpu-test"), OUTPUTS)
+    cases = load_cases(folder)
+    session.begin({})
+    session.add_cumulative_losses(cases)
+    results = [session.judge.run(case) for case in cases]
+    one_by_one = session.finish(cases, results, folder=folder, summarize=lambda *_: None, complete=True)
+
+    def verdicts(record):
+        return [(result.id, result.verdict, result.outcome.execution.outputs) for result in record.results]
+
+    assert verdicts(one_by_one) == verdicts(at_once)
+    assert one_by_one.exit_code == at_once.exit_code
+
+
+def test_the_summary_is_shown_if_proposals_cannot_be_written(tmp_path, monkeypatch):
+    folder = with_suite(tmp_path, SUITE)
+
+    def refuse(*_):
+        raise UserError("not-writable", "expected a disk with room")
+
+    monkeypatch.setattr(composer, "update_proposals", refuse)
+    shown = []
+    session = Session(RunRequest(project=folder), OUTPUTS)
+    session.begin({})
+    with pytest.raises(UserError, match="a disk with room"):
+        session.finish((), (), folder=folder, summarize=lambda *both: shown.append(both), complete=False)
+    assert len(shown) == 1

@@ -36,6 +36,7 @@ from .samples import StandardError as StandardError
 from .samples import fresh_inputs_error as fresh_inputs_error
 from .samples import largest_standard_error as largest_standard_error
 from .samples import sum_from_mean as sum_from_mean
+from .sequential import MAX_SECONDS as MAX_SECONDS
 from .sequential import MAX_SEEDS as MAX_SEEDS
 from .sequential import interim_analyses as interim_analyses
 from .sequential import is_conclusive as is_conclusive
