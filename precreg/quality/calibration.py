@@ -39,10 +39,11 @@ from precreg.quality.bounds import (
     calibrated_bounds,
     read_bound,
 )
+from precreg.quality.variants import CaseVariant, Replicate, make_variant, run_variant
 from precreg.run import Plan, run_cases
 from precreg.suite.inputs import has_last_bits
 from precreg.tolerance import resolve_tolerance, vacuous_bounds
-from precreg.types import Budget, Case, Comparison, Location, LongSum, Outcome, Replicate, Tier
+from precreg.types import Budget, Case, Comparison, Location, LongSum, Outcome, Tier
 from precreg.verdict.statistics import MIN_REPLICATES
 
 
@@ -270,7 +271,7 @@ _DRAWN = frozenset({"normal", "uniform", "log_uniform", "integers", "ill_conditi
 class Variant(NamedTuple):
     """A case to be run, the case `of` whose replicate it is, and of which kind."""
 
-    case: Case
+    case: CaseVariant
     of: Case
     kind: str
 
@@ -290,6 +291,7 @@ def run_calibrations(
             waiting[case.id] = [*case_variants(case, replicates)]
     by_id = {variant.case.id: variant for of_case in waiting.values() for variant in of_case}
     came: defaultdict[str, dict[str, Outcome]] = defaultdict(dict)
+    plan = replace(plan, runner=run_variant)
     for outcome in run_cases([variant.case for variant in by_id.values()], plan):
         case = by_id[outcome.case].of
         came[case.id][outcome.case] = outcome
@@ -313,18 +315,16 @@ def case_variants(case: Case, replicates: int) -> Iterator[Variant]:
     and repeats only where they may differ and are measured together.
     """
     repeats = 1 if case.deterministic else case.repeats
-    once = replace(case, repeats=repeats, budget=Budget(), replicate=Replicate())
-    yield Variant(replace(once, id=f"{case.id}/{OWN_KIND}"), case, OWN_KIND)
+    once = replace(case, repeats=repeats, budget=Budget())
+    yield Variant(make_variant(once, OWN_KIND, replicate=Replicate()), case, OWN_KIND)
     for number in range(1, replicates + 1) if draws_inputs(case.inputs) else ():
-        other = replace(
-            once, id=f"{case.id}/{RESEEDED_KIND}-{number}", replicate=Replicate(first_seed=case.seeds * number)
-        )
-        yield Variant(other, case, RESEEDED_KIND)
+        replicate = Replicate(first_seed=case.seeds * number)
+        yield Variant(make_variant(once, f"{RESEEDED_KIND}-{number}", replicate=replicate), case, RESEEDED_KIND)
     for number in range(1, replicates + 1) if any(map(has_last_bits, case.inputs.values())) else ():
-        other = replace(once, id=f"{case.id}/{LAST_BIT_KIND}-{number}", replicate=Replicate(moved=number))
-        yield Variant(other, case, LAST_BIT_KIND)
+        replicate = Replicate(moved=number)
+        yield Variant(make_variant(once, f"{LAST_BIT_KIND}-{number}", replicate=replicate), case, LAST_BIT_KIND)
     for name in ORDERS if case.subject.kind == "python" else ():
-        yield Variant(replace(once, id=f"{case.id}/{name}", fault=name), case, REORDERED_KIND)
+        yield Variant(make_variant(once, name, replicate=Replicate(), fault=name), case, REORDERED_KIND)
 
 
 def draws_inputs(inputs: Mapping[str, Mapping[str, Any]]) -> bool:

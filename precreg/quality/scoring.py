@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.arithmetic.faults import Fault
 from precreg.baseline import Baselines
 from precreg.measure import mean_over_seeds
+from precreg.quality.variants import make_variant, run_variant
 from precreg.run import Plan, run_and_judge
 from precreg.types import Budget, Case, CaseResult, Status, Tier
 from precreg.verdict import Policy
@@ -167,6 +168,7 @@ def run_scores(
             plantable.append(case)
     variants = [variant for case in plantable for variant in _variants(case, faults)]
     policy = Policy(baselines=baselines.number(plan.environment.chain))
+    plan = replace(plan, runner=run_variant)
     ran = run_and_judge([variant.case for variant in variants], plan, policy, baselines)
     yield from _scored(ran, {variant.case.id: variant for variant in variants})
 
@@ -193,8 +195,7 @@ def _variants(case: Case, faults: Iterable[Fault]) -> Iterator[_Variant]:
     """
     yield _Variant(case, case)
     for fault in faults:
-        faulted = replace(case, id=f"{case.id}/{fault.name}", fault=fault.name, budget=Budget())
-        yield _Variant(faulted, case, fault)
+        yield _Variant(make_variant(case, fault.name, fault=fault.name, budget=Budget()), case, fault)
 
 
 def _scored(results: Iterable[CaseResult], variants: dict[str, _Variant]) -> Iterator[Score | Unplanted]:
