@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bounds import DEFAULT_REPLICATES as DEFAULT_REPLICATES
+from .bounds import DEFAULT_SLACK as DEFAULT_SLACK
+from .bounds import DEFAULT_VACUOUS as DEFAULT_VACUOUS
 from .bounds import MIN_FLAKY_PROBABILITY as MIN_FLAKY_PROBABILITY
 from .bounds import OWN_KIND as OWN_KIND
 from .bounds import REPLICATE_KINDS as REPLICATE_KINDS

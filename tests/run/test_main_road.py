@@ -1,4 +1,4 @@
-"""A plain run loads no planted faults, no simulated devices and no room above run/: each run in a process of its own."""
+"""A plain run loads neither planted faults nor simulated devices, in the command's process and in its worker."""
 
 import subprocess
 import sys
