@@ -1,12 +1,7 @@
-"""`precreg calibrate`: how noisy cases are by themselves, what their bounds are worth, and which would fit.
+"""Which arguments and which output have `precreg calibrate`, `precreg faults` and `precreg selftest`?
 
-What `precreg calibrate` does when there is something to calibrate, with progress on stderr.
-
-`precreg faults`: what each fault does to some cases, and what the gate makes of it.
-
-`precreg selftest`: how many planted faults the gate catches, and how many harmless changes it flags.
-
-What `precreg faults` and `precreg selftest` share: planting in the selected cases, with progress on stderr.
+calibrate compares the bounds of cases with their noise. faults and selftest plant faults in cases: one lists the
+effect of each fault, the other counts how many the gate catches.
 """
 
 from __future__ import annotations
@@ -20,7 +15,9 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.options import CaseOptions, project_of_option, selection_options
+from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
+from precreg.quality import DEFAULT_REPLICATES, DEFAULT_SLACK, DEFAULT_VACUOUS
 
 if TYPE_CHECKING:
     from precreg.arithmetic.faults import Fault
@@ -29,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def _factor(_context: click.Context, _option: click.Parameter, value: float) -> float:
-    """Refuse what no bound of a range refuses, and no limit is a multiple by."""
+    # nan passes every range, and inf every range without a maximum.
     if isnan(value) or isinf(value):
-        raise click.BadParameter(f"{value} is no factor.")
+        raise click.BadParameter(f"{value} is not a finite number.")
     return value
 
 
@@ -41,7 +38,7 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.option(
     "--replicates",
     type=click.IntRange(1),
-    default=8,
+    default=DEFAULT_REPLICATES,
     show_default=True,
     metavar="N",
     help="Runs with other seeds, and as many with inputs moved in their last bits.",
@@ -49,23 +46,23 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.option(
     "--slack",
     type=click.FloatRange(1),
-    default=2.0,
+    default=DEFAULT_SLACK,
     show_default=True,
     callback=_factor,
     metavar="RATIO",
-    help="A limit is proposed so many times above the noise.",
+    help="Propose a limit so many times above the noise.",
 )
 @click.option(
     "--vacuous",
     type=click.FloatRange(1),
-    default=100.0,
+    default=DEFAULT_VACUOUS,
     show_default=True,
     callback=_factor,
     metavar="RATIO",
     help="A limit is vacuous so many times above the largest noise.",
 )
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
-@click.option("--unsound", "unsound_alone", is_flag=True, help="In the table: the bounds alone that are not sound.")
+@click.option("--unsound", "unsound_alone", is_flag=True, help="Show only the bounds in the table that are not sound.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the proposals as tolerances of suites.")
 @click.pass_obj
@@ -82,7 +79,7 @@ def calibrate_command(
     as_json: bool,
     as_yaml: bool,
 ) -> None:
-    """Run replicates of the cases selected, and hold every bound against the noise that they show.
+    """Run replicates of the selected cases, and compare every bound with the noise that they show.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
 
@@ -90,6 +87,9 @@ def calibrate_command(
     """
     if as_json and as_yaml:
         raise click.UsageError("--json and --yaml exclude each other.")
+    # First, because BLAS reads its variables when numpy is loaded. A case's own run has the bits of `precreg run` only
+    # with as many threads.
+    limit_blas_threads()
     from precreg.quality import Margins, calibration_exit_code
     from precreg.report import calibration_json, calibration_yaml, render_calibrations
 
@@ -108,28 +108,32 @@ def calibrate_command(
 
 
 def calibrate_with_progress(
-    project: Path, asked: CaseOptions, jobs: int | None, replicates: int, margins: Margins, environment: str | None
+    project: Path,
+    case_options: CaseOptions,
+    jobs: int | None,
+    replicates: int,
+    margins: Margins,
+    environment: str | None,
 ) -> tuple[list[CaseCalibration], list[Uncalibrated]]:
-    """Calibrate the cases that are asked for; what is found comes in their order, whoever was done first.
+    """Calibrate the selected cases with progress on stderr; return calibrations in the order of the cases.
 
-    `jobs` None is as many as there are processors. Raises UserError: nothing-selected, nothing-to-calibrate, and what
-    a run raises.
+    With `jobs` None there are as many workers as processors. Raises UserError: nothing-selected, nothing-to-calibrate,
+    and the errors of a run.
     """
     from precreg.cli.options import select_by_options
     from precreg.cli.progress import show_calibration_progress
-    from precreg.environment import count_processors, detect_environment, limit_blas_threads
+    from precreg.environment import count_processors, detect_environment
     from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
     from precreg.run import IN_PROCESS, Plan, start_fork_server
     from precreg.suite import load_cases, no_case_error
 
-    limit_blas_threads()
     jobs = count_processors() if jobs is None else jobs
     if jobs != IN_PROCESS:
         start_fork_server()
     every = load_cases(project)
-    cases = select_by_options(project, every, asked)
+    cases = select_by_options(project, every, case_options)
     if not cases:
-        raise no_case_error(every, asked.patterns)
+        raise no_case_error(every, case_options.patterns)
     plan = Plan(project, detect_environment(environment), jobs)
     came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
@@ -139,7 +143,7 @@ def calibrate_with_progress(
     if not found:
         first = left_out[0]
         others = f", and {len(left_out) - 1} more" if left_out[1:] else ""
-        message = f"expected a case whose noise can be told but got {first.case}: {first.why}{others}"
+        message = f"expected a case whose noise can be measured but got {first.case}: {first.why}{others}"
         raise UserError("nothing-to-calibrate", message)
     return found, left_out
 
@@ -147,12 +151,12 @@ def calibrate_with_progress(
 @click.command("faults")
 @selection_options
 @click.option("--fault", "names", multiple=True, metavar="NAME", help="Only this fault or harmless change.")
-@click.option("--list", "listed", is_flag=True, help="Say what can be planted, and plant nothing.")
+@click.option("--list", "listed", is_flag=True, help="List the faults and harmless changes, and plant none.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--verbose", "-v", is_flag=True, help="Show the faults without effect, too.")
+@click.option("--verbose", "-v", is_flag=True, help="Show faults without effect too.")
 @click.pass_obj
 def faults_command(
     given: Path | None,
@@ -166,12 +170,13 @@ def faults_command(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Plant faults in the cases selected, judge each by the case's own baseline, and say which are caught.
+    """Plant faults in the selected cases, judge each by the case's own baseline, and show which are caught.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
 
     Exit codes: 2 nothing could be judged; 0 otherwise.
     """
+    limit_blas_threads()  # before numpy is loaded, as in calibrate_command
     from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES, fault_named
     from precreg.report import render_faults, render_scores
 
@@ -192,30 +197,30 @@ def faults_command(
 
 
 def _share(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
-    """Refuse nan, which no bound of a range refuses, and which no rate would ever break."""
+    # nan passes every range, and no rate would ever break it.
     if value is not None and isnan(value):
-        raise click.BadParameter("nan is no share.")
+        raise click.BadParameter("nan is not a share from 0 to 1.")
     return value
 
 
 @click.command("selftest")
 @selection_options
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="No more than the first N seeds of a case.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option(
     "--at-least",
     type=click.FloatRange(0, 1),
     callback=_share,
     metavar="SHARE",
-    help="Of the faults that make worse, so many are caught.",
+    help="Fail if fewer of the faults that make results worse are caught.",
 )
 @click.option(
     "--at-most",
     type=click.FloatRange(0, 1),
     callback=_share,
     metavar="SHARE",
-    help="Of the harmless changes, no more are flagged.",
+    help="Fail if more of the harmless changes are flagged.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_obj
@@ -230,12 +235,13 @@ def selftest_command(
     at_most: float | None,
     as_json: bool,
 ) -> None:
-    """Plant every fault and every harmless change in every case selected, and print detection and false-alarm rates.
+    """Plant every fault and every harmless change in every selected case, and print detection and false-alarm rates.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Nothing is written.
 
     Exit codes: 1 a rate breaks --at-least or --at-most; 2 nothing could be judged; 0 otherwise.
     """
+    limit_blas_threads()  # before numpy is loaded, as in calibrate_command
     from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
     from precreg.quality import broken_limits, is_any_judged, tally_scores
     from precreg.report import render_tallies, scores_json
@@ -252,16 +258,16 @@ def selftest_command(
 
 def plant_with_progress(
     project: Path,
-    asked: CaseOptions,
+    case_options: CaseOptions,
     faults: Sequence[Fault],
     jobs: int | None,
     seeds: int | None,
     environment: str | None,
 ) -> tuple[list[Score], list[Unplanted]]:
-    """Plant faults in the cases that are asked for; scores come in order of cases and faults.
+    """Plant faults in the selected cases with progress on stderr; return scores in the order of cases and faults.
 
-    `jobs` None is as many as there are processors, and `seeds` None all that each case has. Raises UserError:
-    nothing-selected, and what a run raises.
+    With `jobs` None there are as many workers as processors, and with `seeds` None every case runs all its seeds.
+    Raises UserError: nothing-selected, and the errors of a run.
     """
     from precreg.baseline import Baselines
     from precreg.cli.options import select_by_options
@@ -275,9 +281,9 @@ def plant_with_progress(
     if jobs != IN_PROCESS:
         start_fork_server()
     every = load_cases(project)
-    cases = [_with_seeds(case, seeds) for case in select_by_options(project, every, asked)]
+    cases = [_limit_seeds(case, seeds) for case in select_by_options(project, every, case_options)]
     if not cases:
-        raise no_case_error(every, asked.patterns)
+        raise no_case_error(every, case_options.patterns)
     plan = Plan(project, detect_environment(environment), jobs)
     total = sum(1 if reason_not_plantable(case) else len(faults) for case in cases)
     came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
@@ -289,7 +295,7 @@ def plant_with_progress(
     return found, sorted(unplanted, key=lambda each: order[each.case])
 
 
-def _with_seeds(case: Case, most: int | None) -> Case:
+def _limit_seeds(case: Case, max_seeds: int | None) -> Case:
     from msgspec.structs import replace
 
-    return case if most is None else replace(case, seeds=min(case.seeds, most))
+    return case if max_seeds is None else replace(case, seeds=min(case.seeds, max_seeds))

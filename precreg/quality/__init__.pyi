@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bounds import DEFAULT_REPLICATES as DEFAULT_REPLICATES
+from .bounds import DEFAULT_SLACK as DEFAULT_SLACK
+from .bounds import DEFAULT_VACUOUS as DEFAULT_VACUOUS
 from .bounds import MIN_FLAKY_PROBABILITY as MIN_FLAKY_PROBABILITY
 from .bounds import OWN_KIND as OWN_KIND
 from .bounds import REPLICATE_KINDS as REPLICATE_KINDS
@@ -26,3 +29,6 @@ from .scoring import tally_scores as tally_scores
 from .scoring import tally_scores_by as tally_scores_by
 from .self_test import self_test_arithmetic as self_test_arithmetic
 from .self_test import self_test_measure as self_test_measure
+from .variants import CaseVariant as CaseVariant
+from .variants import Replicate as Replicate
+from .variants import run_variant as run_variant

@@ -1,6 +1,7 @@
-"""The bounds of a tolerance as things to be read of a run: each with a limit, a floor, and what a run makes of it.
+"""How far is each bound of a tolerance above the noise of its case, and which limit would fit?
 
-What a bound is worth beside the noise of its case, and the limit that would fit: pure functions of readings.
+All figures are losses (scale.py): sizes of error of at least 0. Every function is pure: readings of runs go in, a
+judgement of the bound comes out.
 """
 
 from __future__ import annotations
@@ -24,41 +25,56 @@ from precreg.types import Bound, Comparison, Location, Role, Tolerance, VacuousT
 from precreg.verdict import satisfies_bound
 from precreg.verdict.statistics import NoiseSummary, estimate_tail, max_unseen_probability, summarize_noise
 
+# The bound that at least one alternative of a standard holds. Its loss is the largest share of a limit within the best
+# alternative, so its limit is 1.
 ALTERNATIVES_BOUND = "alternatives"
-"""The bound that all bounds of one alternative hold; its loss is that of the best alternative, its limit 1."""
+
+# A daily run with fresh inputs breaks such a bound once in three years.
+MIN_FLAKY_PROBABILITY = 1e-3
+
+# A proposal is made from the loss that another run exceeds with this probability. The tail is exact enough there: of
+# normal and of Gumbel noise, 0.4 % and 1.4 % of the runs exceed it (docs/calibrate.md).
+ESTIMATE_PROBABILITY = 0.01
+
+# A loss that equals the rounding of the output differs from it by the rounding of a few float64 operations.
+_FLOAT64_SLACK = 1e-9
+
+# Defaults of --replicates, --slack and --vacuous. With 8 reseeded and 8 last-bit runs a case has 20 runs. If none
+# breaks a bound, counting alone excludes a probability above 14 %, and the estimated tail goes further.
+DEFAULT_REPLICATES = 8
+DEFAULT_SLACK = 2.0
+DEFAULT_VACUOUS = 100.0
+
+# The case's own run, and the kinds of replicate, in the order in which they run.
+OWN_KIND, RESEEDED_KIND, LAST_BIT_KIND, REORDERED_KIND = REPLICATE_KINDS = ("own", "reseeded", "last-bit", "reordered")
 
 
 class CalibratedBound(Struct, frozen=True):
-    """One bound: its name (a metric, ELEMENTS or ALTERNATIVES), the bounds it consists of, its limit and floor.
+    """One bound with its limit and its floor as losses, and the bounds of the tolerance that it consists of."""
 
-    `limit`, `floor` and `end` are losses; a bound without a scale has no limit. That of ELEMENTS is 1, or 0 where
-    nothing but equality is let pass. No limit is proposed below the floor. Rounding alone never exceeds the end, which
-    is 0 where nothing such is known.
-    """
-
+    # A metric, ELEMENTS_BOUND or ALTERNATIVES_BOUND.
     name: str
     bounds: tuple[Bound, ...]
+    # None for a bound without a scale. For ELEMENTS_BOUND 1, or 0 if only equal elements pass.
     limit: float | None
+    # The smallest limit that a proposal may have.
     floor: float
+    # The largest loss of a result whose only error is the rounding of its output; 0 if unknown.
     end: float = 0.0
 
 
 class BoundReading(Struct, frozen=True):
-    """What one run made of a bound: the largest loss over its seeds, and whether the bound held at all of them.
+    """One bound in one run: its largest loss over the seeds, and whether it was kept at all of them."""
 
-    The loss is infinite where the metric is not defined, and None where it has no scale.
-    """
-
+    # Infinite if the metric is not defined, None if it has no scale.
     loss: float | None
     kept: bool
 
 
 def calibrated_bounds(tolerance: Tolerance, first: Comparison, role: Role) -> list[CalibratedBound]:
-    """Return the bounds of an output's tolerance. `first` is the case's own comparison at its first seed.
-
-    Against a golden rounding costs nothing: it is in the output dtype, so its bits can be met.
-    """
+    """Return the bounds of an output's tolerance. `first` is the case's own comparison at its first seed."""
     floor, magnitude = output_rounding_floor(first), first.metrics.get("max_magnitude", 0.0)
+    # A golden has the dtype of the output, so an output can have its bits: rounding costs nothing.
     reference = role == "reference"
     found = []
     for bound in tolerance.bounds:
@@ -81,7 +97,7 @@ def calibrated_bounds(tolerance: Tolerance, first: Comparison, role: Role) -> li
 def read_bound(
     bound: CalibratedBound, tolerance: Tolerance, run: Sequence[Comparison], shares: Sequence[float]
 ) -> BoundReading:
-    """Read a bound of one output in one run; `run` and `shares` have one entry per seed, of which there is one."""
+    """Read a bound of one output in one run; `run` and `shares` have one entry for each seed, and at least one."""
     if bound.name == ALTERNATIVES_BOUND:
         return _worst([_best(tolerance, comparison) for comparison in run])
     if bound.name == ELEMENTS_BOUND:
@@ -108,7 +124,7 @@ def _share(bound: Bound, comparison: Comparison) -> BoundReading:
 
 
 def _worst(readings: Sequence[BoundReading]) -> BoundReading:
-    """Return the largest loss, None where one has no scale, and whether all were kept."""
+    """Return the largest loss, None if one of them has no scale, and whether all readings were kept."""
     losses = [reading.loss for reading in readings]
     known = [each for each in losses if each is not None]
     largest = max(known, default=0.0) if len(known) == len(losses) else None
@@ -120,72 +136,54 @@ def _holds(bound: Bound, comparison: Comparison) -> bool:
     return value is not None and satisfies_bound(bound, value)
 
 
-MIN_FLAKY_PROBABILITY = 1e-3
-"""The chance of breaking a bound in one run from which the bound is flaky."""
-
-
-ESTIMATE_PROBABILITY = 0.01
-"""The chance of exceeding the estimate of noise that a proposal is made from."""
-
-
-_ALMOST = 1e-9
-
-
-DEFAULT_SLACK = 2.0
-
-DEFAULT_VACUOUS = 100.0
-
-
-OWN_KIND, RESEEDED_KIND, LAST_BIT_KIND, REORDERED_KIND = REPLICATE_KINDS = ("own", "reseeded", "last-bit", "reordered")
-"""The case's own run, and the kinds of replicate, in the order in which they run."""
-
-
 class BoundQuality(StrEnum):
-    """What a bound is worth. Broken: the case's own run breaks it; flaky: noise does, or is likely to.
+    """The quality of a bound, from the worst to the best."""
 
-    Vacuous: it is far above all noise, or lets a result pass that is wrong by 100 %.
-    """
-
+    # The case's own run breaks it.
     BROKEN = "broken"
+    # A replicate breaks it, or another run probably would.
     FLAKY = "flaky"
+    # It is far above all noise, or admits a result that is wrong by 100 %.
     VACUOUS = "vacuous"
     SOUND = "sound"
 
 
 class Margins(Struct, frozen=True):
-    """How far above noise a limit is proposed, and how far above it one is vacuous."""
+    """Ratios of a limit to the noise: that of a proposal, and that above which a limit is vacuous."""
 
     slack: float = DEFAULT_SLACK
     vacuous: float = DEFAULT_VACUOUS
 
 
 class BoundCalibration(Struct, frozen=True):
-    """One bound of one output beside its noise; sizes are losses (docs/calibrate.md).
-
-    `limits` are its settings by name as they stand, `proposal` as they would fit; empty where there is nothing to
-    propose. `noise` describes the readings of all runs, `largest` the worst of each kind, and `breaks` counts the runs
-    that broke the bound. `estimate` is the loss that another run exceeds with a chance of ESTIMATED, `chance` that it
-    breaks the bound, None of too few runs. `not_excluded` is the chance that counting alone leaves open. `headroom` is
-    the limit over the largest noise; None where that is nothing or the bound has no scale.
-    """
+    """One bound of one output compared with its noise; limits and noise are losses (docs/calibrate.md)."""
 
     output: str
     dtype: str
     bound: str
+    # The present settings by name.
     limits: dict[str, float]
     layer: str
     source: Location
     limit: float | None
     floor: float
+    # Of all runs; None if the bound has no scale.
     noise: NoiseSummary | None
+    # The largest loss of each kind of run.
     largest: dict[str, float]
+    # The number of runs that broke the bound.
     breaks: int
+    # The loss that another run exceeds with ESTIMATE_PROBABILITY; None for too few runs.
     estimate: float | None
+    # The probability that another run breaks the bound; None for too few runs.
     chance: float | None
+    # The largest probability that counting the runs alone does not exclude.
     not_excluded: float
+    # The limit over the largest noise; None if there is no noise or no scale.
     headroom: float | None
     quality: BoundQuality
     why: str
+    # The settings that would fit, by name; empty if none is proposed.
     proposal: dict[str, float]
     # Set where `why` is empty: report/ writes the sentence of a fact.
     vacuous: VacuousTolerance | None = None
@@ -198,7 +196,7 @@ def calibrate_bound(
     blind: VacuousTolerance | None,
     margins: Margins,
 ) -> BoundCalibration:
-    """Judge a bound by the readings of each kind, the own one alone under OWN; `output` is its name and dtype.
+    """Compare a bound with its readings by kind of run; `output` is the output's name and dtype.
 
     `blind` has the limits that admit a result that is wrong by 100 %, None if the output's tolerance admits none.
     """
@@ -206,9 +204,10 @@ def calibrate_bound(
     losses = [reading.loss for reading in every if reading.loss is not None]
     noise = summarize_noise(losses) if len(losses) == len(every) else None
     breaks = sum(not reading.kept for reading in every)
-    estimate, chance = (None, None) if noise is None else _extrapolated(bound, losses)
-    chance = breaks / len(every) if breaks else chance
-    quality, why = _quality(bound, readings, noise, chance or 0.0, blind, margins)
+    estimate, probability = (None, None) if noise is None else _extrapolate(bound, losses)
+    probability = breaks / len(every) if breaks else probability
+    quality, why = _quality(bound, readings, noise, probability or 0.0, blind, margins)
+    # The first of several bounds: rtol of the elements, which a reader looks for first.
     setter = bound.bounds[0]
     return BoundCalibration(
         *output,
@@ -222,7 +221,7 @@ def calibrate_bound(
         {kind: _largest(of_kind) for kind, of_kind in readings.items() if of_kind and noise is not None},
         breaks,
         estimate,
-        chance,
+        probability,
         max_unseen_probability(len(every)),
         bound.limit / noise.largest if noise is not None and noise.largest and bound.limit is not None else None,
         quality,
@@ -234,15 +233,16 @@ def calibrate_bound(
     )
 
 
-def _extrapolated(bound: CalibratedBound, losses: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the loss that another run exceeds with a chance of ESTIMATED, and the chance that it breaks the bound.
+def _extrapolate(bound: CalibratedBound, losses: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the loss that another run exceeds with ESTIMATE_PROBABILITY, and the probability that it breaks the bound.
 
-    Noise that is no more than rounding to the output can be has the end that rounding has. Nothing is known of too few.
+    Both are None for too few runs.
     """
     beyond = estimate_tail(losses)
     if beyond is None or bound.limit is None:
         return None, None
-    if max(losses) <= min(bound.end * (1 + _ALMOST), bound.limit):
+    # The rounding of the output has a largest error, so such noise has no tail beyond it.
+    if max(losses) <= min(bound.end * (1 + _FLOAT64_SLACK), bound.limit):
         return bound.end, 0.0
     return max(beyond.reached(ESTIMATE_PROBABILITY), *losses), beyond.chance(max(bound.limit, beyond.start))
 
@@ -261,28 +261,28 @@ def _quality(
     bound: CalibratedBound,
     readings: Mapping[str, Sequence[BoundReading]],
     noise: NoiseSummary | None,
-    chance: float,
+    probability: float,
     blind: VacuousTolerance | None,
     margins: Margins,
 ) -> tuple[BoundQuality, str]:
-    """Return what a bound is worth, and why, of the first thing that is found against it; of `blind` no words."""
+    """Return the quality of a bound and the reason: the worst quality whose condition it meets."""
     if not all(reading.kept for reading in readings[OWN_KIND]):
         return BoundQuality.BROKEN, "the case's own run breaks it"
     broken = {kind: sum(not reading.kept for reading in of_kind) for kind, of_kind in readings.items()}
     if any(broken.values()):
         counts = ", ".join(f"{count} of {len(readings[kind])} {kind}" for kind, count in broken.items() if count)
         return BoundQuality.FLAKY, f"{counts} runs break it"
-    if chance > MIN_FLAKY_PROBABILITY:
-        return BoundQuality.FLAKY, f"a run breaks it with an estimated chance of {chance:.2g}"
+    if probability > MIN_FLAKY_PROBABILITY:
+        return BoundQuality.FLAKY, f"another run breaks it with an estimated probability of {probability:.2g}"
     if blind is not None:
-        return BoundQuality.VACUOUS, ""
+        return BoundQuality.VACUOUS, ""  # report/ writes the sentence of this fact
     if (
         noise is not None
         and bound.limit is not None
         and bound.limit > margins.vacuous * max(noise.largest, bound.floor)
     ):
         if not noise.largest:
-            return BoundQuality.VACUOUS, "no run has any error, so none need be let pass"
+            return BoundQuality.VACUOUS, "no run has any error, so a limit of 0 is enough"
         return BoundQuality.VACUOUS, f"it is {bound.limit / noise.largest:.3g} times the largest noise"
     return BoundQuality.SOUND, ""
 
@@ -292,22 +292,23 @@ def propose_limit(
 ) -> dict[str, float]:
     """Return the settings of a limit at `slack` times the estimate of noise, not below the floor, rounded up.
 
-    Of elements, rtol and atol are scaled alike, and rtol stays at 1 ULP of the output or more. Nothing is proposed
-    where a limit of 0 is kept, where there is no noise and no floor, where noise has no end, and for alternatives,
-    which a standard publishes.
+    The settings are empty if the bound keeps a limit of 0, if there is neither noise nor a floor, and if noise is
+    infinite. The alternatives of a standard get no proposal, because the standard publishes them.
     """
     size = max(slack * estimate, bound.floor)
     kept_at_zero = not bound.limit and not largest
     if kept_at_zero or not 0 < size < float("inf") or bound.name == ALTERNATIVES_BOUND:
         return {}
     if bound.name == ELEMENTS_BOUND:
-        return _scaled(bound, size, dtype)
+        return _scale_elements(bound, size, dtype)
     limit = limit_for_loss(bound.name, size)
     return {} if limit is None else {bound.name: limit}
 
 
-def _scaled(bound: CalibratedBound, factor: float, dtype: str) -> dict[str, float]:
+def _scale_elements(bound: CalibratedBound, factor: float, dtype: str) -> dict[str, float]:
+    """Return rtol and atol times the factor."""
     rtol, atol = bound.bounds[0].limit, bound.bounds[1].limit
     number_format = format_of(dtype)
-    least = 2 * number_format.unit_roundoff if number_format is not None and rtol else 0.0
-    return {"rtol": round_limit(max(rtol * factor, least), up=True), "atol": round_limit(atol * factor, up=True)}
+    # 1 ULP, which is 2 u: a neighbour of the correctly rounded result must pass.
+    min_rtol = 2 * number_format.unit_roundoff if number_format is not None and rtol else 0.0
+    return {"rtol": round_limit(max(rtol * factor, min_rtol), up=True), "atol": round_limit(atol * factor, up=True)}

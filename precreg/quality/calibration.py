@@ -1,15 +1,8 @@
-"""Running the replicates of cases: as many of each kind as are asked for, in workers or in this process.
+"""How noisy is a case, and which limits do its bounds deserve?
 
-What theory allows of a sum: bounds on its rounding error where its length is known.
-
-Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, Lemma 3.1 and section 4.2: a sum of n terms, in
-any order, is off by at most gamma(n - 1) sum |x|, a sum of n products by at most gamma(n) sum |x y|; relative to the
-result where terms have one sign. Higham and Mary, SIAM J. Sci. Comput. 41 (2019) A2815: where roundings are independent
-with mean zero, errors are of the order sqrt(n) u.
-
-One case's calibration, made of the outcomes of its runs: a pure function.
-
-Calibrations counted: how many bounds are worth what, and the exit code that follows.
+The case runs as it is and in replicates: with other seeds, with inputs moved in their last bits, and with sums in
+another order. The variation between these runs is the noise that every bound of the case is compared with. Beside it
+stands the theoretical bound on the rounding error of the longest sum (docs/calibrate.md).
 """
 
 from __future__ import annotations
@@ -39,84 +32,104 @@ from precreg.quality.bounds import (
     calibrated_bounds,
     read_bound,
 )
+from precreg.quality.variants import CaseVariant, Replicate, make_variant, run_variant
 from precreg.run import Plan, run_cases
 from precreg.suite.inputs import has_last_bits
 from precreg.tolerance import resolve_tolerance, vacuous_bounds
-from precreg.types import Budget, Case, Comparison, Location, LongSum, Outcome, Replicate, Tier
+from precreg.types import Budget, Case, Comparison, Location, LongSum, Outcome, Tier
 from precreg.verdict.statistics import MIN_REPLICATES
+
+# Harmless changes of arithmetic/faults/table.py that change the order of a sum and nothing else.
+ORDERS = ("sum_reversed", "sum_in_halves", "sum_pairwise")
+
+# In standard deviations of the difference of two runs, as the limits of control charts.
+STANDS_OUT = 3.0
+
+# Distributions whose numbers follow from the seed. A special one has such numbers if it has a share of the others.
+_SEEDED_DISTRIBUTIONS = frozenset({"normal", "uniform", "log_uniform", "integers", "ill_conditioned_sum"})
+
+# Outcomes by kind of run, in their order. No run has failed, and OWN_KIND has one run.
+Runs = Mapping[str, Sequence[Outcome]]
 
 
 class SumErrorBound(Struct, frozen=True):
-    """Bounds on the relative error of the longest sum, rounded to the output once, beside what was measured.
+    """Bounds on the relative error of the longest sum, rounded to the output once, and the measured error.
 
-    `gamma` and `bound` (gamma and the rounding to the output together) are None where n u >= 1: then there is none.
-    `probable` is sqrt(n) u. `measured` is the largest |d| over the largest |r|, `ratio` what it is of the bound.
+    `terms`, `precision` and `products` are those of `LongSum`.
     """
 
     terms: int
     precision: int
     products: bool
+    # gamma(m) of the m roundings; None if m u >= 1, because then no bound exists.
     gamma: float | None
+    # sqrt(m) u, the order of the error if roundings are independent.
     probable: float
+    # gamma and the rounding to the output together; None as gamma.
     bound: float | None
+    # The largest |d| over the largest |r|.
     measured: float | None
+    # `measured` over `bound`.
     ratio: float | None
 
 
 def gamma(n: int, unit_roundoff: float) -> float | None:
-    """Return n u / (1 - n u), or None where n u >= 1."""
+    """Return n u / (1 - n u), or None if n u >= 1 (Higham 2002, Lemma 3.1)."""
     total = n * unit_roundoff
     return total / (1 - total) if total < 1 else None
 
 
 def sum_error_bound(longest: LongSum, dtype: str, measured: float | None) -> SumErrorBound:
-    """Put the bounds on a sum beside what was measured of an output in that dtype."""
+    """Return the bounds on the relative error of a sum in an output of that dtype.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, section 4.2: a sum of n terms, in any order,
+    has an error of at most gamma(n - 1) sum |x|, and a sum of n products of at most gamma(n) sum |x y|. The error is
+    relative to the result if all terms have one sign. Higham and Mary, SIAM J. Sci. Comput. 41 (2019) A2815: errors
+    are of the order sqrt(n) u if roundings are independent with mean zero.
+    """
     unit_roundoff = 2.0**-longest.precision
     roundings = longest.terms if longest.products else longest.terms - 1
-    most = gamma(roundings, unit_roundoff)
+    sum_bound = gamma(roundings, unit_roundoff)
     output = format_of(dtype)
-    coarse = output is not None and output.precision < longest.precision
-    last = output.unit_roundoff if output is not None and coarse else 0.0
-    bound = None if most is None else most + last + most * last
-    ratio = measured / bound if bound and measured is not None else None
-    probable = sqrt(roundings) * unit_roundoff
-    return SumErrorBound(longest.terms, longest.precision, longest.products, most, probable, bound, measured, ratio)
-
-
-STANDS_OUT = 3.0
-"""Standard deviations of a difference of two runs from which a change of the mean error stands out."""
-
-
-Runs = Mapping[str, Sequence[Outcome]]
-"""Outcomes by kind of run, in their order; none has failed, and the own run is there alone under OWN."""
+    is_narrower = output is not None and output.precision < longest.precision
+    cast_bound = output.unit_roundoff if output is not None and is_narrower else 0.0
+    # (1 + sum_bound) (1 + cast_bound) - 1, without the cancellation.
+    bound = None if sum_bound is None else sum_bound + cast_bound + sum_bound * cast_bound
+    return SumErrorBound(
+        longest.terms,
+        longest.precision,
+        longest.products,
+        sum_bound,
+        sqrt(roundings) * unit_roundoff,
+        bound,
+        measured,
+        measured / bound if bound and measured is not None else None,
+    )
 
 
 class MeanError(Struct, frozen=True):
-    """How the mean absolute error of an output varies between runs on the case's own seeds.
+    """Variation of the mean absolute error of an output between `n` runs on the case's own seeds.
 
-    `deviation` is the standard deviation of its logarithm, over `n` runs that all have an error; `stands_out` is the
-    ratio of two runs' errors that is STANDS_OUT standard deviations of their difference away from 1. Both are None
-    below FEWEST runs, and where a run has no error at all.
+    The figures are None below MIN_REPLICATES runs, and if a run has no error.
     """
 
     output: str
     n: int
+    # Standard deviation of the logarithm of the mean absolute error.
     deviation: float | None
+    # Ratio of two runs' mean errors whose logarithm is STANDS_OUT standard deviations of a difference.
     stands_out: float | None
 
 
 class LongestSum(Struct, frozen=True):
-    """The longest sum that a case was seen to take, and what theory allows of it beside what an output's error is."""
+    """The longest sum that a case takes, as a bound on the error of one of its outputs."""
 
     output: str
     analytic: SumErrorBound
 
 
 class CaseCalibration(Struct, frozen=True):
-    """What was found about one case. `runs` counts those of each kind that are counted, and `notes` says why not more.
-
-    `sums` is empty, and `no_sums` says why, where no length is known.
-    """
+    """The noise of one case, and its bounds compared with it."""
 
     case: str
     tier: Tier
@@ -124,16 +137,19 @@ class CaseCalibration(Struct, frozen=True):
     name: str
     source: Location
     seeds: int
+    # The number of runs of each kind that show noise.
     runs: dict[str, int]
     bounds: tuple[BoundCalibration, ...]
     mean_errors: tuple[MeanError, ...]
+    # Empty if no length of a sum is known; then `no_sums` has the reason.
     sums: tuple[LongestSum, ...]
     no_sums: str
+    # A line for each kind of run that failed.
     notes: tuple[str, ...]
 
 
 class Uncalibrated(Struct, frozen=True):
-    """A case whose noise could not be told, and why."""
+    """A case without a measurable noise, and why."""
 
     case: str
     tier: Tier
@@ -143,19 +159,19 @@ class Uncalibrated(Struct, frozen=True):
 def calibrate_case(
     case: Case, ran: Mapping[str, Sequence[Outcome]], chain: tuple[str, ...], margins: Margins
 ) -> CaseCalibration | Uncalibrated:
-    """Calibrate a case by its runs of each kind, in their order, the own one under OWN.
+    """Calibrate a case by its runs of each kind, in their order; the case's own run is that of OWN_KIND.
 
-    `chain` is the environment's.
+    `chain` has the labels of the environment.
     """
     own = ran[OWN_KIND][0]
     if own.execution.failure is not None:
         return Uncalibrated(case.id, case.tier, f"{own.execution.failure.reason}: {own.execution.failure.message}")
-    runs, notes = _counted(ran), [*_failures(ran)]
+    runs, notes = _distinct_runs(ran), [*_failure_notes(ran)]
     if sum(map(len, runs.values())) == 1:
         return Uncalibrated(case.id, case.tier, "; ".join(["no replicate differs from its own run", *notes]))
     outputs = list(dict.fromkeys(comparison.output for comparison in own.comparisons))
     longest = next((o.noise.longest for o in ran.get(REORDERED_KIND, ()) if o.noise and o.noise.longest), None)
-    sums, no_sums = _sums(case, runs, outputs, longest)
+    sums, no_sums = _longest_sums(case, runs, outputs, longest)
     return CaseCalibration(
         case.id,
         case.tier,
@@ -164,16 +180,17 @@ def calibrate_case(
         case.source,
         case.seeds,
         {kind: len(outcomes) for kind, outcomes in runs.items()},
-        tuple(bound for output in outputs for bound in _bounds(case, output, runs, chain, margins)),
-        tuple(_mean_error(output, runs) for output in outputs),
+        tuple(bound for output in outputs for bound in _calibrate_bounds(case, output, runs, chain, margins)),
+        tuple(_vary_mean_error(output, runs) for output in outputs),
         sums,
         no_sums,
         tuple(notes),
     )
 
 
-def _counted(ran: Runs) -> dict[str, list[Outcome]]:
-    """Leave out runs that failed, and those whose inputs and outputs are those of one before: they tell nothing new."""
+def _distinct_runs(ran: Runs) -> dict[str, list[Outcome]]:
+    """Leave out runs that failed, and runs with the inputs and outputs of an earlier one."""
+    # A repeated run would make the noise look smaller than it is.
     seen: set[tuple[object, ...]] = set()
     runs: dict[str, list[Outcome]] = {kind: [] for kind in REPLICATE_KINDS}
     for kind in REPLICATE_KINDS:
@@ -186,7 +203,7 @@ def _counted(ran: Runs) -> dict[str, list[Outcome]]:
     return runs
 
 
-def _failures(ran: Runs) -> Iterable[str]:
+def _failure_notes(ran: Runs) -> Iterable[str]:
     for kind, outcomes in ran.items():
         failures = [outcome.execution.failure for outcome in outcomes if outcome.execution.failure is not None]
         if failures:
@@ -194,42 +211,47 @@ def _failures(ran: Runs) -> Iterable[str]:
             yield f"{len(failures)} of {len(outcomes)} {kind} runs failed: {first.reason}, {first.message}"
 
 
-def _of(output: str, outcome: Outcome) -> list[Comparison]:
+def _comparisons_of(output: str, outcome: Outcome) -> list[Comparison]:
+    """Return the comparisons of one output, seed by seed."""
     return [comparison for comparison in outcome.comparisons if comparison.output == output]
 
 
-def _bounds(
+def _calibrate_bounds(
     case: Case, output: str, runs: Runs, chain: tuple[str, ...], margins: Margins
 ) -> Iterable[BoundCalibration]:
-    first = _of(output, runs[OWN_KIND][0])[0]
+    first = _comparisons_of(output, runs[OWN_KIND][0])[0]
     tolerance = resolve_tolerance(case.layers, output, first.dtype, chain)
     blind = next(vacuous_bounds(tolerance, first.metrics.get("mean_magnitude")), None)
     for bound in calibrated_bounds(tolerance, first, case.role):
         readings: dict[str, list[BoundReading]] = {
-            kind: [read_bound(bound, tolerance, _of(output, each), _shares(output, each)) for each in outcomes]
+            kind: [
+                read_bound(bound, tolerance, _comparisons_of(output, each), _shares(output, each)) for each in outcomes
+            ]
             for kind, outcomes in runs.items()
         }
         yield calibrate_bound(bound, (output, first.dtype), readings, blind, margins)
 
 
 def _shares(output: str, outcome: Outcome) -> tuple[float, ...]:
+    """Return the largest shares of the tolerance by seed; an outcome without noise has none to read."""
     return outcome.noise.shares[output] if outcome.noise is not None else ()
 
 
-def _mean_error(output: str, runs: Runs) -> MeanError:
-    """Compare runs on the same seeds alone: others have other inputs, which no baseline is ever judged with."""
+def _vary_mean_error(output: str, runs: Runs) -> MeanError:
+    # Runs on the case's own seeds alone: a baseline is never judged with the inputs of other seeds.
     means = [
-        mean_over_seeds([comparison.metrics.get("mean_abs_error") for comparison in _of(output, outcome)])
+        mean_over_seeds([comparison.metrics.get("mean_abs_error") for comparison in _comparisons_of(output, outcome)])
         for kind in (OWN_KIND, LAST_BIT_KIND, REORDERED_KIND)
         for outcome in runs[kind]
     ]
     if len(means) < MIN_REPLICATES or not all(means):
         return MeanError(output, len(means), None, None)
     deviation = stdev([log(mean) for mean in means if mean])
+    # Two runs differ by deviation sqrt(2). exp(709.8) is the largest that float64 holds.
     return MeanError(output, len(means), deviation, exp(min(STANDS_OUT * sqrt(2) * deviation, 700)))
 
 
-def _sums(
+def _longest_sums(
     case: Case, runs: Runs, outputs: Sequence[str], longest: LongSum | None
 ) -> tuple[tuple[LongestSum, ...], str]:
     if case.role != "reference":
@@ -237,40 +259,33 @@ def _sums(
     if longest is None:
         return (), "no sum over axes, running sum or product of matrices was seen"
     found = [
-        LongestSum(output, sum_error_bound(longest, _of(output, runs[OWN_KIND][0])[0].dtype, _measured(output, runs)))
+        LongestSum(
+            output,
+            sum_error_bound(
+                longest, _comparisons_of(output, runs[OWN_KIND][0])[0].dtype, _relative_max_error(output, runs)
+            ),
+        )
         for output in outputs
     ]
     return tuple(found), ""
 
 
-def _measured(output: str, runs: Runs) -> float | None:
-    """Return the largest |d| over the largest |r| of any run and seed; None where one of them has no such figures."""
+def _relative_max_error(output: str, runs: Runs) -> float | None:
+    """Return the largest |d| over the largest |r| of any run and seed; None if one of them lacks these figures."""
     figures = [
         (comparison.metrics.get("max_abs_error"), comparison.metrics.get("max_magnitude"))
         for outcomes in runs.values()
         for outcome in outcomes
-        for comparison in _of(output, outcome)
+        for comparison in _comparisons_of(output, outcome)
     ]
     ratios = [error / magnitude for error, magnitude in figures if error is not None and magnitude]
     return max(ratios) if len(ratios) == len(figures) else None
 
 
-DEFAULT_REPLICATES = 8
-"""How often a case is reseeded, and how often its inputs are moved in their last bits."""
+class ReplicateRun(NamedTuple):
+    """A variant to run, the case `of` that it replicates, and the kind of replicate."""
 
-
-ORDERS = ("sum_reversed", "sum_in_halves", "sum_pairwise")
-"""The harmless changes of fault/table.py that only add up in another order."""
-
-
-_DRAWN = frozenset({"normal", "uniform", "log_uniform", "integers", "ill_conditioned_sum"})
-"""Distributions whose numbers follow from the seed; a special one has them where it has a share of the others."""
-
-
-class Variant(NamedTuple):
-    """A case to be run, the case `of` whose replicate it is, and of which kind."""
-
-    case: Case
+    case: CaseVariant
     of: Case
     kind: str
 
@@ -278,61 +293,61 @@ class Variant(NamedTuple):
 def run_calibrations(
     cases: Iterable[Case], plan: Plan, replicates: int, margins: Margins
 ) -> Iterator[CaseCalibration | Uncalibrated]:
-    """Run the replicates of cases and yield what is found of each case as it is complete, in no promised order.
+    """Run the replicates of cases, and yield each case's calibration when its last run is there, in any order.
 
     Nothing is written. Raises UserError as a run does.
     """
-    waiting: dict[str, list[Variant]] = {}
+    waiting: dict[str, list[ReplicateRun]] = {}
     for case in cases:
         if why := reason_not_replicable(case):
             yield Uncalibrated(case.id, case.tier, why)
         else:
-            waiting[case.id] = [*case_variants(case, replicates)]
+            waiting[case.id] = [*replicate_runs(case, replicates)]
     by_id = {variant.case.id: variant for of_case in waiting.values() for variant in of_case}
     came: defaultdict[str, dict[str, Outcome]] = defaultdict(dict)
+    plan = replace(plan, runner=run_variant)
     for outcome in run_cases([variant.case for variant in by_id.values()], plan):
         case = by_id[outcome.case].of
         came[case.id][outcome.case] = outcome
         if len(came[case.id]) == len(waiting[case.id]):
-            yield calibrate_case(
-                case, _by_kind(waiting.pop(case.id), came.pop(case.id)), plan.environment.chain, margins
-            )
+            # Popped, so that memory holds the outcomes of unfinished cases alone.
+            ran = _group_by_kind(waiting.pop(case.id), came.pop(case.id))
+            yield calibrate_case(case, ran, plan.environment.chain, margins)
 
 
 def reason_not_replicable(case: Case) -> str:
-    """Return why a case has no replicates, or nothing."""
+    """Return why a case has no replicates, or an empty text."""
     if case.expect_failure is not None:
         return "it is known to be bad"
     return "" if case.inputs or case.subject.kind != "files" else "recorded outputs have no inputs to perturb"
 
 
-def case_variants(case: Case, replicates: int) -> Iterator[Variant]:
-    """Yield the case's own run, and its replicates: those that add up otherwise last, one after the other.
+def replicate_runs(case: Case, replicates: int) -> Iterator[ReplicateRun]:
+    """Yield the case's own run and its replicates, each with as many seeds as the case.
 
-    Each run has as many seeds as the case, and an id of its own: a case's id has two slashes. Time is not asked for,
-    and repeats only where they may differ and are measured together.
+    The runs with sums in another order come last and in a row, because they share their inputs and their oracle.
     """
+    # Repeats of a deterministic case give the same bits. Simulated operations take longer, so no time is judged.
     repeats = 1 if case.deterministic else case.repeats
-    once = replace(case, repeats=repeats, budget=Budget(), replicate=Replicate())
-    yield Variant(replace(once, id=f"{case.id}/{OWN_KIND}"), case, OWN_KIND)
+    once = replace(case, repeats=repeats, budget=Budget())
+    yield ReplicateRun(make_variant(once, OWN_KIND, replicate=Replicate()), case, OWN_KIND)
     for number in range(1, replicates + 1) if draws_inputs(case.inputs) else ():
-        other = replace(
-            once, id=f"{case.id}/{RESEEDED_KIND}-{number}", replicate=Replicate(first_seed=case.seeds * number)
-        )
-        yield Variant(other, case, RESEEDED_KIND)
+        replicate = Replicate(first_seed=case.seeds * number)
+        yield ReplicateRun(make_variant(once, f"{RESEEDED_KIND}-{number}", replicate=replicate), case, RESEEDED_KIND)
     for number in range(1, replicates + 1) if any(map(has_last_bits, case.inputs.values())) else ():
-        other = replace(once, id=f"{case.id}/{LAST_BIT_KIND}-{number}", replicate=Replicate(moved=number))
-        yield Variant(other, case, LAST_BIT_KIND)
+        replicate = Replicate(moved=number)
+        yield ReplicateRun(make_variant(once, f"{LAST_BIT_KIND}-{number}", replicate=replicate), case, LAST_BIT_KIND)
     for name in ORDERS if case.subject.kind == "python" else ():
-        yield Variant(replace(once, id=f"{case.id}/{name}", fault=name), case, REORDERED_KIND)
+        yield ReplicateRun(make_variant(once, name, replicate=Replicate(), fault=name), case, REORDERED_KIND)
 
 
 def draws_inputs(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether another seed gives other inputs."""
-    return any(_DRAWN & spec.keys() or "rest" in (spec.get("special") or {}) for spec in inputs.values())
+    """Return whether another seed gives other inputs."""
+    return any(_SEEDED_DISTRIBUTIONS & spec.keys() or "rest" in (spec.get("special") or {}) for spec in inputs.values())
 
 
-def _by_kind(ran: Sequence[Variant], came: Mapping[str, Outcome]) -> dict[str, list[Outcome]]:
+def _group_by_kind(ran: Sequence[ReplicateRun], came: Mapping[str, Outcome]) -> dict[str, list[Outcome]]:
+    """Return outcomes by kind in the order of `ran`, whatever the order in which they came."""
     by_kind: defaultdict[str, list[Outcome]] = defaultdict(list)
     for variant in ran:
         by_kind[variant.kind].append(came[variant.case.id])
@@ -346,7 +361,8 @@ def count_by_quality(found: Iterable[CaseCalibration]) -> dict[str, int]:
 
 
 def calibration_exit_code(found: Iterable[CaseCalibration]) -> int:
-    """Return 1 where a bound is broken or flaky, else 0: a vacuous bound judges wrongly, but always alike."""
+    """Return 1 if a bound is broken or flaky, 0 otherwise."""
+    # A vacuous bound fails no run by accident, so it is no reason to stop a pipeline.
     doubtful = {BoundQuality.BROKEN, BoundQuality.FLAKY}
     return 1 if any(bound.quality in doubtful for case in found for bound in case.bounds) else 0
 

@@ -1,4 +1,8 @@
-"""Bounds on one scale: a loss is a size of error, at least 0, of which less is better and twice is twice as bad."""
+"""Which loss does a value of a metric, or a limit on it, mean?
+
+A loss is a size of error of at least 0: less is better, and twice the loss is twice as bad. Ratios of a limit to the
+noise are ratios of losses (docs/calibrate.md has the table).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,13 @@ from precreg.arithmetic import exact_ulp, format_of
 from precreg.measure import METRICS, metric_named
 from precreg.types import Comparison
 
+# The bound that every element matches; its loss is the largest |d| / (atol + rtol |r|).
 ELEMENTS_BOUND = "elements"
-"""The bound that every element matches; its loss is the largest |d| / (atol + rtol |r|)."""
 
-
+# Significant digits of a proposed limit: noise of some twenty runs supports no third one, and people read two.
 LIMIT_DIGITS = 2
-"""Significant digits of what is proposed."""
 
-
+# Metrics whose loss is relative to the reference.
 _RELATIVE = frozenset(
     (
         *(
@@ -37,15 +40,15 @@ _RELATIVE = frozenset(
         *(name for name in METRICS if name.endswith("_rel_error")),
     )
 )
-"""Metrics whose loss is relative to the reference."""
 
 
 def metric_loss(metric: str, value: float) -> float | None:
-    """Return the loss that a metric's value, or a limit on it, stands for; None for one that has no such scale.
+    """Return the loss of a metric's value, or of a limit on it; None if the metric has no scale of losses.
 
-    A bias counts by its size, a share or a cosine that should be 1 by what it lacks, decibels as 10^(-dB / 20), bits
-    as 2^-bits, a mean log2 ULP as 2^value.
+    The loss of a bias is its size, and the loss of a share or a cosine that should be 1 is the difference from 1.
+    Decibels give 10^(-dB / 20), bits 2^-bits, and a mean log2 ULP 2^value.
     """
+    # Beyond the limits below, powers overflow float64, which has about 308 decades and 1023 doublings.
     known = metric_named(metric)
     if known.unit == "log2 ULP":
         return float(2.0**value) if value < 1000 else inf
@@ -59,10 +62,11 @@ def metric_loss(metric: str, value: float) -> float | None:
 
 
 def limit_for_loss(metric: str, size: float) -> float | None:
-    """Return the limit on a metric that stands for a loss, rounded so that it admits that loss: logarithms to a tenth.
+    """Return the limit on a metric that admits a loss, rounded to LIMIT_DIGITS digits, or logarithms to a tenth.
 
-    None where it would admit everything: a share of 1, and what is not finite.
+    None if it would admit everything: a share of 1 and an infinite limit.
     """
+    # Rounding is towards the looser limit, or the loss itself would break the proposal.
     known = metric_named(metric)
     if known.unit == "log2 ULP":
         return ceil(10 * log2(size)) / 10
@@ -78,43 +82,42 @@ def limit_for_loss(metric: str, size: float) -> float | None:
 
 
 def round_limit(value: float, *, up: bool) -> float:
-    """Round a number up or down to DIGITS significant digits; what is not finite, and 0, stay.
-
-    What is so short but for the rounding of a product stays as short.
-    """
+    """Round a number up or down to LIMIT_DIGITS significant digits; 0, NaN and infinities stay."""
     if value in (inf, -inf, 0) or value != value:
         return value
+    # 13 digits drop the rounding error of a product: 3 * 0.1 must give 0.3 and not 0.31.
     exact = Decimal(f"{value:.13g}")
     quantum = Decimal(1).scaleb(exact.adjusted() - LIMIT_DIGITS + 1)
     return float(exact.quantize(quantum, ROUND_CEILING if up else ROUND_FLOOR))
 
 
+# Metrics that are shares of the elements.
 SHARE_METRICS = frozenset(
     name for name in METRICS if name.endswith(("_share", "match_ratio")) or name.startswith("share_")
 )
-"""Metrics that are shares of the elements."""
 
 
 class RoundingFloor(Struct, frozen=True):
-    """What rounding to the output dtype alone costs: half an ULP at the largest |r| and on average, and the roundoff.
+    """The losses of a result whose only error is the rounding to its dtype."""
 
-    Integers and truth values have none of the last, and an ULP of 1. `element` is the share that one element is.
-    """
-
+    # Half an ULP at the largest |r|, and on average. Integers and booleans have an ULP of 1.
     largest: float
     mean: float
+    # 0 for integers and booleans.
     unit_roundoff: float
+    # The share of one element among all.
     element: float
 
     def loss(self, metric: str) -> float:
-        """Return the loss that rounding alone may have by a metric, one element by a share of them.
+        """Return the loss by a metric from rounding alone, or from one element by a share of elements.
 
-        0 by metrics of which nothing is known beforehand.
+        0 for metrics whose rounding is not known beforehand.
         """
         unit = metric_named(metric).unit
         if metric == "bias" or metric not in METRICS:
             return 0.0
         if metric in ("cosine", "cosine_distance"):
+            # A relative error e turns a vector by an angle of at most e, whose cosine is 1 - e^2 / 2.
             return self.unit_roundoff**2
         if metric in _RELATIVE:
             return self.unit_roundoff
@@ -122,12 +125,13 @@ class RoundingFloor(Struct, frozen=True):
             return self.largest if metric == "max_abs_error" or metric.startswith("p") else self.mean
         if metric in SHARE_METRICS:
             return self.element
+        # Rounding to nearest has at most 0.5 ULP; a mean of log2(U + 1/4) then has a loss of at most 0.5 + 1/4.
         return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(unit, 0.0)
 
     def share(self, rtol: float, atol: float, magnitude: float) -> float:
-        """Return the share of a tolerance that rounding takes at most, of elements up to `magnitude` that are normal.
+        """Return the largest share of a tolerance that rounding takes: u |r| / (atol + rtol |r|), or half a unit.
 
-        That is u |r| / (atol + rtol |r|) at the largest of them; of integers half a unit.
+        `magnitude` is the largest |r|, at which the share of normal elements is largest. Integers take half a unit.
         """
         allowed = atol + rtol * magnitude
         rounding = self.unit_roundoff * magnitude if self.unit_roundoff else self.largest

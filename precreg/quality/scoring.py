@@ -1,8 +1,7 @@
-"""Planting: every case is run as it is and with each fault, and each run is judged by the case's own baseline.
+"""How many planted faults does the gate catch, and how many harmless changes does it flag?
 
-What came of planting one fault in one case: a pure function of two results, the case's own and the faulted one.
-
-Scores counted: how many faults were caught and how many harmless changes flagged, per tier and per fault.
+Every case runs as it is and once with each fault. The case's own baseline judges each run. The score of a fault follows
+from two results of its case, the unfaulted and the faulted one; tallies count scores.
 """
 
 from __future__ import annotations
@@ -19,46 +18,49 @@ from msgspec.structs import replace
 from precreg.arithmetic.faults import Fault
 from precreg.baseline import Baselines
 from precreg.measure import mean_over_seeds
+from precreg.quality.variants import make_variant, run_variant
 from precreg.run import Plan, run_and_judge
 from precreg.types import Budget, Case, CaseResult, Status, Tier
 from precreg.verdict import Policy
 
+# A growth of the mean absolute error above it makes a result worse: the verdicts' minimum relevant change of means.
 MIN_WORSE_FACTOR = 1.02
-"""The growth of the mean absolute error from which a result has become worse, and not only other bits."""
+
+# A growth of the mean error below it is slight: most tolerances admit it, and baselines should show it. The study of
+# detection counts losses below 1.5 apart too (docs/detection.md).
+MAX_SLIGHT_FACTOR = 1.5
 
 
 class Effect(StrEnum):
-    """No effect: the same bits. A fault is caught or missed, a harmless change silent or a false alarm.
+    """The effect of a fault or a harmless change on the verdict."""
 
-    Error: the gate could not judge, and said so; it counts as neither.
-    """
-
+    # The same bits.
     NO_EFFECT = "no effect"
+    # Of a fault: the verdict failed, or it did not.
     CAUGHT = "caught"
     MISSED = "missed"
+    # Of a harmless change: the verdict did not fail, or it did.
     SILENT = "silent"
     FALSE_ALARM = "false alarm"
+    # The gate could not judge.
     ERROR = "error"
 
 
 class Score(Struct, frozen=True):
-    """One fault in one case: what the gate made of it, by which reason, output and metric, and how much worse it was.
-
-    `factor` is the mean absolute error with the fault divided by that without, over all seeds, of the output where it
-    grew most; inf where there was none before, and None where it could not be measured. `worse` says that it is above
-    WORSE, that elements of a golden match no more, or that figures are no figures: NaN, another shape, repeats that
-    differ. `pinned` says that the case promises bits, being held against a golden or `exact`: it has to flag harmless
-    changes, too.
-    """
+    """One fault in one case: its effect, and the reason, output and metric of the verdict."""
 
     case: str
     tier: Tier
     suite: str
     fault: str
     harmful: bool
+    # A case with a golden, or an exact one, promises bits: it must flag harmless changes too.
     pinned: bool
     effect: Effect
+    # The factor exceeds MIN_WORSE_FACTOR, fewer elements of a golden match, or NaN, shapes or repeats differ.
     worse: bool = False
+    # The growth of the mean absolute error over all seeds, in the output where it grew most. Infinite if there was no
+    # error before, None if it could not be measured.
     factor: float | None = None
     reason: str = ""
     output: str = ""
@@ -67,41 +69,45 @@ class Score(Struct, frozen=True):
 
 
 class Unplanted(Struct, frozen=True):
-    """A case that no fault could be judged in, and why."""
+    """A case in which no fault can be judged, and why."""
 
     case: str
     tier: Tier
     why: str
 
 
-def score_fault(case: Case, plain: CaseResult, faulted: CaseResult, fault: Fault) -> Score:
-    """Score a fault in a case; `plain` is the case's result without it, which has passed."""
+def score_fault(case: Case, unfaulted: CaseResult, faulted: CaseResult, fault: Fault) -> Score:
+    """Score a fault in a case by its results without the fault, which passed, and with it."""
     pinned = case.role == "golden" or case.exact
     place = (case.id, case.tier, case.suite, fault.name, fault.harmful, pinned)
-    unaltered = Score(*place, Effect.NO_EFFECT, factor=1.0)
+    no_effect = Score(*place, Effect.NO_EFFECT, factor=1.0)
     verdict = faulted.verdict
-    if verdict.status is not Status.ERROR and _same_bits(plain, faulted):
-        return unaltered
+    if verdict.status is not Status.ERROR and _same_bits(unfaulted, faulted):
+        return no_effect
+    # Findings come worst first.
     first = verdict.findings[0]
-    told = replace(
-        unaltered, reason=verdict.reason, message=verdict.message, output=first.output, metric=first.metric, factor=None
+    score = replace(
+        no_effect, reason=verdict.reason, message=verdict.message, output=first.output, metric=first.metric, factor=None
     )
     if verdict.status is Status.ERROR:
-        return replace(told, effect=Effect.ERROR)
-    factor = _factor(plain, faulted)
+        return replace(score, effect=Effect.ERROR)
+    factor = _mean_error_growth(unfaulted, faulted)
     worse = (
-        _unlike(plain, faulted) or _matches_lost(plain, faulted) or (factor is not None and factor > MIN_WORSE_FACTOR)
+        _differs_beyond_errors(unfaulted, faulted)
+        or _loses_matches(unfaulted, faulted)
+        or (factor is not None and factor > MIN_WORSE_FACTOR)
     )
     effects = (Effect.MISSED, Effect.CAUGHT) if fault.harmful else (Effect.SILENT, Effect.FALSE_ALARM)
-    return replace(told, effect=effects[verdict.status is Status.FAILED], worse=worse, factor=factor)
+    return replace(score, effect=effects[verdict.status is Status.FAILED], worse=worse, factor=factor)
 
 
-def _same_bits(plain: CaseResult, faulted: CaseResult) -> bool:
-    before, after = plain.outcome.execution, faulted.outcome.execution
+def _same_bits(unfaulted: CaseResult, faulted: CaseResult) -> bool:
+    before, after = unfaulted.outcome.execution, faulted.outcome.execution
     return before.outputs == after.outputs and not after.unsteady
 
 
 def _means(result: CaseResult, metric: str) -> dict[str, float | None]:
+    """Return the mean of a metric over the seeds by output."""
     comparisons = result.outcome.comparisons
     names = dict.fromkeys(comparison.output for comparison in comparisons)
     return {
@@ -112,37 +118,34 @@ def _means(result: CaseResult, metric: str) -> dict[str, float | None]:
     }
 
 
-def _factor(plain: CaseResult, faulted: CaseResult) -> float | None:
-    """Return by how much the mean error grew where it grew most."""
-    before, after = _means(plain, "mean_abs_error"), _means(faulted, "mean_abs_error")
+def _mean_error_growth(unfaulted: CaseResult, faulted: CaseResult) -> float | None:
+    """Return the largest growth of the mean absolute error over the outputs, or None if it was not measured."""
+    before, after = _means(unfaulted, "mean_abs_error"), _means(faulted, "mean_abs_error")
     ratios = [
-        _ratio(now, then) for name, now in after.items() if (then := before.get(name)) is not None and now is not None
+        now / then if then else (inf if now else 1.0)
+        for name, now in after.items()
+        if (then := before.get(name)) is not None and now is not None
     ]
     return max(ratios, default=None)
 
 
-def _ratio(now: float, then: float) -> float:
-    return now / then if then else (inf if now else 1.0)
-
-
-def _matches_lost(plain: CaseResult, faulted: CaseResult) -> bool:
-    """Tell whether fewer elements of a golden match than before."""
-    if plain.role != "golden":
+def _loses_matches(unfaulted: CaseResult, faulted: CaseResult) -> bool:
+    """Return whether fewer elements of a golden match than without the fault."""
+    if unfaulted.role != "golden":
         return False
-    before, after = _means(plain, "match_ratio"), _means(faulted, "match_ratio")
+    before, after = _means(unfaulted, "match_ratio"), _means(faulted, "match_ratio")
     return any((after.get(name) or 0.0) < (then or 0.0) for name, then in before.items())
 
 
-def _unlike(plain: CaseResult, faulted: CaseResult) -> bool:
-    """Tell whether outputs differ in more than finite figures: NaN, infinities, names, shapes, dtypes, repeats.
-
-    Repeats that differ without the fault, too, were declared to: the case has passed.
-    """
-    lost = faulted.outcome.execution.unsteady and not plain.outcome.execution.unsteady
-    return bool(lost) or _outline(plain) != _outline(faulted)
+def _differs_beyond_errors(unfaulted: CaseResult, faulted: CaseResult) -> bool:
+    """Return whether NaN, infinities, names, shapes, dtypes or repeats of outputs differ."""
+    # The unfaulted case has passed, so repeats that differ without the fault were declared to.
+    loses_repeats = faulted.outcome.execution.unsteady and not unfaulted.outcome.execution.unsteady
+    return bool(loses_repeats) or _outline(unfaulted) != _outline(faulted)
 
 
 def _outline(result: CaseResult) -> list[tuple[object, ...]]:
+    """Return all facts of the outputs apart from their finite errors."""
     kinds = ("nan_mismatched", "inf_mismatched")
     return [
         (each.output, each.seed, each.dtype, each.shape, *(each.counts.get(kind, 0) for kind in kinds))
@@ -153,10 +156,10 @@ def _outline(result: CaseResult) -> list[tuple[object, ...]]:
 def run_scores(
     cases: Iterable[Case], faults: Sequence[Fault], plan: Plan, baselines: Baselines
 ) -> Iterator[Score | Unplanted]:
-    """Plant every fault in every case; yield each score as it comes, and each case in which none can be judged.
+    """Plant every fault in every case; yield each score as it comes, and each case in which no fault can be judged.
 
-    Nothing is written: no baseline, no proposal, no report. A case that is known to be bad, that computes nothing, or
-    that does not pass without a fault, tells nothing of the gate. Raises UserError as a run does.
+    Such a case is known to be bad, computes without numpy's operations, or does not pass without a fault. Nothing is
+    written: no baseline, no proposal, no report. Raises UserError as a run does.
     """
     plantable = []
     for case in cases:
@@ -165,14 +168,15 @@ def run_scores(
             yield Unplanted(case.id, case.tier, why)
         else:
             plantable.append(case)
-    variants = [variant for case in plantable for variant in _variants(case, faults)]
+    variants = [variant for case in plantable for variant in _planted_runs(case, faults)]
     policy = Policy(baselines=baselines.number(plan.environment.chain))
+    plan = replace(plan, runner=run_variant)
     ran = run_and_judge([variant.case for variant in variants], plan, policy, baselines)
-    yield from _scored(ran, {variant.case.id: variant for variant in variants})
+    yield from _score_results(ran, {variant.case.id: variant for variant in variants})
 
 
-class _Variant(NamedTuple):
-    """A case to be run: the case `of` as it is, or with a fault and an id of its own."""
+class _PlantedRun(NamedTuple):
+    """A case to run: the case `of` itself, or its variant with a fault."""
 
     case: Case
     of: Case
@@ -180,46 +184,40 @@ class _Variant(NamedTuple):
 
 
 def reason_not_plantable(case: Case) -> str:
-    """Return why no fault is planted in a case, or nothing."""
+    """Return why no fault is planted in a case, or an empty text."""
     if case.expect_failure is not None:
         return "it is known to be bad"
     return "" if case.subject.kind == "python" else f"a subject of kind {case.subject.kind} computes by itself"
 
 
-def _variants(case: Case, faults: Iterable[Fault]) -> Iterator[_Variant]:
-    """Yield a case as it is, and then with each fault: one process mostly has them in a row, and remembers its oracle.
-
-    A case's id has two slashes, so that no id is met twice. How long simulated operations take is not judged.
-    """
-    yield _Variant(case, case)
+def _planted_runs(case: Case, faults: Iterable[Fault]) -> Iterator[_PlantedRun]:
+    """Yield a case as it is, and then with each fault."""
+    # In a row, because a worker keeps the inputs and the oracle of one case at a time.
+    yield _PlantedRun(case, case)
     for fault in faults:
-        faulted = replace(case, id=f"{case.id}/{fault.name}", fault=fault.name, budget=Budget())
-        yield _Variant(faulted, case, fault)
+        # Without a budget: simulated operations take many times as long.
+        yield _PlantedRun(make_variant(case, fault.name, fault=fault.name, budget=Budget()), case, fault)
 
 
-def _scored(results: Iterable[CaseResult], variants: dict[str, _Variant]) -> Iterator[Score | Unplanted]:
-    plain: dict[str, CaseResult] = {}
+def _score_results(results: Iterable[CaseResult], variants: dict[str, _PlantedRun]) -> Iterator[Score | Unplanted]:
+    """Score each faulted result when the unfaulted one of its case is there; results come in any order."""
+    unfaulted: dict[str, CaseResult] = {}
     waiting: defaultdict[str, list[tuple[Fault, CaseResult]]] = defaultdict(list)
     for result in results:
         _, case, fault = variants[result.id]
         if fault is not None:
             waiting[case.id].append((fault, result))
         else:
-            plain[case.id] = result
+            unfaulted[case.id] = result
             if not _passed(result):
                 yield Unplanted(case.id, case.tier, f"without a fault it is {result.verdict.reason}")
-        if case.id in plain and _passed(plain[case.id]):
-            yield from (
-                score_fault(case, plain[case.id], faulted, fault) for fault, faulted in waiting.pop(case.id, [])
-            )
+        own = unfaulted.get(case.id)
+        if own is not None and _passed(own):
+            yield from (score_fault(case, own, faulted, fault) for fault, faulted in waiting.pop(case.id, []))
 
 
 def _passed(result: CaseResult) -> bool:
     return result.verdict.status is Status.PASSED
-
-
-MAX_SLIGHT_FACTOR = 1.5
-"""A growth of the mean error below this is slight: what tolerances never see, and baselines should."""
 
 
 class Share(Struct, frozen=True):
@@ -230,33 +228,35 @@ class Share(Struct, frozen=True):
 
     @property
     def ratio(self) -> float | None:
-        """Return the share as a number, or None of nothing."""
+        """Return part / whole, or None if `whole` is 0."""
         return self.part / self.whole if self.whole else None
 
 
 class ScoreTally(Struct, frozen=True):
-    """What came of the faults and harmless changes that were planted under one name (a tier, a fault, or all).
-
-    `planted` and `harmless` count those that were judged. `caught`: of the faults that had an effect. `caught_worse`:
-    of those that made the result worse; `caught_slight`: of those whose mean error grew by less than SLIGHT times.
-    `flagged`: of the harmless changes that had an effect, in cases judged by their errors; `flagged_bits`: of those in
-    cases that promise bits, where to flag them is right. `errors` could not be judged.
-    """
+    """Counts of the faults and harmless changes of one tier, of one name, or of all."""
 
     name: str
     cases: int
+    # Faults that were judged.
     planted: int
+    # Of the faults that had an effect.
     caught: Share
+    # Of the faults that made the result worse.
     caught_worse: Share
+    # Of the faults that made it worse by a factor below MAX_SLIGHT_FACTOR.
     caught_slight: Share
+    # Harmless changes that were judged.
     harmless: int
+    # Of the harmless changes that had an effect, in cases that are judged by their errors: false alarms.
     flagged: Share
+    # The same in cases that promise bits, which must flag them.
     flagged_bits: Share
+    # Faults and harmless changes that could not be judged.
     errors: int
 
 
 def tally_scores(name: str, scores: Iterable[Score]) -> ScoreTally:
-    """Count scores."""
+    """Count scores under one name."""
     every = list(scores)
     judged = [score for score in every if score.effect is not Effect.ERROR]
     faults = [score for score in judged if score.harmful and score.effect is not Effect.NO_EFFECT]
@@ -277,19 +277,19 @@ def tally_scores(name: str, scores: Iterable[Score]) -> ScoreTally:
 
 
 def tally_scores_by(scores: Sequence[Score], key: Callable[[Score], str], names: Iterable[str]) -> list[ScoreTally]:
-    """Count scores per name that `key` gives them, in the order of names; those without a score are left out."""
+    """Count the scores of each name that `key` returns, in the order of `names`; names without a score are left out."""
     grouped = {name: [score for score in scores if key(score) == name] for name in names}
     return [tally_scores(name, group) for name, group in grouped.items() if group]
 
 
 def missed_faults(scores: Iterable[Score]) -> list[Score]:
-    """Return the faults that made a result worse and were not caught, the worst first."""
+    """Return the missed faults that made a result worse, the worst first."""
     found = [score for score in scores if score.effect is Effect.MISSED and score.worse]
     return sorted(found, key=lambda score: (-(score.factor or 0.0), score.case, score.fault))
 
 
 def is_any_judged(scores: Iterable[Score]) -> bool:
-    """Tell whether the gate could judge one fault or harmless change at least."""
+    """Return whether the gate could judge at least one fault or harmless change."""
     return any(score.effect is not Effect.ERROR for score in scores)
 
 
@@ -302,9 +302,9 @@ def _is_slight(score: Score) -> bool:
 
 
 def broken_limits(every: ScoreTally, at_least: float | None, at_most: float | None) -> list[str]:
-    """Say which of two limits is broken: the least share of worse results caught, the most harmless changes flagged.
+    """Return a message for each broken limit: the smallest share of worse results caught, the largest of false alarms.
 
-    A share of nothing breaks neither.
+    A share of no faults breaks no limit.
     """
     detection, alarms = every.caught_worse.ratio, every.flagged.ratio
     problems = []

@@ -1,6 +1,7 @@
-"""Whether the form of measuring that serves here gives what the readable one gives, on pairs made to break it.
+"""Do the backends of this installation give the right results?
 
-Whether the form of rounding and adding that serves here gives results that are known without it.
+`precreg doctor` asks this of the backend that measures, by the reference implementation, on pairs made to break it. It
+asks it of the backend that rounds and adds, by results that were worked out by hand.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ import numpy as np
 from precreg.arithmetic import Order, Rounding, Unit, format_named, matmul, numpy_dtype, round_to
 from precreg.measure import Array, Backend, Groups, MeasureRules, Sums, Tally, round_expansion, tally_reference
 
+# Relative difference of two expansions of one exact sum. A float64 shows 53 bits, so this changes no printed figure.
 SUM_SLACK = Fraction(1, 2**60)
-"""How far the expansions of two exact sums may lie apart, relative to the sum: beyond what a float64 can show."""
-
 
 _RULES = MeasureRules(rtol=1e-3, atol=1e-5, worst=20)
 
+# More elements than the compiled core takes at once, and no multiple of them: the rest is measured on another path.
 _SIZE = 150
-"""More than the core takes at once, and no multiple of it."""
 
-
+# Dtypes of actual and reference: narrow and wide formats, and one without rounding.
 _PAIRS = (
     ("float32", "float32"),
     ("float32", "float64"),
@@ -34,17 +34,18 @@ _PAIRS = (
     ("int32", "int32"),
 )
 
+# Zeros, subnormal numbers of several formats, the largest numbers of formats and beyond, infinities and NaN.
 _SMALL_EDGES = (0.0, -0.0, 5e-324, 1e-310, -1e-155, 2.0**-149, 2.0**-133, 1e-12, 2.0**-24)
 
 _EDGES = (*_SMALL_EDGES, 1.0, 448.0, 65520.0, 3.5e38, 1e155, 1.7e308, -1.7e308, inf, -inf, nan)
 
 
-def self_test_measure(form: Backend) -> tuple[int, list[str]]:
-    """Return how many pairs were measured, and what came out otherwise: `float32 against float64: sketches`."""
+def self_test_measure(backend: Backend) -> tuple[int, list[str]]:
+    """Return the number of pairs measured, and the differences: `float32 against float64: sketches`."""
     wrong, measured = [], 0
     for actual, reference in adversarial_pairs():
         measured += actual.size
-        tallies = (each(actual, reference, 0, (3, actual.size // 3), _RULES) for each in (form, tally_reference))
+        tallies = (each(actual, reference, 0, (3, actual.size // 3), _RULES) for each in (backend, tally_reference))
         names = tally_differences(*tallies)
         if names:
             wrong.append(f"{actual.dtype} against {reference.dtype}: {', '.join(names)}")
@@ -52,17 +53,17 @@ def self_test_measure(form: Backend) -> tuple[int, list[str]]:
 
 
 def adversarial_pairs() -> Iterator[tuple[Array, Array]]:
-    """Yield pairs of flat arrays: any bits against any bits, with edges of formats among them; and near ones."""
+    """Yield pairs of flat arrays: random bits with edges of the formats among them, and arrays with small errors."""
     generator = np.random.default_rng(0)
     for names in _PAIRS:
-        yield _wild(names[0], generator), _wild(names[1], generator)
+        yield _random_bits(names[0], generator), _random_bits(names[1], generator)
         reference = generator.normal(size=_SIZE) * 10.0 ** generator.integers(-3, 4, _SIZE)
         with np.errstate(all="ignore"):
             actual = (reference * (1 + generator.normal(size=_SIZE) * 1e-3)).astype(numpy_dtype(names[0]))
             yield actual, reference.astype(numpy_dtype(names[1]))
 
 
-def _wild(name: str, generator: np.random.Generator) -> Array:
+def _random_bits(name: str, generator: np.random.Generator) -> Array:
     dtype = numpy_dtype(name)
     raw = generator.integers(0, 256, _SIZE * dtype.itemsize, np.uint8)
     numbers: Array = raw.view(dtype).copy()
@@ -73,7 +74,11 @@ def _wild(name: str, generator: np.random.Generator) -> Array:
 
 
 def tally_differences(first: Tally, second: Tally) -> list[str]:
-    """Name what differs between two tallies of the same pairs; sums by more than SLACK, those of groups by rounding."""
+    """Return the names of the fields that differ between two tallies of the same pairs.
+
+    Sums may differ by SUM_SLACK, and sums of groups by their rounding.
+    """
+    # repr, because NaN equals NaN there, and -0.0 differs from 0.0.
     exact = ("counts", "maxima", "places", "sketches", "errors", "worst", "non_finite")
     found = [name for name in exact if repr(getattr(first, name)) != repr(getattr(second, name))]
     found += [name for name in Sums._fields if not _agree(exact_sum(first, name), exact_sum(second, name))]
@@ -81,7 +86,7 @@ def tally_differences(first: Tally, second: Tally) -> list[str]:
 
 
 def exact_sum(tally: Tally, name: str) -> Fraction | float:
-    """Return one of the Sums as the rational number it is; an infinite one and NaN as a float."""
+    """Return one of the Sums as a rational number; an infinite one and NaN as a float."""
     parts = {0: getattr(tally.sums, name)} | {scale: parts for (of, scale), parts in tally.scaled.items() if of == name}
     every = [part for expansion in parts.values() for part in expansion]
     if not all(map(isfinite, every)):
@@ -97,7 +102,8 @@ def _agree(first: Fraction | float, second: Fraction | float) -> bool:
 
 
 def _groups_agree(first: tuple[Groups, ...], second: tuple[Groups, ...]) -> bool:
-    """Allow sums of groups to differ as those in another order do, and to overflow elsewhere."""
+    """Return whether sums of groups agree up to their rounding."""
+    # Groups are plain float64 sums: another order rounds otherwise, and may overflow where this one does not.
     if [axis.n for axis in first] != [axis.n for axis in second]:
         return False
     for one, other in zip(first, second, strict=True):
@@ -108,6 +114,7 @@ def _groups_agree(first: tuple[Groups, ...], second: tuple[Groups, ...]) -> bool
     return True
 
 
+# Format, rounding, value and result, worked out by hand: ties, subnormal numbers, overflow with and without infinities.
 _ROUNDED: tuple[tuple[str, str, float, float], ...] = (
     ("fp16", "nearest_even", 0.1, 0.0999755859375),
     ("fp16", "nearest_even", 2049.0, 2048.0),
@@ -125,11 +132,11 @@ _ROUNDED: tuple[tuple[str, str, float, float], ...] = (
     ("float32_m20", "toward_zero", 1.0 - ldexp(1.0, -24), 1.0 - ldexp(1.0, -21)),
     ("float32_m20", "nearest_even", ldexp(1.0, -127), 0.0),
 )
-"""Format, rounding, value and result: worked out by hand."""
 
+# Equal terms of each sum. A float16 sum of ones, added one by one, stops growing at 2048.
+_TERMS = 4096
 
-_ONES = 4096
-
+# Accumulator, rounding, order, its width, each of the equal terms, and their sum.
 _SUMS: tuple[tuple[str, str, Order, int, float, float], ...] = (
     ("fp16", "nearest_even", Order.SEQUENTIAL, 1, 1.0, 2048.0),
     ("fp16", "nearest_even", Order.BLOCKS, 16, 1.0, 4096.0),
@@ -138,25 +145,25 @@ _SUMS: tuple[tuple[str, str, Order, int, float, float], ...] = (
     ("fp32", "nearest_even", Order.LANES, 8, 1.0, 4096.0),
     ("float32_m20", "toward_zero", Order.PAIRWISE, 1, 0.5, 2048.0),
 )
-"""Accumulator, rounding, order, its width, each of 4096 terms, and their sum."""
 
 
 def self_test_arithmetic() -> tuple[int, list[str]]:
-    """Return how many results were held against known ones, and which are others: `0.1 to float16, nearest_even`."""
-    outcomes = [*_roundings(), *_sums()]
+    """Return the number of known results that were compared, and the wrong ones: `0.1 to float16, nearest_even`."""
+    outcomes = [*_check_roundings(), *_check_sums()]
     return len(outcomes), [name for name, is_right in outcomes if not is_right]
 
 
-def _roundings() -> Iterator[tuple[str, bool]]:
+def _check_roundings() -> Iterator[tuple[str, bool]]:
     for name, rounding, value, expected in _ROUNDED:
+        # Arrays of either carrier dtype take a path of their own.
         for dtype in (np.float32, np.float64):
             found = round_to(np.full(99, value, dtype), format_named(name), Rounding(rounding))
             yield f"{value} to {name}, {rounding}", np.array_equal(found, np.full(99, expected, dtype), equal_nan=True)
 
 
-def _sums() -> Iterator[tuple[str, bool]]:
+def _check_sums() -> Iterator[tuple[str, bool]]:
     for name, rounding, order, width, term, expected in _SUMS:
         format = format_named(name)
         unit = Unit(format_named("fp16"), format, format, rounding=Rounding(rounding), order=order, width=width)
-        found = matmul(np.full((3, _ONES), term, np.float32), np.ones((_ONES, 5), np.float32), unit)
-        yield f"{_ONES} times {term} in {name}, {rounding}, {order}", bool(np.all(found == expected))
+        found = matmul(np.full((3, _TERMS), term, np.float32), np.ones((_TERMS, 5), np.float32), unit)
+        yield f"{_TERMS} times {term} in {name}, {rounding}, {order}", bool(np.all(found == expected))

@@ -1,10 +1,7 @@
-"""What a case needs to be there: packages, in some version, and devices. Nothing is imported to find out.
+"""How is the subject of a case, or a model outside any suite, called?
 
-What computes a case's operations: the arithmetic of its device, and faults in it.
-
-What no fault changes: inputs, what the oracle gives, what the subject gives without, remembered of one case.
-
-A model called by itself, outside any suite: `[FOLDER/]module:function` on arrays by name, on a device or not.
+A case brings its requirements, and maybe a simulated device. A plain run changes nothing beyond them. A self-test
+passes a `CaseComputation` of its own, which changes inputs, the call or the arithmetic, and collects what it sees.
 """
 
 from __future__ import annotations
@@ -14,43 +11,91 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices import Arithmetic, DeviceArithmetic, NumpyArithmetic, device_named
-from precreg.arithmetic.faults import Fault, OperationRecorder, alter_inputs, alter_params, plant_fault
 from precreg.errors import UserError
 from precreg.storage import find_project
 from precreg.subject import Call, describe_failure, leave_module_space, run_python
 from precreg.suite import locate_target
 from precreg.types import Case, Failure, Location, Reason
 
-_DEVICE = "device:"
+if TYPE_CHECKING:
+    # Only a case that names a device loads the simulator of devices (tests/run/test_main_road.py).
+    from precreg.arithmetic.devices import Arithmetic
+
+Arrays = dict[str, NDArray[Any]]
+
+_T = TypeVar("_T")
+
+_DEVICE_PREFIX = "device:"
+
+
+class CaseComputation(Protocol):
+    """The steps of one case that a self-test may change. One object serves one run of one case."""
+
+    # The first of the seeds that inputs are drawn from.
+    first_seed: int
+
+    def reuse(self, step: str, seed: int, compute: Callable[[], _T]) -> _T:
+        """Return `compute()`, or the result that another variant of the case kept of the same step."""
+
+    def alter_inputs(self, inputs: Arrays, seed: int) -> Arrays:
+        """Return the inputs for subject and oracle, made of the drawn ones."""
+
+    def run_subject(self, call: Call, seed: int, run: Callable[[Call], _T]) -> _T:
+        """Return `run(call)`, or the result of a changed call."""
+
+    def observe(self, runs: list[Arrays], oracle: Arrays) -> None:
+        """Take the outputs of one seed: those of each measured run of the subject, and those of the oracle."""
+
+
+class PlainComputation:
+    """Computes a case as its suite defines it, and keeps nothing."""
+
+    first_seed = 0
+
+    def reuse(self, step: str, seed: int, compute: Callable[[], _T]) -> _T:
+        """Return `compute()`."""
+        return compute()
+
+    def alter_inputs(self, inputs: Arrays, seed: int) -> Arrays:
+        """Return the drawn inputs."""
+        return inputs
+
+    def run_subject(self, call: Call, seed: int, run: Callable[[Call], _T]) -> _T:
+        """Return `run(call)`."""
+        return run(call)
+
+    def observe(self, runs: list[Arrays], oracle: Arrays) -> None:
+        """Ignore the outputs."""
 
 
 @cache
 def missing_requirement(requirement: str, chain: tuple[str, ...]) -> str | None:
-    """Say what is missing of a requirement such as "numpy>=2", "torch" or "device:npu"; None when it is met.
+    """Return why a requirement such as "numpy>=2", "torch" or "device:npu" is not met; None when it is met.
 
-    A device is there when a label of the environment's chain names it; a name alone is that of a module or of a
-    package. Requirements are checked when suites are read. A project's own modules meet none: whether they are on
-    sys.path, or loaded, depends on which cases ran before.
+    A device is there if a label of the environment's chain names it. A bare name is a module or a package. No module
+    is imported to find out. A project's own modules meet no requirement: whether they are on sys.path, or loaded,
+    depends on the cases that ran before. The suite's loader has checked the syntax.
     """
-    if requirement.startswith(_DEVICE):
-        device = requirement.removeprefix(_DEVICE)
+    if requirement.startswith(_DEVICE_PREFIX):
+        device = requirement.removeprefix(_DEVICE_PREFIX)
         return None if device in chain else f"needs the device {device}, but the environment is {chain[0]}"
     leave_module_space()
     if requirement.isidentifier():
-        there = _importable(requirement) or _installed(requirement) is not None
-        return None if there else f"needs {requirement}, which is not installed"
+        is_there = _is_importable(requirement) or _installed_version(requirement) is not None
+        return None if is_there else f"needs {requirement}, which is not installed"
     return _missing_version(requirement)
 
 
-def _importable(module: str) -> bool:
-    """Tell whether an import would find a module, whatever is loaded by its name already."""
+def _is_importable(module: str) -> bool:
+    """Return whether an import would find a module.
+
+    importlib.util.find_spec would answer from sys.modules, where a project's module of that name may be loaded.
+    """
     finders = (finder for finder in sys.meta_path if hasattr(finder, "find_spec"))
     return any(finder.find_spec(module, None) is not None for finder in finders)
 
@@ -59,15 +104,16 @@ def _missing_version(requirement: str) -> str | None:
     from packaging.requirements import Requirement
 
     needed = Requirement(requirement)
-    installed = _installed(needed.name)
+    installed = _installed_version(needed.name)
     if installed is None:
         return f"needs {requirement}, but {needed.name} is not installed"
+    # packaging leaves pre-releases out by default, but the user chose the one that is installed.
     if needed.specifier.contains(installed, prereleases=True):
         return None
     return f"needs {requirement}, but {needed.name} {installed} is installed"
 
 
-def _installed(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     """Return the version of a package, or None where it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -78,113 +124,68 @@ def _installed(package: str) -> str | None:
 
 
 def arithmetic_of(case: Case, project: Path) -> Arithmetic | None:
-    """Return what computes the subject's operations, a fault apart; None leaves them to numpy.
+    """Return the arithmetic of the case's device, or None for numpy's own.
 
-    The oracle is never given it: it is what the subject is held against. Raises UserError as reading a device does.
+    The oracle never gets it, because the oracle is the measure of the subject. Raises UserError as reading a device
+    does.
     """
-    return None if case.device is None else _of_device(case.device, project)
+    return None if case.device is None else _device_arithmetic(case.device, project)
 
 
-def with_fault(call: Call, fault: Fault) -> Call:
-    """Return a call whose inputs, params or arithmetic have a fault.
-
-    The arithmetic may remember what it computed: one such call serves all repeats.
-    """
-    if fault.place == "operations":
-        return replace(call, arithmetic=plant_fault(call.arithmetic or NumpyArithmetic(), fault))
-    return replace(call, inputs=alter_inputs(call.inputs, fault), params=alter_params(call.params, fault))
-
-
-def with_recorder(call: Call) -> tuple[Call, OperationRecorder]:
-    """Return a call that computes the same and notes what it meets."""
-    recorder = OperationRecorder(call.arithmetic or NumpyArithmetic())
-    return replace(call, arithmetic=recorder), recorder
-
-
+# 64 devices at once are more than any suite names; a table takes milliseconds to read and many cases share it.
 @lru_cache(maxsize=64)
-def _of_device(name: str, project: Path) -> Arithmetic:
-    """Read a device once in each process."""
+def _device_arithmetic(name: str, project: Path) -> Arithmetic:
+    from precreg.arithmetic.devices import DeviceArithmetic, device_named
+
     return DeviceArithmetic(device_named(name, project))
 
 
-_T = TypeVar("_T")
-
-
-_kept: dict[tuple[str, int], Any] = {}
-
-_kept_of: tuple[Path, Case] | None = None
-
-
-def cached_computation(what: str, case: Case, seed: int, project: Path, compute: Callable[[], _T]) -> _T:
-    """Return `compute()`, or what it gave for the same case with another fault, which nobody may write to.
-
-    Cases without a fault are computed anew, and nothing is kept of them. Cases of one definition that differ in
-    anything else (tolerance, repeats, analyzers, ...) are two: each has memories of its own.
-    """
-    global _kept_of
-    if case.fault is None:
-        return compute()
-    of = (project, replace(case, id="", fault=None))
-    if of != _kept_of:
-        _kept.clear()
-        _kept_of = of
-    if (what, seed) not in _kept:
-        _kept[what, seed] = compute()
-    found: _T = _kept[what, seed]
-    return found
-
-
-Arrays = dict[str, NDArray[Any]]
-
-
 class Model(NamedTuple):
-    """A function `module:function`, the folder from which it is looked for upward, and the project's root above it."""
+    """A function `module:function`, the folder whose modules it sees first, and the root of its project."""
 
     target: str
     directory: Path
     project: Path
 
 
-def find_model(asked: str, start: Path) -> Model:
-    """Find `[FOLDER/]module:function`, as a suite in that folder finds its subject, without running any of it.
+def find_model(spec: str, start: Path) -> Model:
+    """Find `[FOLDER/]module:function` as a suite in that folder finds its subject, without running any of it.
 
-    FOLDER is relative to `start`. Outside a project the folder stands for one. Raises UserError as `locate` does:
-    bad-value, missing-module, taken-name, missing-function.
+    FOLDER is relative to `start`. Outside a project the folder is its own project. Raises UserError as
+    `locate_target` does: bad-value, missing-module, taken-name, missing-function.
     """
-    folder, _, target = asked.rpartition("/")
-    directory = Path(realpath(start / (folder or ("/" if asked.startswith("/") else "."))))
-    project = _project_of(directory)
+    folder, _, target = spec.rpartition("/")
+    # rpartition leaves nothing of "/module:function", whose folder is the root of the file system.
+    directory = Path(realpath(start / (folder or ("/" if spec.startswith("/") else "."))))
+    try:
+        project = find_project(directory)
+    except UserError:
+        project = directory
     locate_target(target, directory.relative_to(project).as_posix(), project, Location(""))
     return Model(target, directory, project)
 
 
-def _project_of(directory: Path) -> Path:
-    try:
-        return find_project(directory)
-    except UserError:
-        return directory
-
-
 @np.errstate(all="ignore")
 def call_model(model: Model, inputs: Arrays, device: str | None) -> Arrays:
-    """Call the model with inputs by name, which are its own to change, and return what it gives by name.
+    """Call a model with inputs by name, which it may change, and return its outputs by name.
 
-    Overflow and the like raise no warnings, as in a case. Raises UserError: unknown-device and what else reading a
-    device raises, missing-module, missing-function, bad-outputs; model-failed for whatever the model itself raises.
+    Overflow and the like raise no warnings, as in a case. Raises UserError: unknown-device and the other errors of
+    reading a device, missing-module, missing-function, bad-outputs; model-failed for any exception of the model.
     """
-    arithmetic = None if device is None else DeviceArithmetic(device_named(device, model.project))
+    arithmetic = None if device is None else _device_arithmetic(device, model.project)
     call = Call(inputs, {}, model.directory, model.project, arithmetic)
     try:
         return run_python(model.target, call).arrays
     except (UserError, KeyboardInterrupt):
         raise
+    # BaseException: a model that calls sys.exit() must not end the command without a message.
     except BaseException as error:
         failure = describe_failure(error, Reason.SUBJECT_ERROR)
-        message = f"expected {model.target} to return arrays but it failed: {failure.message}{_place(failure)}"
+        message = f"expected {model.target} to return arrays but it failed: {failure.message}{_traceback(failure)}"
         raise UserError("model-failed", message) from None
 
 
-def _place(failure: Failure) -> str:
-    """Return the part of the traceback that lies in the model; nothing where the call itself was wrong."""
+def _traceback(failure: Failure) -> str:
+    """Return the lines of the traceback that lie in the model; none where the call itself was wrong."""
     lines = failure.detail.splitlines()
     return "".join(f"\n  {line}" for line in lines) if len(lines) > 1 else ""

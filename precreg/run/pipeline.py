@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
+from precreg.run.worker import CaseRunner
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
     Baseline,
@@ -49,6 +50,8 @@ class Plan(Struct, frozen=True):
     journal: Journal | None = None
     # The outcomes of an interrupted run by case id.
     done: dict[str, Outcome] = field(default_factory=dict)
+    # The function of a self-test that runs its cases; None runs each case as its suite defines it.
+    runner: CaseRunner | None = None
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
@@ -73,10 +76,10 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     if plan.jobs == IN_PROCESS:
         from precreg.run.worker import run_in_process
 
-        return run_in_process(cases, plan.project, plan.environment.chain)
+        return run_in_process(cases, plan.project, plan.environment.chain, plan.runner)
     from precreg.run.workers import run_in_workers
 
-    return run_in_workers(cases, plan.project, plan.environment.chain, plan.jobs)
+    return run_in_workers(cases, plan.project, plan.environment.chain, plan.jobs, plan.runner)
 
 
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:

@@ -1,6 +1,7 @@
-"""Running cases in this process: fast and easy to debug, but a subject that crashes or hangs takes the run with it.
+"""How does a process run cases, as a worker of its own or as the process of the command?
 
-The life of a worker process: it takes batches of cases, and sends each outcome as it comes.
+In the command's process cases are fast and easy to debug, but a subject that crashes or hangs takes the run with it.
+A worker takes batches of cases from its parent and sends each outcome as it comes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import faulthandler
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO, TextIOWrapper
 from multiprocessing import parent_process
@@ -21,74 +22,93 @@ from threading import Thread
 
 from msgspec import msgpack
 
-from precreg.run.case_run import run_case
 from precreg.subject import DETAIL_LENGTH, TreePair, add_printed_output, redirect_imports
 from precreg.types import Case, Outcome
 
+# The function that runs one case in a project and an environment (the chain of its labels). It reaches a worker as the
+# name of a module and a function, so the worker imports the rooms of a self-test only for a self-test.
+CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
+
+READY_MESSAGE = b""
+
+
+def run_in_process(
+    cases: Iterable[Case], project: Path, chain: tuple[str, ...], runner: CaseRunner | None = None
+) -> Iterator[Outcome]:
+    """Yield the outcome of each case in turn, from this process; timeouts do not apply.
+
+    `runner` is None for a plain run.
+    """
+    run = runner or _plain_runner()
+    for case in cases:
+        with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
+            outcome = run(case, project, chain)
+        yield add_printed_output(outcome, printed.getvalue())
+
+
+def _plain_runner() -> CaseRunner:
+    # Late, because the parent of workers imports this module too, and never computes or measures.
+    from precreg.run.case_run import run_case
+
+    return run_case
+
 
 class _PrintedInProcess(StringIO):
-    """Takes what subjects print; one that closes its standard output closes nothing."""
+    """Collects the output of subjects; a subject that closes its standard output closes nothing."""
 
     def close(self) -> None:
         pass
 
 
-def run_in_process(cases: Iterable[Case], project: Path, chain: tuple[str, ...]) -> Iterator[Outcome]:
-    """Yield the outcome of each case in turn. Timeouts are not enforced."""
-    for case in cases:
-        with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
-            outcome = run_case(case, project, chain)
-        yield add_printed_output(outcome, printed.getvalue())
+def serve_batches(
+    connection: Connection,
+    project: Path,
+    chain: tuple[str, ...],
+    trees: TreePair | None = None,
+    runner: CaseRunner | None = None,
+) -> None:
+    """Receive the file for the output of subjects, then run batches of cases until the parent sends no more.
 
-
-READY_MESSAGE = b""
-
-
-def serve_batches(connection: Connection, project: Path, chain: tuple[str, ...], trees: TreePair | None = None) -> None:
-    """Take over the file that the parent sends for what subjects print, then run batches until there are no more.
-
-    `trees` are given where the project is that of a checkout, which then stands for the working tree.
-
-    The process leads a group of its own, so that the parent can kill it with all that its subjects started, and so
-    that a Ctrl-C reaches the parent alone. It ends here whatever happens: a thread that a subject left behind would
-    keep it alive, and its case waiting.
+    With `trees`, `project` lies in the checkout of another version, and imports from the working tree lead there.
     """
     code = 1
     try:
         if trees is not None:
             redirect_imports(trees)
-        _run_batches(connection, project, chain)
+        _run_batches(connection, project, chain, runner or _plain_runner())
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
+        # Threads that a subject left behind would keep a process alive that ends in the usual way.
         os._exit(code)
 
 
-def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...]) -> None:
-    from precreg.run.case_run import run_case
-
+def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...], run: CaseRunner) -> None:
+    # In a group of its own the worker dies with all children of its subjects, and a Ctrl-C reaches the parent alone.
     os.setpgid(0, 0)
     Thread(target=_die_with_parent, daemon=True).start()
     printed = recv_handle(connection)
-    _redirect(printed)
+    _redirect_output(printed)
     connection.send_bytes(READY_MESSAGE)
-    while cases := _received(connection):
+    while cases := _receive_batch(connection):
         for case in cases:
-            _empty(printed)
-            outcome = run_case(case, project, chain)
+            _empty_file(printed)
+            outcome = run(case, project, chain)
             if outcome.execution.failure is not None:
                 outcome = add_printed_output(outcome, read_end(printed))
             connection.send_bytes(msgpack.encode(outcome))
 
 
 def read_end(printed: int) -> str:
-    """Return the end of what is in an open file."""
+    """Return the last DETAIL_LENGTH bytes of an open file as text."""
     start = max(0, os.fstat(printed).st_size - DETAIL_LENGTH)
+    # pread leaves the position alone, at which the subject goes on writing.
     return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
 
 
-def _received(connection: Connection) -> list[Case]:
+def _receive_batch(connection: Connection) -> list[Case]:
+    """Return the next batch; an empty one ends the worker, as a closed connection does."""
     try:
         cases: list[Case] = connection.recv()
     except EOFError:
@@ -97,14 +117,15 @@ def _received(connection: Connection) -> list[Case]:
 
 
 class _PrintedByWorker(TextIOWrapper):
-    """Takes what subjects print; one that closes its standard output closes nothing."""
+    """Writes the output of subjects; a subject that closes its standard output closes nothing."""
 
     def close(self) -> None:
         pass
 
 
-def _redirect(printed: int) -> None:
-    """Let all that this process prints go into the file at once, and where it was when a signal kills it."""
+def _redirect_output(printed: int) -> None:
+    """Send all output of this process to the file, without a buffer that a killed process would lose."""
+    # The descriptors too: compiled code and child processes write to them.
     for standard in (1, 2):
         os.dup2(printed, standard)
     unbuffered = open(printed, "wb", buffering=0, closefd=False)  # noqa: SIM115  (lives as long as the worker)
@@ -112,15 +133,18 @@ def _redirect(printed: int) -> None:
     faulthandler.enable()
 
 
-def _empty(printed: int) -> None:
-    """Forget what was printed; asking first is cheaper than cutting a file that is empty already."""
+def _empty_file(printed: int) -> None:
+    # Most subjects print nothing, and lseek is cheaper than ftruncate.
     if os.lseek(printed, 0, os.SEEK_CUR):
         os.ftruncate(printed, 0)
         os.lseek(printed, 0, os.SEEK_SET)
 
 
 def _die_with_parent() -> None:
-    """Kill this group once the parent is gone; a thread can, whatever the subject is doing."""
+    """Kill this process group once the parent is gone.
+
+    A thread can do so while the subject computes.
+    """
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

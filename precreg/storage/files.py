@@ -136,6 +136,10 @@ def find_project(start: Path) -> Path:
     raise UserError("no-project", f"expected a folder with suites/ but got start={start}, and none above it has one")
 
 
+# A project's own devices, one file each. Reading suites needs the name of the folder alone, and no device.
+DEVICES_FOLDER = "suites/devices"
+
+
 def yaml_files(project: Path) -> list[Path]:
     """Return the YAML files below suites/, hidden ones too; folders behind links are not entered."""
     return [

@@ -12,17 +12,20 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.arithmetic.devices import Arithmetic
 from precreg.errors import UserError
 from precreg.subject.kinds import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.subject.surroundings import SurroundingsRestored
+
+if TYPE_CHECKING:
+    # Only a case that names a device loads the simulator of devices.
+    from precreg.arithmetic.devices import Arithmetic
 
 
 class Call(Struct, frozen=True):

@@ -10,18 +10,20 @@ from importlib import import_module
 from pkgutil import iter_modules
 from time import perf_counter_ns
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic.devices import Arithmetic, is_floating, simulate_array
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.module_space import ModuleSpace, enter_module_space
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
+
+if TYPE_CHECKING:
+    from precreg.arithmetic.devices import Arithmetic
 
 
 def run_python(spec: str, call: Call) -> Outputs:
@@ -47,6 +49,8 @@ def _called(function: Callable[..., Any], call: Call) -> Any:
 
 
 def _simulated(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
+    from precreg.arithmetic.devices import is_floating, simulate_array
+
     return {
         name: simulate_array(array, arithmetic) if is_floating(array.dtype) else array for name, array in inputs.items()
     }

@@ -20,7 +20,6 @@ from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from precreg.arithmetic.devices import device_named, device_names
 from precreg.errors import UserError, nearest
 from precreg.storage import KeyPath, Source, format_value, path_beside_suite
 from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
@@ -267,6 +266,8 @@ def _value(given: str, row: Parameters, params: Any) -> Any:
 
 
 def _require_readable(suite: Suite, project: Path, name: Any) -> None:
+    from precreg.arithmetic.devices import device_named, device_names
+
     known = device_names(project)
     if name not in known:
         message = f"expected one of {', '.join(known)} but got device={format_value(name)}{nearest(str(name), known)}"

@@ -11,10 +11,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices import DEVICES_FOLDER
 from precreg.errors import UserError, nearest
 from precreg.measure import analyzer_entry_point
-from precreg.storage import Source, expect_mapping, read_yaml, resolve_inside, yaml_files
+from precreg.storage import DEVICES_FOLDER, Source, expect_mapping, read_yaml, resolve_inside, yaml_files
 from precreg.suite.files import SuiteFile, TolerancesFile, convert_source
 from precreg.tolerance import (
     SHIPPED_LAYERS,

@@ -15,7 +15,6 @@ from .case import LongSum as LongSum
 from .case import Noise as Noise
 from .case import Note as Note
 from .case import Override as Override
-from .case import Replicate as Replicate
 from .case import Role as Role
 from .case import Scalar as Scalar
 from .case import Study as Study

@@ -3,8 +3,6 @@
 A study judges nothing: verdicts and digests do not know of it. It travels in the record of a run, and all that reports
 show of it is made from the record's results.
 
-Replicates of a case: runs that differ from its own in what nobody should mind, and what they tell besides.
-
 The vocabulary: frozen values that travel suite -> case -> execution -> comparison -> verdict -> run record.
 
 Terms: `actual` is the result under test; `reference` is the same computation in higher precision; `golden` is a named
@@ -68,17 +66,6 @@ class Study(Struct, frozen=True):
     suite: str
     growth: Growth | None = None
     trade_off: TradeOff | None = None
-
-
-class Replicate(Struct, frozen=True):
-    """How a run of a case differs from the case's own, so that what its figures vary by can be told.
-
-    `first_seed` is the first of the seeds that inputs are drawn from. `moved` is the number of a random move of inputs:
-    each element that inputs/last_bits.py moves, to a neighbour or not; None leaves them as they are drawn.
-    """
-
-    first_seed: int = 0
-    moved: int | None = None
 
 
 class LongSum(Struct, frozen=True):
@@ -224,9 +211,5 @@ class Case(Struct, frozen=True):
     """Why the case is known to be bad; None where it is expected to pass."""
     device: str | None = None
     """The simulated device that computes the subject's operations; None leaves them to numpy."""
-    fault: str | None = None
-    """The fault that is planted into the subject's operations; None where there is none."""
-    replicate: Replicate | None = None
-    """What makes this run a replicate of the case, whose `Outcome.noise` is told; None where it is the case's own."""
     study: Study | None = None
     """What reports read the suite's results for together; no verdict and no digest knows of it."""

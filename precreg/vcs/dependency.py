@@ -24,7 +24,6 @@ from os.path import isfile, normpath, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from precreg.arithmetic.devices import device_table_paths
 from precreg.measure import analyzer_entry_point
 from precreg.suite import possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
@@ -184,6 +183,8 @@ def _own(case: Case, project: Path) -> Iterator[Path]:
     """Yield the suite, the tolerances below it, the table of its device, and recorded outputs, there or not."""
     yield from (project / case.source.file, project / TOLERANCES_FILE)
     if case.device is not None:
+        from precreg.arithmetic.devices import device_table_paths
+
         yield from (project / path for path in device_table_paths(case.device))
     for computation in (case.subject, case.oracle):
         if computation.kind == "files":

@@ -7,6 +7,7 @@ import pytest
 
 from precreg.cli.quality import calibrate_command
 from precreg.quality.bounds import (
+    DEFAULT_REPLICATES,
     DEFAULT_SLACK,
     DEFAULT_VACUOUS,
     ESTIMATE_PROBABILITY,
@@ -14,7 +15,7 @@ from precreg.quality.bounds import (
     REPLICATE_KINDS,
     BoundQuality,
 )
-from precreg.quality.calibration import DEFAULT_REPLICATES, ORDERS
+from precreg.quality.calibration import ORDERS
 from precreg.report.calibration import CALIBRATION_COLUMNS
 from precreg.verdict.statistics.distributions import MIN_REPLICATES, max_unseen_probability
 from tests.docs.test_docs import page, table

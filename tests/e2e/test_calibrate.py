@@ -156,7 +156,7 @@ def test_the_table_for_people_and_that_of_what_is_not_sound(project):
     [
         (("unit/cubed/400", "unit/cubed/600"), 0, ""),
         (("unit/fixed",), 2, "error[nothing-to-calibrate]"),
-        (("--slack", "nan"), 2, "nan is no factor"),
+        (("--slack", "nan"), 2, "nan is not a finite number"),
         (("--json", "--yaml"), 2, "exclude each other"),
     ],
 )

@@ -170,7 +170,7 @@ def test_nothing_is_written(project):
         (("unit/off",), 2, ""),
         (("nowhere",), 2, "error[nothing-selected]"),
         (("--at-least", "2"), 2, "2"),
-        (("unit/total", "--at-most", "nan"), 2, "nan is no share"),
+        (("unit/total", "--at-most", "nan"), 2, "nan is not a share"),
     ],
 )
 def test_exit_codes(project, arguments, code, says):

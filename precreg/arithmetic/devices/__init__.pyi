@@ -10,7 +10,6 @@ from .reductions import Products as Products
 from .reductions import flatten_reduced_axes as flatten_reduced_axes
 from .reductions import reduced_shape as reduced_shape
 from .reductions import reduction_axes as reduction_axes
-from .shipped import DEVICES_FOLDER as DEVICES_FOLDER
 from .shipped import cast_through_device as cast_through_device
 from .shipped import device_named as device_named
 from .shipped import device_names as device_names

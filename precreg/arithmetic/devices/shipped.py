@@ -18,11 +18,7 @@ from precreg.arithmetic.formats import FORMATS, Rounding, numpy_dtype
 from precreg.arithmetic.operations import carrier_dtype
 from precreg.arithmetic.rounding import round_to
 from precreg.errors import UserError, nearest
-from precreg.storage import Source, read_yaml, resolve_inside
-
-DEVICES_FOLDER = "suites/devices"
-"""The folder of a project's own devices: one file each, called as the device is."""
-
+from precreg.storage import DEVICES_FOLDER, Source, read_yaml, resolve_inside
 
 _SHIPPED = Path(__file__).parent / "tables"
 

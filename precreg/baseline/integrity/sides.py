@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices import device_table_paths
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
 from precreg.baseline.store import (
@@ -331,6 +330,8 @@ class _BothCodes:
 def _files_behind(case: Case, project: Path) -> Iterator[str]:
     """Yield the files, relative to the project, that a definition says its reference, golden or device is made of."""
     if case.device is not None:
+        from precreg.arithmetic.devices import device_table_paths
+
         yield from device_table_paths(case.device)
     if case.oracle.kind == "files":
         yield from case.oracle.spec.values()

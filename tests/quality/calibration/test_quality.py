@@ -67,7 +67,7 @@ def test_a_bound_just_above_the_largest_noise_is_flaky_though_nothing_broke_it()
     seen = noise(deviation=0.3)
     found = judge(of_metric(1.01 * max(1.0, *seen)), 1.0, seen)
     assert (found.quality, found.breaks) == (BoundQuality.FLAKY, 0)
-    assert "estimated chance" in found.why
+    assert "estimated probability" in found.why
 
 
 def test_of_too_few_runs_nothing_is_estimated():

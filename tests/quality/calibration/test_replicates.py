@@ -10,8 +10,8 @@ from precreg.quality.calibration import (
     ORDERS,
     CaseCalibration,
     Uncalibrated,
-    case_variants,
     reason_not_replicable,
+    replicate_runs,
     run_calibrations,
 )
 from precreg.run.pipeline import Plan
@@ -31,12 +31,12 @@ KERNEL = "def total(x):\n    return x.sum(-1)\n"
 
 
 def kinds(case):
-    return [variant.kind for variant in case_variants(case, 3)]
+    return [variant.kind for variant in replicate_runs(case, 3)]
 
 
 def test_each_run_has_an_id_and_seeds_of_its_own():
     case = replace(case_of(), seeds=2, repeats=5)
-    ran = [*case_variants(case, 3)]
+    ran = [*replicate_runs(case, 3)]
     assert [variant.kind for variant in ran] == [
         OWN_KIND,
         *[RESEEDED_KIND] * 3,
@@ -51,7 +51,7 @@ def test_each_run_has_an_id_and_seeds_of_its_own():
 
 def test_repeats_are_kept_where_they_may_differ():
     assert {
-        variant.case.repeats for variant in case_variants(replace(case_of(), repeats=5, deterministic=False), 1)
+        variant.case.repeats for variant in replicate_runs(replace(case_of(), repeats=5, deterministic=False), 1)
     } == {5}
 
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.run.case_run import run_case
-from precreg.types.case import Computation, LongSum, Replicate
+from precreg.quality.variants import Replicate, make_variant, run_variant
+from precreg.types.case import Computation, LongSum
 
 CHAIN = ("cpu-test", "generic")
 KERNELS = """import itertools
@@ -41,7 +41,7 @@ def run(project, case):
             "subject": Computation("python", f"noisy:{subject}"),
             "oracle": Computation("python", f"noisy:{reference}"),
         }
-        return run_case(replace(case(), **computations, **fields), project, CHAIN)
+        return run_variant(make_variant(replace(case(), **computations), "variant", **fields), project, CHAIN)
 
     return run
 

@@ -4,10 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
-from precreg.run import case_run
-from precreg.run import computation as remembered
-from precreg.run.case_run import run_case
-from precreg.run.computation import with_fault
+from precreg.quality.variants import VariantComputation, make_variant, run_variant, with_fault
 from precreg.types.case import Computation
 from precreg.types.verdict import Reason
 
@@ -77,7 +74,8 @@ def faults(project, case):
     def of(subject, fault, **fields):
         reference = Computation("python", fields.pop("oracle", "k:exact"))
         made = case(name=subject, **fields)
-        return replace(made, subject=Computation("python", f"k:{subject}"), oracle=reference, fault=fault)
+        computations = {"subject": Computation("python", f"k:{subject}"), "oracle": reference}
+        return make_variant(replace(made, **computations), str(fault), fault=fault)
 
     of.project = project
     return of
@@ -87,13 +85,13 @@ def faults(project, case):
 @pytest.mark.parametrize("fault", [*FAULTS, *HARMLESS_CHANGES])
 def test_what_is_not_run_would_have_altered_nothing(faults, subject, fault, monkeypatch):
     case = faults(subject, fault)
-    shortened = run_case(case, faults.project, CHAIN)
+    shortened = run_variant(case, faults.project, CHAIN)
 
-    def always_run(case, name, seed, call):
-        return case_run._actual(case, seed, with_fault(call, (FAULTS | HARMLESS_CHANGES)[name]))
+    def always_run(computation, call, seed, run):
+        return run(with_fault(call, (FAULTS | HARMLESS_CHANGES)[fault]))
 
-    monkeypatch.setattr(case_run, "_with_fault", always_run)
-    whole = run_case(case, faults.project, CHAIN)
+    monkeypatch.setattr(VariantComputation, "run_subject", always_run)
+    whole = run_variant(case, faults.project, CHAIN)
     assert shortened.execution.failure is None
     assert shortened.execution.outputs == whole.execution.outputs
     assert shortened.comparisons == whole.comparisons
@@ -102,8 +100,8 @@ def test_what_is_not_run_would_have_altered_nothing(faults, subject, fault, monk
 def test_the_kinds_that_are_met(faults):
     def kinds(subject):
         case = faults(subject, "naive_sum")
-        run_case(case, faults.project, CHAIN)
-        return remembered.cached_computation("actual", case, 0, faults.project, None)[1]
+        run_variant(case, faults.project, CHAIN)
+        return VariantComputation(case, faults.project, CHAIN).reuse("actual", 0, None)[1].met
 
     assert kinds("moved") == set()
     assert kinds("added") == {"addition"}
@@ -116,8 +114,8 @@ def test_the_kinds_that_are_met(faults):
 def test_params_and_inputs_of_the_subject_alone_are_altered(faults):
     case = faults("looped", "one_step_less", params={"steps": 3}, oracle="k:looped")
     x = {"shape": [16], "dtype": "float32", "uniform": {"low": 1, "high": 2}}
-    outcome = run_case(replace(case, inputs={"x": x}), faults.project, CHAIN)
-    without = run_case(replace(case, inputs={"x": x}, fault=None), faults.project, CHAIN)
+    outcome = run_variant(replace(case, inputs={"x": x}), faults.project, CHAIN)
+    without = run_variant(replace(case, inputs={"x": x}, fault=None), faults.project, CHAIN)
     errors = [each.comparisons[0].metrics["max_abs_error"] for each in (without, outcome)]
     assert errors[0] < 1e-6 < errors[1]
     assert outcome.execution.inputs == without.execution.inputs
@@ -125,7 +123,7 @@ def test_params_and_inputs_of_the_subject_alone_are_altered(faults):
 
 
 def test_the_oracle_is_computed_once_for_all_faults_of_a_case(faults):
-    outcomes = [run_case(faults("counts", name, oracle="k:counted"), faults.project, CHAIN) for name in FAULTS]
+    outcomes = [run_variant(faults("counts", name, oracle="k:counted"), faults.project, CHAIN) for name in FAULTS]
     counts = [outcome.comparisons[0].worst.actual[:1] for outcome in outcomes if outcome.comparisons[0].worst]
     assert counts
     assert max(max(count) for count in counts) <= 1
@@ -134,25 +132,25 @@ def test_the_oracle_is_computed_once_for_all_faults_of_a_case(faults):
 def test_cases_of_one_definition_have_memories_of_their_own(faults):
     once = faults("numbered", "saturated")
     twice = replace(once, repeats=2)
-    assert [run_case(case, faults.project, CHAIN).execution.unsteady for case in (once, twice)] == [(), ("out",)]
+    assert [run_variant(case, faults.project, CHAIN).execution.unsteady for case in (once, twice)] == [(), ("out",)]
 
 
 def test_cases_of_one_definition_are_measured_by_their_own_tolerances(faults):
     loose = faults("normalised", "saturated", oracle="k:normalised")
     tight = replace(loose, layers=(replace(loose.layers[0], bounds={"rtol": 1e-9, "atol": 0.0}),))
-    alone = run_case(tight, faults.project, CHAIN).comparisons
-    after = [run_case(case, faults.project, CHAIN).comparisons for case in (loose, tight)]
+    alone = run_variant(tight, faults.project, CHAIN).comparisons
+    after = [run_variant(case, faults.project, CHAIN).comparisons for case in (loose, tight)]
     assert after[0] != after[1] == alone
 
 
 def test_an_unknown_fault_is_the_failure_of_its_case(faults):
-    failure = run_case(faults("added", "no_such"), faults.project, CHAIN).execution.failure
+    failure = run_variant(faults("added", "no_such"), faults.project, CHAIN).execution.failure
     assert failure.reason is Reason.SUBJECT_ERROR
     assert "fault=no_such" in failure.message
 
 
 def test_a_stale_buffer_is_kept_between_repeats_and_not_between_cases(faults):
     case = faults("summed", "stale_buffer", repeats=2, dtype="float64")
-    first, again = (run_case(case, faults.project, CHAIN) for _ in range(2))
+    first, again = (run_variant(case, faults.project, CHAIN) for _ in range(2))
     assert first.execution.unsteady == ("out",)
     assert first.execution.outputs == again.execution.outputs

@@ -1,0 +1,3 @@
+from tests.run.conftest import case, project
+
+__all__ = ["case", "project"]
