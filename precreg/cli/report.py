@@ -85,8 +85,9 @@ def _power(case: Case, baselines: Baselines, environment: Environment, level: fl
         name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
         for name, output in entry.outputs.items()
     }
-    alike = entry.fingerprint == environment.fingerprint
-    return CasePower(case.id, detectable_losses(case, entry, tolerances, level=level, alike=alike), alike=alike)
+    same = entry.fingerprint == environment.fingerprint
+    losses = detectable_losses(case, entry, tolerances, alpha=level, same_environment=same)
+    return CasePower(case.id, losses, same_environment=same)
 
 
 def _without_baseline(case: Case, environment: Environment) -> str:

@@ -241,7 +241,9 @@ def _extrapolated(bound: CalibratedBound, losses: Sequence[float]) -> tuple[floa
         return None, None
     if max(losses) <= min(bound.end * (1 + _ALMOST), bound.limit):
         return bound.end, 0.0
-    return max(beyond.reached(ESTIMATE_PROBABILITY), *losses), beyond.chance(max(bound.limit, beyond.start))
+    return max(beyond.exceedance_quantile(ESTIMATE_PROBABILITY), *losses), beyond.exceedance_probability(
+        max(bound.limit, beyond.start)
+    )
 
 
 def _largest(readings: Sequence[BoundReading]) -> float:

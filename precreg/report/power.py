@@ -74,7 +74,7 @@ def _besides(loss: DetectableLoss) -> Iterator[str]:
         yield loss.why
     if loss.bounds:
         yield f"bounds on {', '.join(loss.bounds)}"
-    for metric, ratio in loss.guards.items():
+    for metric, ratio in loss.thresholds.items():
         yield f"any lost {metric}" if ratio == 1 else f"{metric} beyond {format_number(ratio)} times"
 
 
@@ -89,7 +89,7 @@ def _summary(powers: Sequence[CasePower], level: float, baselines: int) -> Itera
         yield f"  {', '.join(parts)}"
     if exact := sum(power.worst == 1 for power in powers):
         yield f"{_cases(exact)}: exact, so any error is caught"
-    if elsewhere := sum(not power.alike for power in powers):
+    if elsewhere := sum(not power.same_environment for power in powers):
         yield f"{_cases(elsewhere)}: accepted on another fingerprint, so a loss must exceed what that explains"
     yield from _unknown(powers)
     counted = "1 baseline" if baselines == 1 else f"{baselines} baselines"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from precreg.types.case import Location
 from precreg.types.record import AcceptedValue, FindingKind
-from precreg.verdict.growth import ROUNDING_FLOOR_ULP
+from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.small_losses import cumulative_loss_finding, cumulative_losses
 from tests.verdict.made import METRICS, entry
 
