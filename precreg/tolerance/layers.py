@@ -3,8 +3,8 @@
 Tolerance mappings in YAML become layers, and each setting keeps its line. The variable PRECISION_THRESHOLDS adds
 absolute bounds as the last layers. It holds JSON: metrics, rtol and atol with their limits, the same by dtype, and all
 of this by tier, as in {"max_ulp": 4, "float16": {"rtol": 2e-3}, "model": {"rtol": 1e-2}}. Limits for everything come
-first, then those of dtypes, then those of the tier, and the later wins. Each then replaces a bound of the project only
-if it is tighter.
+first, then limits of dtypes, then limits of the tier, and the later wins. Each then replaces a bound of the project,
+but only a looser one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from precreg.tolerance.standard import format_standard
 from precreg.tolerance.standards import find_standard
 from precreg.types import RULES, TIERS, Layer, Location, Override, Tier, Tolerance
 
-# The layers below those of every suite, relative to the project.
+# The file of the layers below every suite, relative to the project.
 TOLERANCES_FILE = "suites/tolerances.yaml"
 
 THRESHOLDS_VARIABLE = "PRECISION_THRESHOLDS"
@@ -59,6 +59,7 @@ def read_layers(name: str, source: Source, path: KeyPath, mapping: Any, scope: _
     unknown-standard.
     """
     expect_mapping(source, mapping, *path)
+    # The later layer wins, so a mapping with a narrower scope comes after the wider one.
     own = {key: value for key, value in mapping.items() if key not in _GROUPS and key not in DTYPE_NAMES}
     if own:
         yield _read_layer(name, source, path, own, scope)
@@ -80,12 +81,14 @@ def environment_layers(name: str, source: Source, path: KeyPath, mapping: Any) -
 
 
 def _refuse_repeated(source: Source, outer: str | None, key: str, *path: str | int) -> None:
+    # Settings inside two dtypes, or two outputs, could never apply.
     if outer is not None:
         raise source.error("bad-value", f"expected settings but got {key} again inside {outer}", *path)
 
 
 def _read_layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
     regression = _read_regression(source, path, settings.pop("regression", {}))
+    # A metric may have a bound and a growth, on different lines.
     lines = {REGRESSION_PREFIX + metric: source.where(*path, "regression", metric).line for metric in regression}
     lines |= {key: source.where(*path, key).line for key in settings}
     if isinstance(settings.get("standard"), dict):
@@ -110,6 +113,7 @@ def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
     elif key in (known := ("rtol", "atol", *METRICS, *_metrics_like_setting(source, path, key))):
         if expected := limit_problem(key, value):
             raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", *path)
+    # An unknown key with a mapping is a misspelt dtype or group, and one with a number a misspelt metric.
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
         raise source.error("unknown-dtype", message, *path)
@@ -143,12 +147,14 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
         expected = f"the name of a metric, {' or '.join(RULES)}"
         message = f"expected {expected} but got {metric}={format_value(growth)}{nearest(metric, known)}"
         raise source.error("unknown-metric", message, *path)
+    # Growth is measured against the baseline, so the baseline must have the metric.
     if metric in METRICS and metric not in BASELINE_METRICS:
         kept = ", ".join(get_close_matches(metric, BASELINE_METRICS, n=len(BASELINE_METRICS), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
         raise source.error("bad-value", message, *path)
     if growth == "off":
         return None
+    # YAML reads `yes` and `on` as true, and Python counts true as the number 1.
     if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth <= float_info.max:
         raise source.error(
             "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={format_value(growth)}", *path
@@ -157,7 +163,7 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
 
 
 def require_analyzers(layers: Iterable[Layer], analyzers: Collection[str]) -> None:
-    """Require that the metrics in layers are precreg's own, or those of requested analyzers.
+    """Require that the metrics in layers are precreg's own, or belong to requested analyzers.
 
     Raises UserError (unknown-analyzer) with the line.
     """
@@ -172,6 +178,7 @@ def require_analyzers(layers: Iterable[Layer], analyzers: Collection[str]) -> No
 
 def drop_unmeasured_settings(layers: Iterable[Layer], analyzers: Collection[str]) -> Iterator[Layer]:
     """Yield layers without the settings of analyzers that the case does not request, which nothing measures."""
+    # suites/tolerances.yaml applies to many suites, which may request different analyzers.
     for layer in layers:
         if all(_is_requested(metric, analyzers) for metric in (*layer.bounds, *layer.regression)):
             yield layer
@@ -215,6 +222,7 @@ def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) 
     holding = {bound.metric: bound for bound in (tolerance.rtol, tolerance.atol, *tolerance.bounds)}
     alternatives = (bound for alternative in tolerance.alternatives for bound in alternative)
     matched = "match_ratio" in holding or any(bound.metric == "match_ratio" for bound in alternatives)
+    # Among overrides the later wins, so only the last limit of each metric matters.
     given = [layer for layer in layers if layer.override is not None and layer.dtype in (None, dtype)]
     last = {metric: (float(limit), layer.name) for layer in given for metric, limit in layer.bounds.items()}
     for metric, (limit, name) in last.items():
@@ -255,7 +263,7 @@ def _read_mapping(value: Any, path: tuple[str, ...]) -> dict[str, Any]:
 def _threshold_layers(
     value: Any, path: tuple[str, ...], groups: tuple[str, ...], override: Override
 ) -> Iterator[tuple[tuple[str, ...], Layer]]:
-    """Yield the layer of the limits in a mapping, then those of its groups: keys that hold mappings themselves."""
+    """Yield the layer of the limits in a mapping, then the layers of its groups, which are mappings themselves."""
     mapping = _read_mapping(value, path)
     bounds: dict[str, float | str] = {
         key: _read_limit(key, item, (*path, key), groups) for key, item in mapping.items() if key not in groups
@@ -272,6 +280,7 @@ def _threshold_layers(
                 override=override,
             ),
         )
+    # A tier may hold dtypes; a dtype holds limits alone.
     for group in (group for group in groups if group in mapping):
         yield from _threshold_layers(mapping[group], (*path, group), DTYPE_NAMES if group in TIERS else (), override)
 

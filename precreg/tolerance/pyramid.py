@@ -91,6 +91,7 @@ def resolve_tolerance(
     return _resolve(_Identity(layers), output, dtype, environment_chain)
 
 
+# The cases of a suite differ in output and dtype, and each combination recurs in many cases.
 @lru_cache(maxsize=1024)
 def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
     layers = _applicable(identity.layers, output, dtype, environment_chain)
@@ -122,6 +123,7 @@ def explain_tolerance(
     """Return every setting for an output in the order of the layers, and which of them are in the tolerance."""
     holding: dict[str, Setting] = {}
     settings = _build(_applicable(layers, output, dtype, environment_chain), dtype, holding)
+    # By identity, because two layers may have equal settings.
     return tuple(replace(setting, holds=holding.get(setting.metric) is setting) for setting in settings)
 
 
@@ -134,6 +136,7 @@ def _applicable(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple
         and layer.output in (None, output)
         and (layer.environment is None or layer.environment in rank)
     )
+    # Sorting is stable, so layers of the same environment keep their order.
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
 
 
@@ -145,6 +148,7 @@ def is_tighter(metric: str, value: float, than: float) -> bool:
 def limit_problem(metric: str, value: Any) -> str | None:
     """Return a description of valid limits on a metric (or rtol, atol) if a value is none, else None."""
     span = _span(metric)
+    # The comparison is false for NaN.
     if isinstance(value, int | float) and not isinstance(value, bool) and span.lowest <= value <= span.highest:
         return None
     return span.expected
@@ -218,11 +222,12 @@ def _is_tighter(setting: Setting, other: Setting) -> bool:
 def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Setting]:
     """Apply a layer to the settings that hold so far, and return its settings."""
     settings = list(_standard_settings(layer, dtype))
+    # A standard sets bounds. Growths are no part of one, and rtol and atol always need a value.
     if settings:
         for key in [key for key in holding if key not in CLOSENESS_KEYS and not key.startswith(REGRESSION_PREFIX)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
-    # `regression: off` names every metric that precreg itself knows, and means those of analyzers, too.
+    # `regression: off` names every metric that precreg itself knows, and means metrics of analyzers, too.
     if layer.regression.keys() >= set(BASELINE_METRICS) and not any(layer.regression.values()):
         for key in [
             key
@@ -230,6 +235,7 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
             if key.startswith(REGRESSION_PREFIX) and analyzer_of(key.removeprefix(REGRESSION_PREFIX))
         ]:
             del holding[key]
+    # The layer's own settings come after its standard, which they may change.
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
     # rtol and atol alone have no effect, so whoever sets them means all elements.
@@ -244,6 +250,7 @@ def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:
     name = layer.bounds.get("standard")
     if name is not None:
         label = layer.name if layer == SHIPPED_LAYERS[0] else f"{layer.name}, standard {name}"
+        # A dtype that the standard leaves out keeps its bounds, and tolerance_warnings reports that.
         limits = find_standard(str(name)).limits(dtype) or DtypeLimits()
         for key, limit in _keyed(limits):
             yield Setting(label, _place(layer, "standard"), key, limit)

@@ -1,4 +1,4 @@
-"""How is a published standard written? Limits per dtype, alternatives, regions, and parameters that scale limits."""
+"""Which parts has a published standard? Limits per dtype, alternatives, regions, and parameters that scale limits."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ class Standard(Struct, frozen=True):
 
     def given(self, values: Mapping[str, float]) -> Standard:
         """Return the standard with its limits scaled by values of its parameters, which must be valid."""
+        # The limits at hand are those of the default, so they scale by the ratio to it.
         made = self
         for name, value in values.items():
             names, factor = self.parameters[name].scales, value / self.parameters[name].default
@@ -94,6 +95,7 @@ def parse_standard(standards: Mapping[str, Standard], text: str, where: Location
         message = f"expected the name of a standard but got standard={name}{nearest(name, standards)}"
         raise UserError("unknown-standard", message, file=where.file, line=where.line)
     standard = standards[name]
+    # An empty pair, or one without =, has an unknown name or an invalid value and is refused as such.
     pairs = [pair.partition("=") for pair in given.split(",")] if given else []
     return standard.given({key: _value(standard, key, value, where) for key, _, value in pairs})
 

@@ -59,6 +59,7 @@ TORCH = Standard(
 
 def _dynamo(name: str, about: str, excess: str, tol: Parameter) -> Standard:
     """Return dynamo's comparison: close to the reference, or hardly farther from it than eager execution is."""
+    # rtol and atol count the matches of the first alternative, so they apply whichever alternative holds.
     rule = DtypeLimits({"rtol": tol.default, "atol": tol.default}, ({"match_ratio": 1.0}, {excess: tol.default / 10}))
     return Standard(
         name,
@@ -73,6 +74,7 @@ def _dynamo(name: str, about: str, excess: str, tol: Parameter) -> Standard:
     )
 
 
+# dynamo's factor m is 3 from a tol of 0.02 on, so each range of tol is a standard of its own.
 _SCALED = ("rtol", "atol", "rms_excess", "rms_excess_3")
 
 DYNAMO = (
@@ -163,6 +165,7 @@ POLYGRAPHY = (
         {},
         DtypeLimits(
             {"relative_violation_share": 0.0, "absolute_violation_share": 0.0},
+            # With equal tolerances, max(atol, rtol |r|) passes from atol to rtol |r| at |r| = 1.
             regions={"threshold_bound": 1.0, "threshold_rtol": 1e-5, "threshold_atol": 1e-5},
         ),
         differs=(

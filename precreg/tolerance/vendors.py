@@ -1,7 +1,7 @@
 """Which standards do accelerator vendors publish?
 
-The Ascend ecosystem has those of its operators (cann/opbase) and of msprobe (mindstudio-probe). Cambricon has those of
-mlu-ops, whose errors are sums over the whole output in float64.
+The Ascend ecosystem has standards for its operators (cann/opbase) and in msprobe (mindstudio-probe). Cambricon has
+standards for mlu-ops, whose errors are sums over the whole output in float64.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _THRESHOLDS = {
 
 
 def _mere_mare(threshold: float) -> Bounds:
+    # The publisher requires values below the limits.
     return {"mere": largest_below(threshold), "mare": largest_below(10 * threshold)}
 
 
@@ -117,6 +118,7 @@ _ACCUMULATED = {
 
 def _absolute(dtype: str) -> DtypeLimits:
     """Return the rule with the default constants of the regions."""
+    # Written out, so that the page of standards shows them.
     region = regions_of(dtype)
     constants = {
         "threshold_bound": region.threshold_bound,
@@ -128,6 +130,7 @@ def _absolute(dtype: str) -> DtypeLimits:
 
 def _accumulated(bound: float, more: Bounds) -> DtypeLimits:
     """Return the limits |a-r| <= bound for |r| <= 1, and |a-r| <= bound*|r| for larger |r|."""
+    # The publisher's region of small values includes |r| = 1.
     regions = {"threshold_bound": smallest_above(1.0), "threshold_rtol": bound, "threshold_atol": bound}
     return DtypeLimits({**_NO_VIOLATION, **more}, regions=regions)
 
@@ -176,7 +179,7 @@ MSPROBE = (
     Standard(
         "msprobe-absolute-26.2.0",
         "absolute threshold: no mismatch of NaN and infinities, no |a-r| > atol where |r| is small, and no "
-        "|a-r| > rtol*|r| elsewhere",
+        "|a-r| > rtol*|r| for larger |r|",
         _MSPROBE,
         {dtype: _absolute(dtype) for dtype in ("float16", "bfloat16", "float32")},
         differs=(*_EPSILON, "its atol for bfloat16 is 1e-16, likely a slip for 2^-16, which is ours"),
@@ -184,7 +187,7 @@ MSPROBE = (
     Standard(
         "msprobe-accumulated-26.2.0",
         "accumulated error: no mismatch of NaN and infinities, no |a-r| above the bound where |r| <= 1, and above the "
-        "bound times |r| elsewhere",
+        "bound times |r| for larger |r|",
         _MSPROBE,
         {dtype: _accumulated(limit.bound, {}) for dtype, limit in _ACCUMULATED.items()},
         differs=(*_EPSILON, "its program also limits the error balance: msprobe-accumulated-balanced-26.2.0"),

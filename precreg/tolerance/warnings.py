@@ -74,6 +74,7 @@ def _below_rounding(tolerance: Tolerance, dtype: str) -> Iterator[str]:
 
 def _exact_match(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[str]:
     number_format = format_of(dtype)
+    # _below_rounding checks an rtol; here an atol alone must admit the rounding of each element.
     every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
     if number_format is None or not every or tolerance.rtol.limit > 0:
         return
@@ -109,6 +110,7 @@ def _admits_wrong(bound: Bound, matching: bool, regions: Mapping[str, float]) ->
     Bounds in the output's own unit, on multiples of a benchmark's errors, and on metrics of analyzers may reject it.
     """
     metric = metric_named(bound.metric)
+    # |2r - r| = |r|, so 2r has a relative error of 1 and matches from rtol = 1 on.
     if bound.metric == "match_ratio":
         return matching or bound.limit <= 0
     if bound.metric in _BLIND:

@@ -74,7 +74,7 @@ STATUS: dict[Reason, Status] = {
 # Findings of one question are ranked in the order of Reason, which is the table of docs/verdicts.md.
 _SEVERITY = list(Reason)
 
-# The wrong figures that `expect: fail` may expect. A missing output or another shape is no figure at all.
+# The wrong figures that `expect: fail` may expect. A missing output or another shape gives no figure.
 EXPECTED_FAILURE_REASONS = frozenset(
     {
         Reason.OUT_OF_TOLERANCE,
@@ -184,7 +184,7 @@ def _without_baseline(
         yield Finding(Reason.NEW, f"no baseline in {', '.join(environment.chain)}")
         return
     if baseline.entry.definition != case.baseline_definition:
-        message = f"the case is defined otherwise than when {baseline.file} was accepted"
+        message = f"the definition of the case changed since {baseline.file} was accepted"
         yield Finding(Reason.STALE, f"{message} (subject, reference, params or inputs)")
         return
     # The definition has no contents of input files, which may have changed meanwhile.
@@ -192,7 +192,7 @@ def _without_baseline(
     seeds = min(len(drawn), len(baseline.entry.inputs))
     if drawn[:seeds] != baseline.entry.inputs[:seeds]:
         yield Finding(
-            Reason.INPUTS_CHANGED, f"the same definition gave other inputs than when {baseline.file} was accepted"
+            Reason.INPUTS_CHANGED, f"the inputs changed since {baseline.file} was accepted, with the same definition"
         )
         return
     for name in outcome.execution.outputs:
@@ -372,7 +372,7 @@ def describe_difference(difference: RepeatDifference | None) -> str:
         return ""
     runs = f"between run 1 and {difference.repeat} of seed {difference.seed}"
     if difference.place is None:
-        return f": not there in both, or of another shape or dtype, {runs}"
+        return f": missing in one of them, or of another shape or dtype, {runs}"
     place = f" at {list(difference.place)}" if difference.place else ""
     verb = "differs" if difference.differing == 1 else "differ"
     elements = f"{difference.differing} of {difference.size} elements {verb}"

@@ -135,7 +135,7 @@ def _broken(comparison: Comparison, bounds: Sequence[Bound]) -> Iterator[Bound]:
 
 
 def _no_alternative(comparison: Comparison, tolerance: Tolerance, branches: list[list[Bound]]) -> Finding:
-    """Return the finding that names the broken bounds of each alternative; its numbers are those of the first."""
+    """Return the finding that names the broken bounds of each alternative; the numbers are the first bound's."""
     facts = "; or ".join(", and ".join(_fact(comparison, bound) for bound in branch) for branch in branches)
     first = branches[0][0]
     closeness = _closeness([bound for branch in branches for bound in branch], tolerance)
@@ -179,7 +179,7 @@ def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> str:
 
 
 def _severity(bound: Bound, current: float | None) -> float | None:
-    # A lost share of matches, or any error beyond a limit of 0, is no multiple of its limit.
+    # A lost share of matches, or any error beyond a limit of 0, has no ratio to its limit.
     if current is None or metric_named(bound.metric).better == "higher" or bound.limit <= 0:
         return None
     return current / bound.limit
@@ -190,7 +190,7 @@ def growth_findings(
 ) -> Iterator[Finding]:
     """Yield every metric of one output that grew beyond its threshold.
 
-    `comparisons` are those of that output by seed, as many as both sides have.
+    `comparisons` are the output's, one for each seed that both sides have.
     """
     if sum(comparison.counts.get("finite", 0) for comparison in comparisons) < MIN_ELEMENTS:
         return

@@ -60,8 +60,8 @@ class DetectableLoss(Struct, frozen=True):
     axis: int | None = None
     error: float | None = None
     bounds: tuple[str, ...] = ()
-    # By metric, the ratio to the baseline beyond which a threshold fails the case; 1 for any loss. The name in JSON is
-    # that of the first version.
+    # By metric, the ratio to the baseline beyond which a threshold fails the case; 1 for any loss. JSON
+    # keeps the name of the first version.
     thresholds: dict[str, float] = field(default_factory=dict, name="guards")
 
 
@@ -71,7 +71,7 @@ class CasePower(Struct, frozen=True):
     case: str
     losses: tuple[DetectableLoss, ...] = ()
     why: str = ""
-    # The baseline was accepted on the same fingerprint. The name in JSON is that of the first version.
+    # The baseline was accepted on the same fingerprint. JSON keeps the name of the first version.
     same_environment: bool = field(default=True, name="alike")
 
     @property
@@ -133,7 +133,7 @@ def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> str:
 def _detectable_loss(
     name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms
 ) -> DetectableLoss:
-    """Return the smallest loss that the statistic or a threshold on an average detects, or why there is no figure."""
+    """Return the smallest loss that the statistic or a threshold on an average detects, or why it is unknown."""
     found: list[DetectableLoss] = []
     for measure in SCALING_MEASURES:
         sets = _sample_sets(measure, accepted, groups, terms)
@@ -266,7 +266,7 @@ def detectable_log_ratio(
 
 
 def pairing_deviation(spread: StandardError) -> float:
-    """Return the deviation of the logarithm of a paired standard error from that of fresh inputs.
+    """Return the deviation of the logarithm of a paired standard error from the one of fresh inputs.
 
     With k units drawn independently, the run's own spread adds 1 / (2 sqrt(k - 1)), and its covariance with the
     baseline's, which is not quite 0, as much again.

@@ -153,7 +153,7 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
     improved = find_improvement(output) is not None
     for found in grown:
-        # The message of an improvement names a maximum that rose meanwhile. After a hard rule, growth is no news.
+        # The message of an improvement names a maximum that rose meanwhile. After a hard rule, growth adds nothing.
         excused = found.metric in MAXIMUM_METRICS and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
             yield found
@@ -321,7 +321,7 @@ def describe_evidence(outputs: Sequence[OutputEvidence]) -> str:
     if unjudged:
         alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in unjudged.items())
         has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
-        return f"{alone}, so {'bounds and guards' if has_thresholds else 'bounds'} alone decide"
+        return f"{alone}, so only {'bounds and thresholds' if has_thresholds else 'bounds'} apply"
     ratio, output = max(ratios, key=lambda pair: pair[0].upper)
     interval = _interval(ratio, 1 + output.min_relevant_growth(ratio.metric))
     times = f"{_times(ratio.ratio, 1.0, 4)} times the baseline's, {interval}"

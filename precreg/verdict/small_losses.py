@@ -60,9 +60,9 @@ class CumulativeLoss(NamedTuple):
         """Describe the factor, its lower bound, the earlier value and the number of steps."""
         since = f"{self.since.date} ({self.since.reason})" if self.since.reason else self.since.date
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        sure = f"at least {self.lower:.4g}" if self.lower else "too few samples to tell from noise"
+        sure = f"at least {self.lower:.4g}" if self.lower else "too few samples to separate from noise"
         return (
-            f"{self.metric} of {self.output} is {self.factor:.4g} times ({sure}) what was accepted on {since}, "
+            f"{self.metric} of {self.output} is {self.factor:.4g} times ({sure}) the value accepted on {since}, "
             f"in {steps}: {self.current:.4g} against {self.before:.4g}"
         )
 
@@ -101,7 +101,7 @@ def _since(name: str, metric: str, entry: BaselineEntry, large: float) -> Iterat
         then = value.means.get(name, {}).get(metric, [])
         of_step = half_widths.get(name, {}).get(metric, inf)
         step = _ratio(metric, after, then, floor)
-        # A single large loss was accepted for what it is, so the count begins anew after it.
+        # Whoever accepted a single large loss saw it, so the count begins anew after it.
         if joined == 1 and step is not None and step.factor * exp(-of_step) > large:
             return
         half_width = hypot(half_width, of_step)
@@ -142,7 +142,7 @@ def _floor(metric: str, output: BaselineOutput) -> float:
 def combined_losses(results: Iterable[CaseResult], fingerprint: str) -> Iterator[RunFinding]:
     """Yield a finding for each suite that regressed as a whole, among cases that the statistic judges.
 
-    `fingerprint` is that of the run. Cases accepted on another one are left out, because their ratios show the
+    `fingerprint` is the run's. Cases accepted on another one are left out, because their ratios show the
     difference of environments.
     """
     suites = {

@@ -38,7 +38,7 @@ class Measure(NamedTuple):
     power: float = 1.0
 
 
-# The averages that are judged: the first two in the scale of the output, the others in that of each element. Neither
+# The judged averages: the first two are in the scale of the output, the others in the scale of each element. Neither
 # scale alone is enough: a few elements near zero fill the mean ULP, and small elements do not show in the output's.
 MEAN_MEASURES = (
     Measure("mean_abs_error", "absolute"),
@@ -59,7 +59,7 @@ MATCH_MEASURE = Measure("match_ratio", "")
 # those to show the spread of fresh inputs.
 FRESH_INPUT_METRICS = ("mean_abs_error", "mean_log2_ulp")
 
-# Each average is tested with its paired error, and some with that of fresh inputs, too.
+# Each average is tested with its paired error, and some with the error of fresh inputs, too.
 TESTS_PER_OUTPUT = len(MEASURES) + len(FRESH_INPUT_METRICS)
 
 # Probability that any confidence bound of an output is on the wrong side, over all its tests. So a change that is worse
@@ -76,7 +76,7 @@ HALF_WIDTH_DIGITS = 4
 class Sample(NamedTuple):
     """Group sums of two sides, with one element per seed and group along one axis; with axis None, one per seed.
 
-    `n` counts the finite pairs of each. `absolute` are the baseline's sums of |d|, in units of which a bias grows.
+    `n` counts the finite pairs of each. `absolute` are the baseline's sums of |d|, the unit of a bias.
     """
 
     axis: int | None
@@ -270,7 +270,7 @@ _BASELINE_STATISTICS: dict[str, SumsStatistic] = {
 
 
 def paired_log_ratio(sample: Sample, measure: Measure) -> tuple[float, StandardError] | None:
-    """Return the logarithm of a measure's ratio and its error, each group of the run with that of the baseline."""
+    """Return the logarithm of a measure's ratio, and its standard error from pairs of groups."""
     estimate = jackknife(sample[1:], _PAIRED_STATISTICS.get(measure.metric, _log_ratio), measure.power)
     return None if estimate is None else (estimate[0], StandardError(estimate[1], len(sample.n), sample.axis))
 
@@ -290,7 +290,7 @@ def fresh_inputs_error(sample: Sample, measure: Measure) -> StandardError | None
 class ErrorRatio(Struct, frozen=True):
     """The ratio of an average of errors to the baseline's, with one-sided bounds at INTERVAL_ALPHA over all tests.
 
-    `standard_error` is that of the logarithm of `ratio`, from `units` samples along `axis` (None: seeds). `p_value` is
+    `standard_error` belongs to the logarithm of `ratio`, from `units` samples along `axis` (None: seeds). `p_value` is
     the probability that noise alone changes as much in the same direction. The ratio of a bias is 1 + its growth in
     units of the baseline's mean |d|.
     """

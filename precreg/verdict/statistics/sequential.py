@@ -19,7 +19,7 @@ from precreg.verdict.regression import MIN_BASELINES, min_relevant_growth
 from precreg.verdict.statistics.ratios import error_ratios
 
 # Seeds of a case at most, unless it has more itself. From 3 seeds it allows four analyses (3, 6, 12, 24), which find
-# all losses of 1.1 times and half of those of 1.05 times in the example of docs/pairs.md.
+# every loss of 1.1 times and half the losses of 1.05 times in the example of docs/pairs.md.
 MAX_SEEDS = 32
 
 # Seconds that both versions of one case may take together after the first analysis.
@@ -35,7 +35,7 @@ def interim_analyses(seeds: int, max_seeds: int) -> tuple[int, ...]:
 
 
 def split_alpha(policy: Policy, analyses: int) -> Policy:
-    """Return the policy of each analysis: that of a project with `analyses` times the baselines."""
+    """Return the policy of each analysis, as for a project with `analyses` times the baselines."""
     # case_alpha rounds the number of baselines up to a power of two, so the number of analyses is rounded up, too.
     return replace(policy, baselines=max(policy.baselines, MIN_BASELINES) * 2 ** ceil(log2(analyses)))
 

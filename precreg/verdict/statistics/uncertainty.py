@@ -1,4 +1,4 @@
-"""How uncertain is an estimate?
+"""Which uncertainty has an estimate?
 
 Student's t distribution, standard errors by the jackknife, and the tail of a figure over replicates. All functions work
 on plain floats and know nothing of metrics.
