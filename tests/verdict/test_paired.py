@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT, error_ratios
+from precreg.verdict.statistics.ratios import (
+    INTERVAL_ALPHA,
+    MEAN_MEASURES,
+    TESTS_PER_OUTPUT,
+    Sample,
+    error_ratios,
+    fresh_inputs_error,
+    paired_log_ratio,
+)
 from precreg.verdict.statistics.uncertainty import MIN_SAMPLES, StandardError, largest_standard_error, t_quantile
 from tests.verdict.drawn import accepted, errors, outcome
 
@@ -129,6 +137,17 @@ def test_one_group_that_has_all_errors_tells_nothing():
 
     change = found(lambda seed: 3 * only_first_row(seed), only_first_row)["mean_abs_error"]
     assert (change.lower, change.upper, change.standard_error, change.p_value) == (0.0, np.inf, np.inf, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("current", "baseline"), [(1e-200, np.inf), (1e200, 1e-200), (np.inf, np.inf), (1e-200, 1e200)]
+)
+def test_sums_whose_quotient_float64_does_not_have_give_no_ratio(current, baseline):
+    assert paired_log_ratio(Sample(0, [current] * 6, [baseline] * 6, [9] * 6, [1.0] * 6), MEAN_MEASURES[0]) is None
+
+
+def test_a_mean_that_float64_rounds_to_0_has_no_error():
+    assert fresh_inputs_error(Sample(0, [5e-324], [5e-324], [9], [5e-324]), MEAN_MEASURES[0]) is None
 
 
 @pytest.mark.parametrize(

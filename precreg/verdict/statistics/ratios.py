@@ -230,7 +230,9 @@ SumsStatistic = Callable[[float, float, int, float], float | None]
 
 
 def _log_ratio(current: float, baseline: float, n: int, absolute: float) -> float | None:
-    return log(current / baseline) if current > 0 and baseline > 0 and isfinite(current / baseline) else None
+    # A quotient of positive sums may still be 0 or infinite, or NaN for two infinite ones.
+    ratio = current / baseline if baseline > 0 else 0.0
+    return log(ratio) if 0 < ratio < inf else None
 
 
 def _log_of_logs(current: float, baseline: float, n: int, absolute: float) -> float | None:
@@ -249,7 +251,8 @@ def _fewer_matches(current: float, baseline: float, n: int, absolute: float) -> 
 
 
 def _log_of_baseline(current: float, baseline: float, n: int, absolute: float) -> float | None:
-    return log(baseline / n) if baseline > 0 and n else None
+    mean = baseline / n if n else 0.0
+    return log(mean) if mean > 0 else None
 
 
 def _logs_of_baseline(current: float, baseline: float, n: int, absolute: float) -> float | None:
