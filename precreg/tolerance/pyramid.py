@@ -35,8 +35,8 @@ REGION_PREFIX = "regions."
 SHIPPED_STANDARD = "torch-2.13"
 
 # Growth allowed against the baseline. Harmless reordering moves maxima, which are extreme values, by up to 2.5 times,
-# so their threshold is at 4 times the baseline. Averages are judged by their own noise, and 2 % is the minimum relevant
-# change (docs/detection.md labels a change of up to 1.02 times as not worse).
+# so their threshold is at 4 times the baseline. Averages are judged by their own noise, with a minimum relevant change
+# of 2 %: docs/detection.md labels a change of up to 1.02 times as not worse.
 DEFAULT_GROWTHS: dict[str, float] = {STATISTIC: 0.02, CUMULATIVE_LOSS: 0.25, "max_abs_error": 3.0}
 
 # These set the match ratio, so without a match ratio they have no effect, and no other setting is looser.

@@ -1,7 +1,7 @@
 """Which published standards can a suite name?
 
 Standards are data: bounds on metrics per dtype, transcribed from their publishers. A name ends in the version of its
-source, or in the number of our edition if the source has none, and figures under a name never change. This module has
+source, or in the number of our edition if the source has none. Figures under a name never change. This module has
 the standards of frameworks and compilers (torch, FlagGems, JAX, ONNX, ONNX Runtime, Polygraphy), and the table of all.
 `python -m precreg.tolerance.standards > docs/standards.md` writes their page.
 """

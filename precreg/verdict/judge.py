@@ -1,6 +1,6 @@
 """Does a case pass, and for which reason?
 
-The verdict is a pure function of the outcome, the tolerances and the baseline of its own case, so it is the same in any
+The verdict is a pure function of the outcome, the tolerances and the baseline of its own case. So it is the same in any
 selection, shard or resume. Four questions have an order, and the first with a finding gives the reason: is there a
 result, is it accurate enough, is there a baseline for it, did it regress? A result that is not accurate enough is still
 compared with its baseline, and the verdict lists both. One stored array is judged by the first two alone.

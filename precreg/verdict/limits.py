@@ -2,7 +2,7 @@
 
 Three kinds of findings need no statistic. An output that is missing, empty, misshapen or wrongly not finite fails,
 whatever its tolerance. A bound limits a metric at each seed. A threshold limits the growth of a metric's mean over the
-seeds, against the baseline (0.1 is 10 %) and beyond the rounding of the output dtype.
+seeds against the baseline (0.1 is 10 %). Growth within the rounding of the output dtype does not count.
 """
 
 from __future__ import annotations

@@ -254,8 +254,8 @@ def detectable_log_ratio(
 ) -> float:
     """Return the logarithm of the smallest true ratio that the statistic detects with power POWER.
 
-    A run detects it if its own ratio is significant at `alpha`, if its lower confidence bound is above `growth`, and if
-    it is above `minimum`; both are logarithms of ratios. `deviation` is the relative deviation of the run's standard
+    A run detects it if its own ratio is significant at `alpha` and above `minimum`, and its lower confidence bound is
+    above `growth`. Both limits are logarithms of ratios. `deviation` is the relative deviation of the run's standard
     error from `spread`, 0 if they are the same (docs/power.md, "How it is found").
     """
     significance_t = t_quantile(alpha, spread.units - 1)
@@ -268,8 +268,8 @@ def detectable_log_ratio(
 def pairing_deviation(spread: StandardError) -> float:
     """Return the deviation of the logarithm of a paired standard error from the one of fresh inputs.
 
-    With k units drawn independently, the run's own spread adds 1 / (2 sqrt(k - 1)), and its covariance with the
-    baseline's, which is not quite 0, as much again.
+    With k units drawn independently, the run's own spread adds 1 / (2 sqrt(k - 1)). Its covariance with the baseline's,
+    which is not quite 0, adds as much again (docs/power.md).
     """
     return 1 / sqrt(2 * (spread.units - 1))
 

@@ -224,8 +224,8 @@ def _of_seed(accepted: BaselineOutput, metric: str, seed: int) -> float | None:
     return values[seed] if seed < len(values) else None
 
 
-# From the sums of the run and of the baseline, the number of pairs, and the baseline's sum of |d| to the logarithm of a
-# ratio; None if it is not defined.
+# The logarithm of a ratio, or None if it is not defined. Its arguments are the sums of the run and of the baseline, the
+# number of pairs, and the baseline's sum of |d|.
 SumsStatistic = Callable[[float, float, int, float], float | None]
 
 

@@ -1,7 +1,7 @@
 """When may a paired run stop drawing seeds, and at which error level does it judge meanwhile?
 
-A paired run may draw as many seeds as it likes of both versions, and each interim analysis of them is another
-opportunity for a false alarm. So the planned analyses share the error level of the case evenly (Bonferroni). However
+A paired run may draw as many seeds as it likes of both versions. Each interim analysis of them is another opportunity
+for a false alarm. So the planned analyses share the error level of the case evenly (Bonferroni). However
 they depend on each other, and wherever they end, the probability of any false alarm is at most that level.
 docs/pairs.md derives it.
 """
@@ -18,8 +18,8 @@ from precreg.verdict.judge import Policy, comparisons_by_output
 from precreg.verdict.regression import MIN_BASELINES, min_relevant_growth
 from precreg.verdict.statistics.ratios import error_ratios
 
-# Seeds of a case at most, unless it has more itself. From 3 seeds it allows four analyses (3, 6, 12, 24), which find
-# every loss of 1.1 times and half the losses of 1.05 times in the example of docs/pairs.md.
+# Seeds of a case at most, unless it has more itself. From 3 seeds it allows four analyses (3, 6, 12, 24). In the
+# example of docs/pairs.md these find every loss of 1.1 times and half the losses of 1.05 times.
 MAX_SEEDS = 32
 
 # Seconds that both versions of one case may take together after the first analysis.

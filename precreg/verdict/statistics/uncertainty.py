@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-# No statistic of fewer samples fails a case. At the level of one test in a project of 600 baselines (1.4e-5) the t
-# quantile is 21 with 5 samples, and 189 with 3, so fewer samples would hardly ever find a loss.
+# No statistic of fewer samples fails a case: it would hardly ever find a loss. At the level of one test in a project of
+# 600 baselines (1.4e-5), the t quantile is 21 with 5 samples and 189 with 3.
 MIN_SAMPLES = 5
 
 # The groups along one axis, or the seeds, may share no error and then have a standard error that is too small. Fewer
@@ -200,8 +200,7 @@ class NoiseTail(Struct, frozen=True):
     def exceedance_probability(self, limit: float) -> float:
         """Return the probability that another value exceeds a limit that is not below `start`.
 
-        With k values above, it is (k + 1) / (n + 1) (1 + (limit - start) / total)^-k, over the values seen and the next
-        one. It is exact for exponential excesses of any scale (docs/calibrate.md).
+        It is (k + 1) / (n + 1) (1 + (limit - start) / total)^-k with k values above. It is exact for exponential excesses of any scale (docs/calibrate.md).
         """
         # A power of k and no exponential, because the scale of the tail is itself estimated from k values.
         if not self.total:
