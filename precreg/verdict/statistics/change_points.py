@@ -1,7 +1,7 @@
 """Has a row of numbers shifted, does it rise, or did it jump?
 
-Statistics on plain lists, oldest first, in which larger is worse. Ranks test for shifts and trends (Mann and Whitney's U
-at every split, Kendall's S). So their false alarms are the same for any independent noise, and one outlier counts for
+Statistics on plain lists, oldest first, in which larger is worse. Ranks test for shifts and trends (Mann and Whitney's
+U at every split, Kendall's S). So their false alarms are the same for any independent noise, and one outlier counts for
 one rank. For noise that is correlated in time, thresholds rise by the variance inflation (1 + r) / (1 - r) of an AR(1)
 process. benchmarks/drift_study.py measures the false alarms of each rule, and docs/drift.md has the figures.
 """
