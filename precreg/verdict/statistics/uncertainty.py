@@ -200,8 +200,8 @@ class NoiseTail(Struct, frozen=True):
     def exceedance_probability(self, limit: float) -> float:
         """Return the probability that another value exceeds a limit that is not below `start`.
 
-        It is (k + 1) / (n + 1) (1 + (limit - start) / total)^-k with k values above. It is exact for exponential excesses
-        of any scale (docs/calibrate.md).
+        It is (k + 1) / (n + 1) (1 + (limit - start) / total)^-k with k values above. It is exact for excesses with an
+        exponential distribution of any scale (docs/calibrate.md).
         """
         # A power of k and no exponential, because the scale of the tail is itself estimated from k values.
         if not self.total:
