@@ -96,13 +96,18 @@ def judged(operator, dtype, shape, draws) -> Iterator[tuple[float, list[bool]]]:
     for number, accepted in enumerate(sets):
         ran = Execution(tuple("abc"), {"out": tuple("abc")}, 1.0)
         entry = entry_from(Outcome("unit/s/a", "1:d", ran, tuple(accepted)), "f00d", "c0")
-        (told,) = detectable_losses(CASE, entry, {"out": tolerance}, level=LEVEL, alike=True)
+        (told,) = detectable_losses(CASE, entry, {"out": tolerance}, alpha=LEVEL, same_environment=True)
         for other in OTHERS:
             now = sets[(number + other) % draws]
             found = []
             for times in (told.ratio, told.ratio**0.5, 1.0):
                 one = gather_evidence(
-                    [larger(each, times) for each in now], entry, tolerance, "reference", alike=True, level=LEVEL
+                    [larger(each, times) for each in now],
+                    entry,
+                    tolerance,
+                    "reference",
+                    same_environment=True,
+                    alpha=LEVEL,
                 )
                 found.append(any(finding.rule == "statistic" for finding in find_regressions(one)))
             yield told.ratio, found

@@ -106,8 +106,8 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
         for name, output in entry.outputs.items()
     }
     same_environment = entry.fingerprint == environment.fingerprint
-    losses = detectable_losses(case, entry, tolerances, level=alpha, alike=same_environment)
-    return CasePower(case.id, losses, alike=same_environment)
+    losses = detectable_losses(case, entry, tolerances, alpha=alpha, same_environment=same_environment)
+    return CasePower(case.id, losses, same_environment=same_environment)
 
 
 def _without_baseline(case: Case, environment: Environment) -> PowerGap:

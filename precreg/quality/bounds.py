@@ -244,7 +244,9 @@ def _extrapolate(bound: CalibratedBound, losses: Sequence[float]) -> tuple[float
     # The rounding of the output has a largest error, so such noise has no tail beyond it.
     if max(losses) <= min(bound.end * (1 + _FLOAT64_SLACK), bound.limit):
         return bound.end, 0.0
-    return max(beyond.reached(ESTIMATE_PROBABILITY), *losses), beyond.chance(max(bound.limit, beyond.start))
+    return max(beyond.exceedance_quantile(ESTIMATE_PROBABILITY), *losses), beyond.exceedance_probability(
+        max(bound.limit, beyond.start)
+    )
 
 
 def _largest(readings: Sequence[BoundReading]) -> float:

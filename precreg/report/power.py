@@ -67,7 +67,7 @@ def _besides(loss: DetectableLoss) -> Iterator[str]:
         yield describe_loss_reason(loss.reason)
     if loss.bounds:
         yield f"bounds on {', '.join(loss.bounds)}"
-    for metric, ratio in loss.guards.items():
+    for metric, ratio in loss.thresholds.items():
         yield f"any lost {metric}" if ratio == 1 else f"{metric} beyond {format_number(ratio)} times"
 
 
@@ -84,7 +84,7 @@ def _summary(powers: Sequence[CasePower], alpha: float, baselines: int) -> Itera
         yield f"  {', '.join(parts)}"
     if exact := sum(power.worst == 1 for power in powers):
         yield f"{count_cases(exact)}: exact, so any error is caught"
-    if other_environment := sum(not power.alike for power in powers):
+    if other_environment := sum(not power.same_environment for power in powers):
         cases = count_cases(other_environment)
         yield f"{cases}: accepted on another fingerprint, so a loss must exceed what that explains"
     yield from _unknown(powers)

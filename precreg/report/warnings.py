@@ -55,13 +55,13 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
     """Write what is wrong with a tolerance, with its numbers and its source, without the case."""
     match fact:
         case UnlistedDtype(standard, dtype):
-            return f"standard {standard} says nothing about {dtype}: the bounds from below it hold"
+            return f"standard {standard} has no limits for {dtype}, so the bounds of the layers below it apply"
         case RtolBelowUlp(rtol, source, dtype, ulp):
             return f"rtol={rtol:g} ({source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
         case AtolBelowHalfUlp(atol, source, dtype, half_ulp, magnitude):
             below = f"rtol=0, atol={atol:g} ({source}) is below half an ULP of {dtype} ({half_ulp:g})"
             where = f"where |r| is {magnitude:.3g} on average"
-            return f"{below} {where}: only a reference that needs no rounding can be met"
+            return f"{below} {where}: only a result that needs no rounding passes"
         case VacuousTolerance(limits, source, magnitude):
             named = ", ".join(f"{metric}={limit:g}" for metric, limit in limits)
             where = "" if magnitude is None else f" where |r| is {magnitude:.3g} on average"
@@ -75,7 +75,7 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
 def _describe_threshold(threshold: UnmetThreshold) -> str:
     setting = f"{THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
     if threshold.cause == "unmatched":
-        return f"{setting} binds nothing in some cases, which ask for no match_ratio"
+        return f"{setting} has no effect in some cases, which require no match_ratio"
     return f"{setting} is looser than some bounds, and does not hold there"
 
 

@@ -1,4 +1,4 @@
-"""How large may an error be?
+"""Which errors are allowed?
 
 Layers of bounds form the tolerance pyramid. Published standards are layers, too.
 """

@@ -1,15 +1,14 @@
-"""The tolerance pyramid: layers become the one tolerance that holds for an output, and every bound knows its layer.
+"""Which tolerance applies to an output, and from which layer does each bound come?
 
-Layers apply in order, and per metric the later one wins. `standard: NAME` takes the place of every bound before it,
-so that a standard means what its publisher wrote; single metrics of the same or a later layer change or add to it.
-A layer that names rtol or atol asks for every element to match (match_ratio 1), unless a match ratio is asked for
-already. A standard may ask for one of several alternatives, and bring constants of regions; they go with it, and later
-bounds are asked for besides. Layers of an environment come last, the exact environment after its family, the family
-after generic.
+Layers apply in order, and per metric the later one wins. `standard: NAME` replaces every earlier bound, so that a
+standard means what its publisher wrote; single metrics of the same or a later layer change it or add to it. A layer
+that names rtol or atol requires every element to match (match_ratio 1), unless a match ratio is required already. A
+standard may offer alternatives and bring constants of regions, which go with it. Layers of an environment come last,
+the exact environment after its family, the family after generic.
 
-Overrides come after all of these. Among themselves the later wins; what is left takes hold always, or only where it is
-tighter than what holds. They ask for no elements to match: their rtol and atol say how near a match has to be, where
-a match ratio is asked for.
+Overrides come after all of these, and among themselves the later wins. An override applies always, or only if it is
+tighter than the bound it replaces. It requires no elements to match: its rtol and atol say how near a match has to be,
+if a match ratio is required.
 """
 
 from __future__ import annotations
@@ -27,48 +26,37 @@ from precreg.tolerance.standard import DtypeLimits
 from precreg.tolerance.standards import find_standard
 from precreg.types import CUMULATIVE_LOSS, STATISTIC, Bound, Layer, Location, Tolerance
 
+# The prefixes of settings: the growth of a metric, the bounds of an alternative (either.2.mean_ulp), and the constants
+# of the regions of precreg.measure.
 REGRESSION_PREFIX = "regression."
-"""What stands before a metric where a setting is about its growth."""
-
-
 EITHER = "either."
-"""What stands before the number of an alternative and a metric: either.2.mean_ulp."""
-
-
 REGION_PREFIX = "regions."
-"""What stands before a constant of measure/regions.py."""
-
 
 SHIPPED_STANDARD = "torch-2.13"
 
-
+# Growth allowed against the baseline. Harmless reordering moves maxima, which are extreme values, by up to 2.5 times,
+# so their threshold is at 4 times the baseline. Averages are judged by their own noise, with a minimum relevant change
+# of 2 %: docs/detection.md labels a change of up to 1.02 times as not worse.
 DEFAULT_GROWTHS: dict[str, float] = {STATISTIC: 0.02, CUMULATIVE_LOSS: 0.25, "max_abs_error": 3.0}
-"""Growth allowed against the baseline: averages by their own noise, above 2 %; accepted losses may add up to 25 %.
 
-Maxima are extreme values, which harmless reordering moves by up to 2.5 times: theirs is a guard, at 4 times.
-"""
-
-
+# These set the match ratio, so without a match ratio they have no effect, and no other setting is looser.
 CLOSENESS_KEYS = ("rtol", "atol")
-"""What a match ratio counts by; without one they bind nothing, and there is nothing to be looser than."""
-
 
 _SHIPPED_NAME = "shipped"
-
 _DEFAULTS = Location("precreg's defaults")
 
+# The lowest layers of every pyramid.
 SHIPPED_LAYERS = (
     Layer(_SHIPPED_NAME, Location(f"standard {SHIPPED_STANDARD}"), {"standard": SHIPPED_STANDARD}),
     Layer(_SHIPPED_NAME, _DEFAULTS, {}, regression={**DEFAULT_GROWTHS}),
 )
-"""The foot of every pyramid."""
 
 
 class Setting(Struct, frozen=True):
-    """One setting of one layer, and whether it holds.
+    """One setting of one layer, and whether it applies.
 
-    The metric `regression.METRIC` stands for allowed growth, `either.N.METRIC` for a bound of the Nth alternative, all
-    of which must hold where no other alternative does, and `regions.CONSTANT` for a constant of measure/regions.py.
+    `metric` is a metric, rtol or atol for a bound; `regression.METRIC` for an allowed growth; `either.N.METRIC` for a
+    bound of the Nth alternative; `regions.CONSTANT` for a constant of a region.
     """
 
     layer: str
@@ -79,7 +67,10 @@ class Setting(Struct, frozen=True):
 
 
 class _Identity:
-    """Layers by identity: the cases of a suite share one tuple, and comparing identities is what makes a cache fast."""
+    """A cache key of layers by identity."""
+
+    # The cases of a suite share one tuple of layers. Hashing the layers themselves would cost more than the cache
+    # saves.
 
     __slots__ = ("layers",)
 
@@ -96,13 +87,14 @@ class _Identity:
 def resolve_tolerance(
     layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]
 ) -> Tolerance:
-    """Return the tolerance that holds for an output of that dtype in that environment (exact first, generic last)."""
+    """Return the tolerance of an output of that dtype in an environment chain (exact first, generic last)."""
     return _resolve(_Identity(layers), output, dtype, environment_chain)
 
 
+# The cases of a suite differ in output and dtype, and each combination recurs in many cases.
 @lru_cache(maxsize=1024)
 def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tuple[str, ...]) -> Tolerance:
-    layers = _in_force(identity.layers, output, dtype, environment_chain)
+    layers = _applicable(identity.layers, output, dtype, environment_chain)
     holding: dict[str, Setting] = {}
     _build(layers, dtype, holding)
     standard = next((layer.bounds["standard"] for layer in reversed(layers) if "standard" in layer.bounds), None)
@@ -116,7 +108,7 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
         rtol=bounds.pop("rtol"),
         atol=bounds.pop("atol"),
         bounds=tuple(bounds.values()),
-        regression=_judged(holding),
+        regression=_regression(holding),
         standard=None if standard is None else str(standard),
         alternatives=_alternatives(holding),
         regions={
@@ -128,13 +120,14 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
 def explain_tolerance(
     layers: tuple[Layer, ...], output: str, dtype: str, environment_chain: tuple[str, ...]
 ) -> tuple[Setting, ...]:
-    """Return every setting that applies to an output, in the order in which they apply, and which of them hold."""
+    """Return every setting for an output in the order of the layers, and which of them are in the tolerance."""
     holding: dict[str, Setting] = {}
-    settings = _build(_in_force(layers, output, dtype, environment_chain), dtype, holding)
+    settings = _build(_applicable(layers, output, dtype, environment_chain), dtype, holding)
+    # By identity, because two layers may have equal settings.
     return tuple(replace(setting, holds=holding.get(setting.metric) is setting) for setting in settings)
 
 
-def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[str, ...]) -> list[Layer]:
+def _applicable(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[str, ...]) -> list[Layer]:
     rank = {name: len(chain) - index for index, name in enumerate(chain)}
     admitted = (
         layer
@@ -143,53 +136,52 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
         and layer.output in (None, output)
         and (layer.environment is None or layer.environment in rank)
     )
+    # Sorting is stable, so layers of the same environment keep their order.
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
 
 
 def is_tighter(metric: str, value: float, than: float) -> bool:
-    """Tell whether one limit on a metric (or rtol, atol) admits less than another one."""
+    """Return whether a limit on a metric (or rtol, atol) admits less than another one."""
     return value > than if _higher_is_better(metric) else value < than
 
 
 def limit_problem(metric: str, value: Any) -> str | None:
-    """Say what a limit on a metric (or rtol, atol) has to be, where a value cannot be one."""
+    """Return a description of valid limits on a metric (or rtol, atol) if a value is none, else None."""
     span = _span(metric)
-    if isinstance(value, int | float) and not isinstance(value, bool) and span.least <= value <= span.greatest:
+    # The comparison is false for NaN.
+    if isinstance(value, int | float) and not isinstance(value, bool) and span.lowest <= value <= span.highest:
         return None
     return span.expected
 
 
 class _Span(NamedTuple):
-    """What a limit may be, and how that is said."""
+    """The values that a limit may have, and their description."""
 
-    least: float
-    greatest: float
+    lowest: float
+    highest: float
     expected: str
 
 
 _LARGEST = float_info.max
-
 _USUAL = _Span(0.0, _LARGEST, "a finite number that is not negative")
-
 _SHARE = _Span(0.0, 1.0, "a share from 0 to 1")
-
 _SPANS = {
+    # log2(ULP + 1/4) of an exact result is -2.
     "mean_log2_ulp": _Span(-2.0, _LARGEST, "a finite number that is at least -2"),
     "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
     "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
 }
-
-_OF_ANALYZERS = _Span(-_LARGEST, _LARGEST, "a finite number")
-
+_ANALYZER_SPAN = _Span(-_LARGEST, _LARGEST, "a finite number")
 _SPANS_OF_UNITS = {
     "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
+    # float64 has 53 significant bits.
     "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),
 }
 
 
 def _span(metric: str) -> _Span:
     if analyzer_of(metric) is not None:
-        return _OF_ANALYZERS
+        return _ANALYZER_SPAN
     if metric in _SPANS or metric not in METRICS:
         return _SPANS.get(metric, _USUAL)
     share = _SHARE if _higher_is_better(metric) else _USUAL
@@ -201,38 +193,41 @@ def _higher_is_better(metric: str) -> bool:
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
-    """Apply layers in order, overrides at the end, and return every setting."""
+    """Apply layers in order, overrides at the end, to the settings that hold so far, and return every setting."""
     settings = [setting for layer in layers if layer.override is None for setting in _apply(layer, dtype, holding)]
     return settings + _override([layer for layer in layers if layer.override is not None], holding)
 
 
 def _override(layers: list[Layer], holding: dict[str, Setting]) -> list[Setting]:
-    """Let overrides take hold where they may, and return their settings."""
+    """Apply overrides and return their settings."""
     given = [(layer.override, setting) for layer in layers for setting in _own_settings(layer)]
     last = {setting.metric: (override, setting) for override, setting in given}
     matched = _matches(holding)
     for metric, (override, setting) in last.items():
         if metric in CLOSENESS_KEYS and not (matched or "match_ratio" in last):
             continue
-        held = None if metric in CLOSENESS_KEYS and not matched else holding.get(metric)
-        if held is None or override == "always" or _is_tighter(setting, held):
+        # Without a match ratio in the project, its rtol and atol have no effect, so any override is tighter.
+        replaced = None if metric in CLOSENESS_KEYS and not matched else holding.get(metric)
+        if replaced is None or override == "always" or _is_tighter(setting, replaced):
             holding[metric] = setting
     return [setting for _, setting in given]
 
 
-def _is_tighter(setting: Setting, held: Setting) -> bool:
+def _is_tighter(setting: Setting, other: Setting) -> bool:
     return (
-        setting.value is not None and held.value is not None and is_tighter(setting.metric, setting.value, held.value)
+        setting.value is not None and other.value is not None and is_tighter(setting.metric, setting.value, other.value)
     )
 
 
 def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Setting]:
-    """Let a layer's settings take the place of those that hold, and return them."""
+    """Apply a layer to the settings that hold so far, and return its settings."""
     settings = list(_standard_settings(layer, dtype))
+    # A standard sets bounds. Growths are no part of one, and rtol and atol always need a value.
     if settings:
         for key in [key for key in holding if key not in CLOSENESS_KEYS and not key.startswith(REGRESSION_PREFIX)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
+    # `regression: off` names every metric that precreg itself knows, and means metrics of analyzers, too.
     if layer.regression.keys() >= set(BASELINE_METRICS) and not any(layer.regression.values()):
         for key in [
             key
@@ -240,8 +235,10 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
             if key.startswith(REGRESSION_PREFIX) and analyzer_of(key.removeprefix(REGRESSION_PREFIX))
         ]:
             del holding[key]
+    # The layer's own settings come after its standard, which they may change.
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
+    # rtol and atol alone have no effect, so whoever sets them means all elements.
     if not _matches(holding) and ("rtol" in layer.bounds or "atol" in layer.bounds):
         key = "rtol" if "rtol" in layer.bounds else "atol"
         own.append(Setting(layer.name, _place(layer, key), "match_ratio", 1.0))
@@ -253,13 +250,14 @@ def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:
     name = layer.bounds.get("standard")
     if name is not None:
         label = layer.name if layer == SHIPPED_LAYERS[0] else f"{layer.name}, standard {name}"
+        # A dtype that the standard leaves out keeps its bounds, and tolerance_warnings reports that.
         limits = find_standard(str(name)).limits(dtype) or DtypeLimits()
         for key, limit in _keyed(limits):
             yield Setting(label, _place(layer, "standard"), key, limit)
 
 
 def _keyed(limits: DtypeLimits) -> Iterator[tuple[str, float]]:
-    """Yield a standard's limits by the keys that settings have."""
+    """Yield the limits of a standard with the keys of settings."""
     yield from limits.bounds.items()
     for number, alternative in enumerate(limits.alternatives, 1):
         yield from ((f"{EITHER}{number}.{metric}", limit) for metric, limit in alternative.items())
@@ -280,7 +278,7 @@ def _place(layer: Layer, key: str) -> Location:
 
 
 def _matches(holding: dict[str, Setting]) -> bool:
-    """Tell whether a share of matching elements is asked for, be it in an alternative."""
+    """Return whether a match ratio is required, if only in an alternative."""
     return any(key == "match_ratio" or (key.startswith(EITHER) and key.endswith(".match_ratio")) for key in holding)
 
 
@@ -302,7 +300,7 @@ def _limit(setting: Setting) -> float:
     return setting.value
 
 
-def _judged(holding: dict[str, Setting]) -> dict[str, float]:
+def _regression(holding: dict[str, Setting]) -> dict[str, float]:
     growths = {
         key.removeprefix(REGRESSION_PREFIX): setting.value
         for key, setting in holding.items()

@@ -1,10 +1,9 @@
-"""Named acceptance standards as data: bounds on metrics per dtype, transcribed from where the field published them.
+"""Which published standards can a suite name?
 
-A name ends in the version of its source, or in the number of our edition where the source has none; figures under
-a name never change. docs/standards.md is made from this table:
-`python -m precreg.tolerance.standards > docs/standards.md`.
-
-Standards of frameworks and compilers: torch, FlagGems, JAX, ONNX, ONNX Runtime, Polygraphy.
+Standards are data: bounds on metrics per dtype, transcribed from their publishers. A name ends in the version of its
+source, or in the number of our edition if the source has none. Figures under a name never change. This module has
+the standards of frameworks and compilers (torch, FlagGems, JAX, ONNX, ONNX Runtime, Polygraphy), and the table of all.
+`python -m precreg.tolerance.standards > docs/standards.md` writes their page.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ from precreg.tolerance.vendors import ASCEND, CAMBRICON
 from precreg.types import Location
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
-
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
 _FLOAT8 = (
     "float8_e3m4",
     "float8_e4m3",
@@ -42,10 +39,9 @@ _FLOAT8 = (
 
 _EQUAL = close_limits(0.0, 0.0)
 
-
 TORCH = Standard(
     "torch-2.13",
-    "every element is close; what is not listed must be equal",
+    "every element is close; other dtypes must be equal",
     "torch.testing.assert_close, torch 2.13",
     {
         "float16": close_limits(1e-3, 1e-5),
@@ -55,14 +51,15 @@ TORCH = Standard(
     },
     otherwise=_EQUAL,
     differs=(
-        "torch takes a NaN for unequal unless asked (equal_nan): here it matches a NaN in the same place",
-        "torch passes empty arrays, which fail here",
+        "in torch a NaN is unequal without equal_nan; here it matches a NaN in the same place",
+        "empty arrays pass in torch, and fail here",
     ),
 )
 
 
 def _dynamo(name: str, about: str, excess: str, tol: Parameter) -> Standard:
-    """Return dynamo's comparison: near the reference at once, or hardly farther from it than eager execution is."""
+    """Return dynamo's comparison: close to the reference, or hardly farther from it than eager execution is."""
+    # rtol and atol count the matches of the first alternative, so they apply whichever alternative holds.
     rule = DtypeLimits({"rtol": tol.default, "atol": tol.default}, ({"match_ratio": 1.0}, {excess: tol.default / 10}))
     return Standard(
         name,
@@ -71,10 +68,13 @@ def _dynamo(name: str, about: str, excess: str, tol: Parameter) -> Standard:
         for_dtypes(_FLOATS, rule),
         otherwise=close_limits(tol.default, tol.default),
         parameters={"tol": tol},
-        differs=("dynamo's first look is at eager execution, the benchmark here, in place of the reference",),
+        differs=(
+            "dynamo compares with eager execution first, which is the benchmark here, and not with the reference",
+        ),
     )
 
 
+# dynamo's factor m is 3 from a tol of 0.02 on, so each range of tol is a standard of its own.
 _SCALED = ("rtol", "atol", "rms_excess", "rms_excess_3")
 
 DYNAMO = (
@@ -88,12 +88,11 @@ DYNAMO = (
     ),
     _dynamo(
         "torch-dynamo-wide-2.13",
-        "RMSE <= 3 RMSE(benchmark) + tol/10: what dynamo does where tol is 0.02 or more",
+        "RMSE <= 3 RMSE(benchmark) + tol/10, as in dynamo for a tol of 0.02 or more",
         "rms_excess_3",
         Parameter("tol: rtol, atol, and ten times what RMSE may exceed thrice the benchmark's", 2e-2, _SCALED, 2e-2),
     ),
 )
-
 
 FLAGGEMS = Standard(
     "flaggems-1",
@@ -108,11 +107,10 @@ FLAGGEMS = Standard(
     },
     parameters={"reduced": Parameter("the length that is reduced over", 1.0, ("atol",), 1.0)},
     differs=(
-        "FlagGems rounds the reference to the output's dtype first: at an atol below half an ULP of it we are stricter",
-        "FlagGems gives integers an atol of 1e-4 times the length too, so that they may differ from a length of 1e4 on",
+        "FlagGems rounds the reference to the output's dtype first; at an atol below half its ULP precreg is stricter",
+        "FlagGems gives integers an atol of 1e-4 times the length, too; they may differ from a length of 1e4 on",
     ),
 )
-
 
 JAX = Standard(
     "jax-1",
@@ -131,16 +129,14 @@ JAX = Standard(
     differs=("jax.test_util.check_close does multiply rtol and atol by the size of the array",),
 )
 
-
 ONNX = Standard(
     "onnx-backend-1",
-    "every element is close; the dtype must match, which a golden sees to",
+    "every element is close; the dtype must match, as a golden requires",
     "ONNX backend test runner",
     {},
     close_limits(1e-3, 1e-7),
-    differs=("the runner multiplies rtol by the output under test, and not by the reference",),
+    differs=("the runner multiplies rtol by the output under test and not by the reference",),
 )
-
 
 ONNXRUNTIME = Standard(
     "onnxruntime-1",
@@ -154,11 +150,10 @@ ONNXRUNTIME = Standard(
         **for_dtypes(_INTEGERS, _EQUAL),
     },
     differs=(
-        "the figures are floats there: 1e-5f is 9.99999974738e-06",
-        "OpenVINO, DML and training builds are allowed more",
+        "ONNX Runtime has its figures in float32: 1e-5f is 9.99999974738e-06",
+        "ONNX Runtime allows more to builds for OpenVINO, DML and training",
     ),
 )
-
 
 _POLYGRAPHY = "default thresholds of Polygraphy 0.53"
 
@@ -170,11 +165,12 @@ POLYGRAPHY = (
         {},
         DtypeLimits(
             {"relative_violation_share": 0.0, "absolute_violation_share": 0.0},
+            # With equal tolerances, max(atol, rtol |r|) passes from atol to rtol |r| at |r| = 1.
             regions={"threshold_bound": 1.0, "threshold_rtol": 1e-5, "threshold_atol": 1e-5},
         ),
         differs=(
             "Polygraphy takes differences in float32, or in the dtype itself if it is wider",
-            "its |r| is that of the second runner, be it the reference or not",
+            "Polygraphy takes |r| from the second runner, whether that is the reference or not",
         ),
     ),
     Standard(
@@ -183,7 +179,7 @@ POLYGRAPHY = (
         _POLYGRAPHY,
         {},
         DtypeLimits({"cosine": 0.997}),
-        differs=("Polygraphy takes the cosine of two arrays of zeros for 1; here it is not defined, which fails",),
+        differs=("in Polygraphy the cosine of two arrays of zeros is 1; here it is undefined, which fails",),
     ),
     Standard(
         "polygraphy-psnr-0.53",
@@ -191,7 +187,7 @@ POLYGRAPHY = (
         _POLYGRAPHY,
         {},
         DtypeLimits({"psnr": 30.0}),
-        differs=("Polygraphy's peak is max r, and 1 where that is not positive; ours is max |r|",),
+        differs=("the peak is max r in Polygraphy, or 1 if that is not positive; here it is max |r|",),
     ),
     Standard(
         "polygraphy-snr-0.53",
@@ -202,21 +198,19 @@ POLYGRAPHY = (
     ),
 )
 
-
 FRAMEWORKS = (TORCH, *DYNAMO, FLAGGEMS, JAX, ONNX, ONNXRUNTIME, *POLYGRAPHY)
 
-
 STANDARDS: dict[str, Standard] = {standard.name: standard for standard in (*FRAMEWORKS, *ASCEND, *CAMBRICON)}
-
 
 _NOWHERE = Location("")
 
 
+# Every layer of every case looks its standard up, and scaling one builds all its limits anew.
 @lru_cache(maxsize=256)
 def find_standard(text: str, where: Location = _NOWHERE) -> Standard:
-    """Return the standard of that name, with its parameters if it has any, as in `flaggems-1:reduced=768`.
+    """Return the standard of a name, with parameters as in `flaggems-1:reduced=768`.
 
-    Raises UserError: unknown-standard; bad-value for a parameter that it does not have or does not admit.
+    Raises UserError: unknown-standard; bad-value for an unknown parameter or an invalid value.
     """
     return parse_standard(STANDARDS, text, where)
 
@@ -224,29 +218,29 @@ def find_standard(text: str, where: Location = _NOWHERE) -> Standard:
 _INTRODUCTION = """\
 # Standards
 
-Made from `precreg/tolerance/standards.py` by `python -m precreg.tolerance.standards`; a test holds the two together.
+Made from `precreg/tolerance/standards.py` by `python -m precreg.tolerance.standards`; a test compares the two.
 
-`standard: NAME` in a tolerance takes the place of every bound below it in the pyramid; single metrics beside it or
-above it change or add to it. Figures under a name never change. A dtype that a standard does not list keeps the
-bounds from below, and precreg warns. Elements match if |a-r| <= atol + rtol*|r|; RE = |a-r|/|r|.
+`standard: NAME` in a tolerance replaces every bound below it in the pyramid. Single metrics beside it or above it
+change it or add to it. Figures under a name never change. A dtype that a standard does not list keeps the bounds from
+below, and precreg warns. Elements match if |a-r| <= atol + rtol*|r|; RE = |a-r|/|r|.
 
-Positions of NaN and infinities, missing outputs and empty arrays are judged apart from every standard: they fail.
+precreg judges positions of NaN and infinities, missing outputs and empty arrays apart from every standard: they fail.
 
-- Bounds of one row must all hold. Where a row says *or*, all bounds of one of its alternatives must hold, and a finding
+- All bounds of one row must hold. Where a row says *or*, all bounds of one of its alternatives must hold, and a finding
   names each alternative with its numbers.
-- A standard with parameters is written `standard: {name: flaggems-1, reduced: 768}`, on the command line
-  `--standard flaggems-1:reduced=768`. The table has the limits at the default; those that a parameter scales grow with
-  it.
-- Bounds on `..._ratio` and `rms_excess` need a *benchmark*: a second implementation's output, held against the same
-  reference (`precreg compare --benchmark`). Without one such a bound is broken.
-- *Regions* are where the metrics `..._violation_share` and `..._error_share` count; a standard may bring its own. Where
-  |r| < `threshold_bound` an element violates if |a-r| > `threshold_atol`, elsewhere if |a-r| > `threshold_rtol`*|r|. An
-  error among small values, |r| < `small_bound`, is |a-r| > `small_error`; one in the cancellation region, from there to
-  |r| < `cancellation_bound`, is |a-r| > `cancellation_rtol`*|r|.
+- Write a standard with parameters as `standard: {name: flaggems-1, reduced: 768}`, and on the command line as
+  `--standard flaggems-1:reduced=768`. The table has the limits at the default. Those that a parameter scales grow in
+  proportion to it.
+- Bounds on `..._ratio` and `rms_excess` need a *benchmark*: the output of a second implementation, compared with the
+  same reference (`precreg compare --benchmark`). Without one, such a bound is broken.
+- *Regions* limit the elements that the metrics `..._violation_share` and `..._error_share` count; a standard may bring
+  its own. If |r| < `threshold_bound`, an element violates with |a-r| > `threshold_atol`, and otherwise with
+  |a-r| > `threshold_rtol`*|r|. An error among small values, |r| < `small_bound`, is |a-r| > `small_error`. An error in
+  the cancellation region, from there to |r| < `cancellation_bound`, is |a-r| > `cancellation_rtol`*|r|.
 
-"Double thousandth" has three meanings in the wild, and a suite says which: `double-thousandth-1` bounds the share of
-relative errors above 1e-3, `double-thousandth-2` the share of elements that are not close, and `double-thousandth-3`
-asks of every element to be close. Zero references have no relative error: the first does not see them, the others do.
+People use "double thousandth" in three meanings, so a suite names one. `double-thousandth-1` bounds the share of
+relative errors above 1e-3, `double-thousandth-2` the share of elements that are not close. `double-thousandth-3`
+requires every element to be close. Zero references have no relative error, so only the last two count their errors.
 """
 
 
@@ -268,7 +262,7 @@ def _section(standard: Standard) -> Iterator[str]:
         yield f"| {'all others' if standard.dtypes else 'all'} | {_cell(standard.otherwise)} |"
     yield ""
     if standard.differs:
-        yield "Not to the letter what its publisher's program does:"
+        yield "Differences from its publisher's program:"
         yield ""
         yield from (f"- {difference}" for difference in standard.differs)
         yield ""
@@ -290,6 +284,7 @@ def _limit(metric: str, limit: float) -> str:
         return f"{limit:g}"
     if METRICS[metric].better == "higher":
         return f">= {limit:g}"
+    # largest_below makes a limit of < from one of <=, and the shorter number shows which of them the standard has.
     above = nextafter(limit, inf)
     return f"< {above:.9g}" if len(repr(above)) < len(repr(limit)) else f"<= {limit:.9g}"
 

@@ -1,6 +1,7 @@
-"""Standards of the Ascend ecosystem: the operators' (cann/opbase), and those of msprobe (mindstudio-probe).
+"""Which standards do accelerator vendors publish?
 
-Standards of Cambricon's mlu-ops: errors are sums over the whole output, taken in double.
+The Ascend ecosystem has standards for its operators (cann/opbase) and in msprobe (mindstudio-probe). Cambricon has
+standards for mlu-ops, whose errors are sums over the whole output in float64.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from precreg.tolerance.standard import (
 )
 
 _OPBASE = "experimental_standard.md of cann/opbase"
-
 _MSPROBE = "Ascend msprobe (mindstudio-probe 26.2.0)"
 
-_TAKES_INF_FOR_MAX = "there, an infinity on one side is replaced by the dtype's largest number; it fails here"
+_TAKES_INF_FOR_MAX = "its program replaces an infinity on one side by the dtype's largest number; here it fails"
 
-
+# T: the bound on MERE, and a tenth of the bound on MARE.
 _THRESHOLDS = {
     "float16": 2**-10,
     "bfloat16": 2**-7,
@@ -33,28 +33,28 @@ _THRESHOLDS = {
     "float8_e4m3fn": 2**-3,
     "float8_e5m2": 2**-2,
 }
-"""T: the bound on MERE, and a tenth of that on MARE."""
 
 
 def _mere_mare(threshold: float) -> Bounds:
+    # The publisher requires values below the limits.
     return {"mere": largest_below(threshold), "mare": largest_below(10 * threshold)}
 
 
 def _experimental(threshold: float, cancellation: float, regions: Bounds | None = None) -> DtypeLimits:
-    """Return the whole rule: errors above 10 T are allowed where they stand among small values and in cancellation.
+    """Return the whole rule: errors above 10 T are allowed among small values and in cancellation.
 
-    There they are counted against a benchmark; elsewhere, from |r| = `cancellation` on, there is none.
+    There a benchmark limits their number. From |r| = `cancellation` on, no element may have one.
     """
-    elsewhere = {"threshold_bound": cancellation, "threshold_rtol": 10 * threshold}
+    outside = {"threshold_bound": cancellation, "threshold_rtol": 10 * threshold}
     counted = {"relative_violation_share": 0.0, "small_value_error_ratio": 2.0, "cancellation_error_ratio": 2.0}
-    return DtypeLimits({}, (_mere_mare(threshold), counted), {**(regions or {}), **elsewhere})
+    return DtypeLimits({}, (_mere_mare(threshold), counted), {**(regions or {}), **outside})
 
 
 _EXPERIMENTAL_DIFFERS = (
     _TAKES_INF_FOR_MAX,
-    "there, a reference is rounded to the output's dtype before small values and cancellation are looked for",
-    "there, an error above 10 T is one of cancellation only where |a| is below the cancellation bound as well",
-    "the second alternative does not ask again for the mean of the errors outside of the regions: it may be up to 10 T",
+    "its program rounds a reference to the output's dtype before it sorts elements into regions",
+    "in its program an error above 10 T is one of cancellation only if |a| is below the cancellation bound, too",
+    "the second alternative does not limit the mean error outside of the regions, which may be up to 10 T",
 )
 
 OPBASE = (
@@ -78,7 +78,7 @@ OPBASE = (
     ),
     Standard(
         "ascend-hif32-1",
-        "ascend-experimental-1 for results that were computed in HiFloat32, which are stored as float32",
+        "ascend-experimental-1 for results that are computed in HiFloat32 and stored as float32",
         _OPBASE,
         {
             "float32": _experimental(
@@ -95,7 +95,6 @@ OPBASE = (
         differs=_EXPERIMENTAL_DIFFERS,
     ),
 )
-
 
 _NO_VIOLATION = {"non_finite_mismatch_share": 0.0, "relative_violation_share": 0.0, "absolute_violation_share": 0.0}
 
@@ -118,7 +117,8 @@ _ACCUMULATED = {
 
 
 def _absolute(dtype: str) -> DtypeLimits:
-    """Return the rule with its constants, which are those that hold unless a standard brings others."""
+    """Return the rule with the default constants of the regions."""
+    # Written out, so that the page of standards shows them.
     region = regions_of(dtype)
     constants = {
         "threshold_bound": region.threshold_bound,
@@ -129,7 +129,8 @@ def _absolute(dtype: str) -> DtypeLimits:
 
 
 def _accumulated(bound: float, more: Bounds) -> DtypeLimits:
-    """Return |a-r| <= bound where |r| <= 1, and |a-r| <= bound*|r| elsewhere."""
+    """Return the limits |a-r| <= bound for |r| <= 1, and |a-r| <= bound*|r| for larger |r|."""
+    # The publisher's region of small values includes |r| = 1.
     regions = {"threshold_bound": smallest_above(1.0), "threshold_rtol": bound, "threshold_atol": bound}
     return DtypeLimits({**_NO_VIOLATION, **more}, regions=regions)
 
@@ -150,7 +151,7 @@ def _level(name: str, largest: float, mean: float) -> Standard:
 
 
 def _double(word: str, digit: str) -> tuple[Standard, ...]:
-    """Return the three meanings that "double thousandth" (1e-3) and "double ten-thousandth" (1e-4) have in the wild."""
+    """Return the three meanings in use of "double thousandth" (1e-3) or "double ten-thousandth" (1e-4)."""
     limit = float(digit)
     source = f"{_MSPROBE} and its users"
     share = DtypeLimits({f"share_rel_above_{digit}": largest_below(limit)})
@@ -174,12 +175,11 @@ def _double(word: str, digit: str) -> tuple[Standard, ...]:
 
 DOUBLE = (*_double("thousandth", "1e-3"), *_double("ten-thousandth", "1e-4"))
 
-
 MSPROBE = (
     Standard(
         "msprobe-absolute-26.2.0",
         "absolute threshold: no mismatch of NaN and infinities, no |a-r| > atol where |r| is small, and no "
-        "|a-r| > rtol*|r| elsewhere",
+        "|a-r| > rtol*|r| for larger |r|",
         _MSPROBE,
         {dtype: _absolute(dtype) for dtype in ("float16", "bfloat16", "float32")},
         differs=(*_EPSILON, "its atol for bfloat16 is 1e-16, likely a slip for 2^-16, which is ours"),
@@ -187,14 +187,14 @@ MSPROBE = (
     Standard(
         "msprobe-accumulated-26.2.0",
         "accumulated error: no mismatch of NaN and infinities, no |a-r| above the bound where |r| <= 1, and above the "
-        "bound times |r| elsewhere",
+        "bound times |r| for larger |r|",
         _MSPROBE,
         {dtype: _accumulated(limit.bound, {}) for dtype, limit in _ACCUMULATED.items()},
-        differs=(*_EPSILON, "its program asks for error balance besides: msprobe-accumulated-balanced-26.2.0"),
+        differs=(*_EPSILON, "its program also limits the error balance: msprobe-accumulated-balanced-26.2.0"),
     ),
     Standard(
         "msprobe-accumulated-balanced-26.2.0",
-        "msprobe-accumulated-26.2.0, and the error balance that its program asks for",
+        "msprobe-accumulated-26.2.0, and the limit of its program on the error balance",
         _MSPROBE,
         {dtype: _accumulated(limit.bound, {"error_balance": limit.balance}) for dtype, limit in _ACCUMULATED.items()},
         differs=_EPSILON,
@@ -213,17 +213,15 @@ MSPROBE = (
         },
         differs=(
             "msprobe takes the ULP of 1 at references of zero; ours is the smallest subnormal there",
-            "its program passes, too, where the share is below the benchmark's",
+            "its program also passes a share below the benchmark's",
         ),
     ),
     Standard("msprobe-binary-26.2.0", "every bit is equal", _MSPROBE, {}, DtypeLimits({"equal_share": 1.0})),
 )
 
-
 ASCEND = (*DOUBLE, *OPBASE, *MSPROBE)
 
-
-_SOURCE = "Cambricon mlu-ops, MLU-OPS-Accuracy-Acceptance-Standard.md"
+_MLU_OPS = "Cambricon mlu-ops, MLU-OPS-Accuracy-Acceptance-Standard.md"
 
 
 def _diffs(limit: float) -> DtypeLimits:
@@ -234,29 +232,29 @@ CAMBRICON = (
     Standard(
         "cambricon-convolution-1",
         "operators that convolve: diff1 and diff2 are at most 1e-5, in float16 at most 3e-3",
-        _SOURCE,
+        _MLU_OPS,
         {"float32": _diffs(1e-5), "float16": _diffs(3e-3)},
     ),
     Standard(
         "cambricon-accumulation-1",
         "operators that accumulate, activate, are composite, or use atomic instructions: diff1 and diff2 are at most "
         "3e-3",
-        _SOURCE,
+        _MLU_OPS,
         for_dtypes(("float64", "float32", "float16", "bfloat16"), _diffs(3e-3)),
     ),
     Standard(
         "cambricon-diff3-2-1",
-        "diff3_2 == 0: no difference at all, as asked of pure arithmetic and data movement",
-        _SOURCE,
+        "diff3_2 == 0: no difference at all, for pure arithmetic and data movement",
+        _MLU_OPS,
         {},
         DtypeLimits({"max_abs_error": 0.0}),
     ),
     Standard(
         "cambricon-diff4-1",
         "diff4 is neither 0 nor 1: from 100 unequal pairs on, not all results err to one side",
-        _SOURCE,
+        _MLU_OPS,
         {},
         DtypeLimits({"one_sidedness": largest_below(1.0)}),
-        differs=("mlu-ops divides by the number of unequal pairs + 1e-9, so that its diff4 is never quite 1",),
+        differs=("mlu-ops divides by the number of unequal pairs + 1e-9, so its diff4 never reaches 1",),
     ),
 )

@@ -1,4 +1,4 @@
-"""What to look at in a tolerance: bounds that rounding alone can break, and bounds that let everything pass."""
+"""Which tolerances are suspicious: bounds that rounding alone can break, and bounds that let everything pass?"""
 
 from __future__ import annotations
 
@@ -22,83 +22,7 @@ from precreg.types import (
     VacuousTolerance,
 )
 
-
-def tolerance_warnings(
-    tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference"
-) -> list[ToleranceFact]:
-    """Find where a tolerance is tighter than the dtype can hold, or admits a result that is wrong by 100 %.
-
-    `magnitude` is the mean |reference| of the output, where it was measured: without it no atol is too wide, and none
-    too narrow. A golden is in the output's own dtype, so its bits can be asked for.
-    """
-    exact = _exact(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
-    return [*_unlisted(tolerance, dtype), *_flaky(tolerance, dtype), *exact, *vacuous_bounds(tolerance, magnitude)]
-
-
-def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[UnmatchedOutput]:
-    """Find the layers of a suite that name an output its case does not have; only a run knows the outputs.
-
-    Layers of suites/tolerances.yaml are left out: they apply to many suites.
-    """
-    known = tuple(sorted(outputs))
-    return [
-        UnmatchedOutput(layer.output, layer.name, layer.source, known)
-        for layer in layers
-        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES_FILE
-    ]
-
-
-def _unlisted(tolerance: Tolerance, dtype: str) -> Iterator[UnlistedDtype]:
-    if tolerance.standard and find_standard(tolerance.standard).limits(dtype) is None:
-        yield UnlistedDtype(tolerance.standard, dtype)
-
-
-def _flaky(tolerance: Tolerance, dtype: str) -> Iterator[RtolBelowUlp]:
-    number_format = format_of(dtype)
-    if number_format is None or not any(bound.metric == "match_ratio" for bound in tolerance.bounds):
-        return
-    rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
-    if 0 < rtol.limit < ulp:
-        yield RtolBelowUlp(rtol.limit, rtol.source, dtype, ulp)
-
-
-def _exact(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[AtolBelowHalfUlp]:
-    number_format = format_of(dtype)
-    every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
-    if number_format is None or not every or tolerance.rtol.limit > 0:
-        return
-    half_ulp = float(exact_ulp(Fraction(magnitude), number_format)) / 2
-    atol = tolerance.atol
-    if atol.limit < half_ulp:
-        yield AtolBelowHalfUlp(atol.limit, atol.source, dtype, half_ulp, _rounded(magnitude))
-
-
-def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[VacuousTolerance]:
-    """Yield the limits that admit twice the reference; `magnitude` is the mean |reference|, if it is known."""
-    drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
-    matching = drowned or tolerance.rtol.limit >= 1
-
-    def admits(bounds: tuple[Bound, ...]) -> bool:
-        return all(_admits_wrong(bound, matching, tolerance.regions) for bound in bounds)
-
-    blind = next(filter(admits, tolerance.alternatives), None) if tolerance.alternatives else ()
-    if admits(tolerance.bounds) and blind is not None:
-        asked = (*tolerance.bounds, *blind)
-        matched = not asked or any(bound.metric == "match_ratio" for bound in asked)
-        widest = (tolerance.atol if drowned else tolerance.rtol,) if matched else ()
-        limits = (*widest, *asked)
-        yield VacuousTolerance(
-            tuple((bound.metric, bound.limit) for bound in limits),
-            limits[0].source,
-            _rounded(magnitude) if drowned and matched and magnitude is not None else None,
-        )
-
-
-def _rounded(magnitude: float) -> float:
-    """Round a mean to 3 digits, as it is printed: cases that differ only beyond them share one warning."""
-    return float(f"{magnitude:.3g}")
-
-
+# Metrics that can be at their best for 2r in place of r.
 _BLIND = frozenset(
     (
         "cosine",
@@ -114,16 +38,96 @@ _BLIND = frozenset(
         "cancellation_error_ratio",
     )
 )
-"""Metrics that can be at their best for 2r in place of r."""
+
+
+def tolerance_warnings(
+    tolerance: Tolerance, dtype: str, magnitude: float | None = None, role: Role = "reference"
+) -> list[ToleranceFact]:
+    """Return the bounds that rounding alone can break, and the tolerances that admit a result wrong by 100 %.
+
+    `magnitude` is the mean |reference| of the output, if it was measured. Without it no atol is too wide or too narrow.
+    """
+    # A golden is in the output's own dtype, so the output may have its very bits.
+    exact = _exact_match(tolerance, dtype, magnitude) if role == "reference" and magnitude else ()
+    return [
+        *_unlisted_dtype(tolerance, dtype),
+        *_below_rounding(tolerance, dtype),
+        *exact,
+        *vacuous_bounds(tolerance, magnitude),
+    ]
+
+
+def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> list[UnmatchedOutput]:
+    """Return the layers of a suite that name an output its case does not have."""
+    # Only a run knows the outputs. Layers of suites/tolerances.yaml apply to many suites, so they are left out.
+    known = tuple(sorted(outputs))
+    return [
+        UnmatchedOutput(layer.output, layer.name, layer.source, known)
+        for layer in layers
+        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES_FILE
+    ]
+
+
+def _unlisted_dtype(tolerance: Tolerance, dtype: str) -> Iterator[UnlistedDtype]:
+    if tolerance.standard and find_standard(tolerance.standard).limits(dtype) is None:
+        yield UnlistedDtype(tolerance.standard, dtype)
+
+
+def _below_rounding(tolerance: Tolerance, dtype: str) -> Iterator[RtolBelowUlp]:
+    number_format = format_of(dtype)
+    if number_format is None or not any(bound.metric == "match_ratio" for bound in tolerance.bounds):
+        return
+    # The relative spacing of a format is twice its unit roundoff.
+    rtol, ulp = tolerance.rtol, 2 * number_format.unit_roundoff
+    if 0 < rtol.limit < ulp:
+        yield RtolBelowUlp(rtol.limit, rtol.source, dtype, ulp)
+
+
+def _exact_match(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator[AtolBelowHalfUlp]:
+    number_format = format_of(dtype)
+    every = any(bound.metric == "match_ratio" and bound.limit == 1 for bound in tolerance.bounds)
+    if number_format is None or not every or tolerance.rtol.limit > 0:
+        return
+    half_ulp = float(exact_ulp(Fraction(magnitude), number_format)) / 2
+    atol = tolerance.atol
+    if atol.limit < half_ulp:
+        yield AtolBelowHalfUlp(atol.limit, atol.source, dtype, half_ulp, _rounded(magnitude))
+
+
+def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[VacuousTolerance]:
+    """Yield the limits that admit twice the reference; `magnitude` is the mean |reference|, if it is known."""
+    # An atol as large as the values themselves admits any of them.
+    drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
+    matching = drowned or tolerance.rtol.limit >= 1
+
+    def admits(bounds: tuple[Bound, ...]) -> bool:
+        return all(_admits_wrong(bound, matching, tolerance.regions) for bound in bounds)
+
+    blind = next(filter(admits, tolerance.alternatives), None) if tolerance.alternatives else ()
+    if admits(tolerance.bounds) and blind is not None:
+        bounds = (*tolerance.bounds, *blind)
+        matched = not bounds or any(bound.metric == "match_ratio" for bound in bounds)
+        widest = (tolerance.atol if drowned else tolerance.rtol,) if matched else ()
+        limits = (*widest, *bounds)
+        yield VacuousTolerance(
+            tuple((bound.metric, bound.limit) for bound in limits),
+            limits[0].source,
+            _rounded(magnitude) if drowned and matched and magnitude is not None else None,
+        )
+
+
+def _rounded(magnitude: float) -> float:
+    """Round a mean to 3 digits, as it is printed: cases that differ only beyond them share one warning."""
+    return float(f"{magnitude:.3g}")
 
 
 def _admits_wrong(bound: Bound, matching: bool, regions: Mapping[str, float]) -> bool:
-    """Tell whether a bound admits 2r in place of r everywhere, `matching` or not.
+    """Return whether a bound admits 2r in place of r for all elements, which match if `matching`.
 
-    Bounds in the output's own unit, on multiples of a benchmark's errors, and on what analyzers measure may well
-    stop it.
+    Bounds in the output's own unit, on multiples of a benchmark's errors, and on metrics of analyzers may reject it.
     """
     metric = metric_named(bound.metric)
+    # |2r - r| = |r|, so 2r has a relative error of 1 and matches from rtol = 1 on.
     if bound.metric == "match_ratio":
         return matching or bound.limit <= 0
     if bound.metric in _BLIND:

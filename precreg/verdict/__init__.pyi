@@ -1,10 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .accuracy import satisfies_bound as satisfies_bound
 from .exit_code import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
 from .exit_code import run_exit_code as run_exit_code
-from .growth import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
-from .growth import allowed_ratio as allowed_ratio
-from .growth import seed_means as seed_means
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
 from .judge import invert_verdict as invert_verdict
@@ -12,6 +8,10 @@ from .judge import is_acceptable as is_acceptable
 from .judge import judge_case as judge_case
 from .judge import judge_pair as judge_pair
 from .judge import unmeasured_verdict as unmeasured_verdict
+from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
+from .limits import allowed_ratio as allowed_ratio
+from .limits import satisfies_bound as satisfies_bound
+from .limits import seed_means as seed_means
 from .power import POWER as POWER
 from .power import CasePower as CasePower
 from .power import DetectableLoss as DetectableLoss

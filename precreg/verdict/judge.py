@@ -1,12 +1,9 @@
-"""Repeats that differ, in words: from which element on, how many, by how much, in which runs; and whether they may.
+"""Does a case pass, and for which reason?
 
-One case's verdict: a pure function of what was measured, the tolerance, and the baseline.
-
-The first question that finds something decides: was there a result, is it accurate enough, is there a baseline for
-it, did it get worse. A result that is not accurate enough is still held against its baseline, and both are told.
-A verdict depends on its own case alone, so it is the same in any selection, shard or resume.
-
-The verdict on one stored array held against another: accurate enough or not, without a baseline.
+The verdict is a pure function of the outcome, the tolerances and the baseline of its own case. So it is the same in any
+selection, shard or resume. Four questions have an order, and the first with a finding gives the reason: is there a
+result, is it accurate enough, is there a baseline for it, did it regress? A result that is not accurate enough is still
+compared with its baseline, and the verdict lists both. One stored array is judged by the first two alone.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from precreg.types import (
     Tolerance,
     Verdict,
 )
-from precreg.verdict.accuracy import broken_bounds, structural_findings, unmeasurable_findings
+from precreg.verdict.limits import broken_bounds, structural_findings, unmeasurable_findings
 from precreg.verdict.regression import (
     OutputEvidence,
     case_alpha,
@@ -44,66 +41,20 @@ from precreg.verdict.regression import (
 )
 
 
-def undeclared_differences(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:
-    """Yield each output whose repeats differ as was not declared, and where: a declaration is of bits alone."""
-    differences = {difference.output: difference for difference in execution.differences}
-    for name in execution.unsteady:
-        difference = differences.get(name)
-        if case.deterministic or (difference is not None and difference.place is None):
-            yield name, describe_difference(difference)
-
-
-def describe_bits(case: Case, execution: Execution) -> str:
-    """Say what became of the bits of a case whose bits are not the baseline's."""
-    if case.deterministic or (case.repeats > 1 and not execution.unsteady):
-        return "bits changed"
-    if not execution.unsteady:
-        return "bits may change from run to run, as declared"
-    first = next((each for each in execution.differences if each.output == execution.unsteady[0]), None)
-    return f"repeats differ as declared, starting in output {execution.unsteady[0]!r}{describe_difference(first)}"
-
-
-def describe_unneeded(case: Case, execution: Execution) -> str:
-    """Say that runs need not have agreed, where all of them did."""
-    if case.deterministic or case.repeats == 1 or execution.unsteady:
-        return ""
-    return f"; all {case.repeats} runs of each seed agree, so `deterministic: false` may not be needed"
-
-
-def describe_difference(difference: RepeatDifference | None) -> str:
-    """Say where an output of a later run differs from the first run's; nothing of a record that does not know."""
-    if difference is None:
-        return ""
-    runs = f"between run 1 and {difference.repeat} of seed {difference.seed}"
-    if difference.place is None:
-        return f": not there in both, or of another shape or dtype, {runs}"
-    place = f" at {list(difference.place)}" if difference.place else ""
-    verb = "differs" if difference.differing == 1 else "differ"
-    elements = f"{difference.differing} of {difference.size} elements {verb}"
-    return f"{place}: {elements}, {_extent(difference)}, {runs}"
-
-
-def _extent(difference: RepeatDifference) -> str:
-    """Say by how much elements differ, and how many of them cannot say."""
-    strange = f"{difference.non_finite} of them NaN or infinite" if difference.non_finite else ""
-    if difference.largest is None:
-        return strange or "by more than float64 holds"
-    distance = f"by at most {difference.largest:.3g}" if difference.largest else "in their bits alone"
-    return f"{strange}, {distance}" if strange else distance
-
-
 class Policy(Struct, frozen=True):
-    """What a place asks for: in CI a case without a baseline fails; with `require` an unavailable one is an error.
+    """The strictness of a run: in CI a case without a baseline fails; with `require` an unavailable one is an error.
 
-    `baselines` is the number of cases that were accepted in the environments of the chain, from which the error level
-    of each follows: all of them, not those that were selected.
+    `baselines` is the number of cases accepted in the environments of the chain, which sets the error level of each
+    case.
     """
 
     ci: bool = False
     require: bool = False
+    # All of them, and not only those selected, so that a verdict is the same in any selection.
     baselines: int = 1
 
 
+# Every other reason fails.
 STATUS: dict[Reason, Status] = {
     Reason.IDENTICAL: Status.PASSED,
     Reason.WITHIN_TOLERANCE: Status.PASSED,
@@ -119,12 +70,11 @@ STATUS: dict[Reason, Status] = {
     Reason.ANALYZER_ERROR: Status.ERROR,
     Reason.UNAVAILABLE: Status.SKIPPED,
 }
-"""Every other reason has failed."""
 
-
+# Findings of one question are ranked in the order of Reason, which is the table of docs/verdicts.md.
 _SEVERITY = list(Reason)
 
-
+# The wrong figures that `expect: fail` may expect. A missing output or another shape gives no figure.
 EXPECTED_FAILURE_REASONS = frozenset(
     {
         Reason.OUT_OF_TOLERANCE,
@@ -134,7 +84,9 @@ EXPECTED_FAILURE_REASONS = frozenset(
         Reason.NON_FINITE_MISMATCH,
     }
 )
-"""What `expect: fail` may expect: wrong figures. A missing output or another shape is no figure at all."""
+
+# Reasons that rest on a comparison with the figures of the baseline, whose environment the message then names.
+_COMPARED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
 
 
 def judge_case(
@@ -146,17 +98,14 @@ def judge_case(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
-    plain = replace(plain, message=plain.message + _elsewhere(plain.reason, baseline))
-    return plain if case.expect_failure is None else invert_verdict(plain, case.expect_failure)
+    verdict = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
+    verdict = replace(verdict, message=verdict.message + _environment_note(verdict.reason, baseline))
+    return verdict if case.expect_failure is None else invert_verdict(verdict, case.expect_failure)
 
 
-_OF_CHANGE = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
-
-
-def _elsewhere(reason: Reason, baseline: Baseline | None) -> str:
-    """Name the level of the environment that a change was judged by, and what is different here, if anything is."""
-    if baseline is None or not baseline.change or reason not in _OF_CHANGE:
+def _environment_note(reason: Reason, baseline: Baseline | None) -> str:
+    """Name the environment of a baseline that was accepted in another one, and what differs here."""
+    if baseline is None or not baseline.change or reason not in _COMPARED_REASONS:
         return ""
     return f"; by the baseline of {baseline.environment}, accepted elsewhere: {baseline.change}"
 
@@ -169,17 +118,19 @@ def is_acceptable(
     environment: Environment,
     verdict: Verdict,
 ) -> bool:
-    """Tell whether the case as it is now could become its own baseline.
+    """Return whether the outcome could become the case's baseline.
 
-    It must be sound and accurate enough, as one without a baseline would be, and there must be something to accept:
-    other bits, or seeds or metrics that the baseline does not have. Bits that may differ from run to run are nothing.
+    It must be accurate enough, and it must have something to accept: other bits, or seeds or metrics that the baseline
+    lacks.
     """
     if verdict.reason in (Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS):
         return False
+    # Other bits of a case that need not repeat are nothing to accept: the next run would have others again.
     unmoved = verdict.reason is Reason.IDENTICAL
     unmoved |= verdict.reason is Reason.WITHIN_TOLERANCE and not case.deterministic
     if unmoved and baseline is not None and not _more_to_keep(outcome, baseline.entry):
         return False
+    # Judged without a baseline, a case is new only if it can be measured, repeats and is accurate enough.
     return judge_case(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
 
 
@@ -194,36 +145,36 @@ def _findings(
     failure = outcome.execution.failure
     if failure is not None:
         return [Finding(failure.reason, failure.message)]
-    defined_alike = baseline is not None and baseline.entry.definition == case.baseline_definition
-    entry = baseline.entry if baseline is not None and defined_alike else None
+    same_definition = baseline is not None and baseline.entry.definition == case.baseline_definition
+    entry = baseline.entry if baseline is not None and same_definition else None
     found = [*structural_findings(outcome, case.role, entry)] or [*_nondeterminism(case, outcome)]
     if found:
         return found
-    inaccurate = [*_out_of_tolerance(outcome, tolerances)]
+    inaccurate = [
+        finding
+        for comparison in outcome.comparisons
+        for finding in broken_bounds(comparison, tolerances[comparison.output])
+    ]
     unknown = [*_without_baseline(case, outcome, baseline, environment)]
     if unknown or entry is None:
         return inaccurate or unknown
-    alike = entry.fingerprint == environment.fingerprint
-    level = case_alpha(policy.baselines)
-    changed = {} if _same_bits(case, outcome, entry) else _by_output(outcome)
+    same_environment = entry.fingerprint == environment.fingerprint
+    alpha = case_alpha(policy.baselines)
+    changed = {} if _same_bits(case, outcome, entry) else comparisons_by_output(outcome)
     outputs = [
-        gather_evidence(comparisons, entry, tolerances[name], case.role, alike=alike, level=level)
+        gather_evidence(comparisons, entry, tolerances[name], case.role, same_environment=same_environment, alpha=alpha)
         for name, comparisons in changed.items()
     ]
-    lost = [*_worse(case, outcome, outputs, entry, environment)]
-    return inaccurate + lost or [*_not_worse(case, outcome, outputs, entry)]
+    lost = [*_regressions(case, outcome, outputs, entry, environment)]
+    return inaccurate + lost or [*_not_regressed(case, outcome, outputs, entry)]
 
 
 def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
-    """Say of each output whose repeats differ as they may not where they do; the first one is where it starts."""
+    """Yield a finding for each output whose repeats differ without being declared to."""
+    # Outputs come in the order in which the subject gives them, so the first to differ shows the stage where it starts.
     for number, (name, where) in enumerate(undeclared_differences(case, outcome.execution)):
         message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
         yield Finding(Reason.NONDETERMINISTIC, message, name, rule="hard")
-
-
-def _out_of_tolerance(outcome: Outcome, tolerances: Mapping[str, Tolerance]) -> Iterator[Finding]:
-    for comparison in outcome.comparisons:
-        yield from broken_bounds(comparison, tolerances[comparison.output])
 
 
 def _without_baseline(
@@ -233,14 +184,15 @@ def _without_baseline(
         yield Finding(Reason.NEW, f"no baseline in {', '.join(environment.chain)}")
         return
     if baseline.entry.definition != case.baseline_definition:
-        message = f"the case is defined otherwise than when {baseline.file} was accepted"
+        message = f"the definition of the case changed since {baseline.file} was accepted"
         yield Finding(Reason.STALE, f"{message} (subject, reference, params or inputs)")
         return
+    # The definition has no contents of input files, which may have changed meanwhile.
     drawn = list(outcome.execution.inputs)
     seeds = min(len(drawn), len(baseline.entry.inputs))
     if drawn[:seeds] != baseline.entry.inputs[:seeds]:
         yield Finding(
-            Reason.INPUTS_CHANGED, f"the same definition gave other inputs than when {baseline.file} was accepted"
+            Reason.INPUTS_CHANGED, f"the inputs changed since {baseline.file} was accepted, with the same definition"
         )
         return
     for name in outcome.execution.outputs:
@@ -248,7 +200,7 @@ def _without_baseline(
             yield Finding(Reason.NEW, f"output {name!r} has no baseline in {baseline.file}", name)
 
 
-def _worse(
+def _regressions(
     case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry, environment: Environment
 ) -> Iterator[Finding]:
     if case.exact and not _same_bits(case, outcome, entry):
@@ -259,6 +211,7 @@ def _worse(
 
 
 def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment: Environment) -> Iterator[Finding]:
+    # A time measured on another machine says nothing about the code.
     limit = case.budget.time_ratio
     if limit is None or entry.fingerprint != environment.fingerprint or entry.duration_s <= 0:
         return
@@ -269,15 +222,17 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
         yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, *figures, rule="budget")
 
 
-def _not_worse(case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry) -> Iterator[Finding]:
+def _not_regressed(
+    case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry
+) -> Iterator[Finding]:
     if _same_bits(case, outcome, entry):
         seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
         yield Finding(
             Reason.IDENTICAL, f"every output has the baseline's bits{seeds}{describe_unneeded(case, outcome.execution)}"
         )
         return
-    better = [found for found in map(find_improvement, outputs) if found is not None]
-    yield from better or [
+    improved = [found for found in map(find_improvement, outputs) if found is not None]
+    yield from improved or [
         Finding(
             Reason.WITHIN_TOLERANCE,
             f"{describe_bits(case, outcome.execution)}, and {describe_evidence(outputs)}"
@@ -291,7 +246,7 @@ def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:
 
 
 def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
-    """Tell whether a baseline made now would have seeds, or metrics of an analyzer, that the accepted one lacks."""
+    """Return whether a baseline made now would have seeds, or metrics of an analyzer, that the accepted one lacks."""
     return _more_seeds(outcome, entry) or any(
         not entry.outputs[comparison.output].metrics.keys() >= {metric.name for metric in comparison.described}
         for comparison in outcome.comparisons
@@ -300,7 +255,8 @@ def _more_to_keep(outcome: Outcome, entry: BaselineEntry) -> bool:
 
 
 def _same_bits(case: Case, outcome: Outcome, entry: BaselineEntry) -> bool:
-    """Tell whether digests decide, and are the baseline's: one run of what need not repeat has them by luck."""
+    """Return whether the outputs have the baseline's bits."""
+    # A single run of a case that need not repeat has the baseline's bits by luck only, so statistics judge it.
     return (case.deterministic or case.repeats > 1) and all(
         digests_agree(digests, entry.outputs[name].digests)
         for name, digests in outcome.execution.outputs.items()
@@ -309,12 +265,13 @@ def _same_bits(case: Case, outcome: Outcome, entry: BaselineEntry) -> bool:
 
 
 def digests_agree(current: tuple[str, ...], accepted: list[str]) -> bool:
-    """Tell whether digests are the same at each seed that both sides have."""
+    """Return whether digests are the same at each seed that both sides have."""
     seeds = min(len(current), len(accepted))
     return list(current[:seeds]) == accepted[:seeds]
 
 
-def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
+def comparisons_by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
+    """Return the comparisons of each output, in order of seeds."""
     grouped: dict[str, list[Comparison]] = {}
     for comparison in outcome.comparisons:
         grouped.setdefault(comparison.output, []).append(comparison)
@@ -322,47 +279,48 @@ def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
 
 
 def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
-    """Return the verdict that the worst of the findings, of which there is at least one, decides."""
-    worst_first = tuple(sorted(findings, key=_order))
+    """Return the verdict of the worst of at least one finding."""
+    worst_first = tuple(sorted(findings, key=_worst_first))
     first = worst_first[0]
     status = STATUS.get(first.reason, Status.FAILED)
     if status is Status.PROPOSED and policy.ci:
         status = Status.FAILED
     if first.reason is Reason.UNAVAILABLE and policy.require:
         status = Status.ERROR
-    return Verdict(status, first.reason, _sentence(first), worst_first)
+    return Verdict(status, first.reason, _message(first), worst_first)
 
 
-def _order(finding: Finding) -> tuple[int, bool, bool, float]:
-    """Worst first: by reason, then lost matches, then those without a ratio (was exact), then by the largest ratio."""
+def _worst_first(finding: Finding) -> tuple[int, bool, bool, float]:
+    """Return the sort key: reasons, lost matches, metrics without a ratio (they were exact), the largest ratios."""
     matches = metric_named(finding.metric).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
-def _sentence(finding: Finding) -> str:
-    names_its_output = not finding.output or finding.reason is Reason.NONDETERMINISTIC
-    message = finding.message if names_its_output else f"{finding.output}: {finding.message}"
-    within = finding.reason is Reason.REGRESSED
-    return f"{message}, though within tolerance" if within else message
+def _message(finding: Finding) -> str:
+    # The message of nondeterminism names its output itself.
+    named = not finding.output or finding.reason is Reason.NONDETERMINISTIC
+    message = finding.message if named else f"{finding.output}: {finding.message}"
+    # A broken bound would be the worse reason, so a regression that decides is always within tolerance.
+    return f"{message}, though within tolerance" if finding.reason is Reason.REGRESSED else message
 
 
-def invert_verdict(plain: Verdict, why: str) -> Verdict:
-    """Return the verdict on a case that is declared to be known-bad, and why it is; errors and the like stay."""
-    if plain.reason in EXPECTED_FAILURE_REASONS:
-        message = f"failed as declared ({why}): {plain.reason}: {plain.message}"
+def invert_verdict(verdict: Verdict, why: str) -> Verdict:
+    """Return the verdict on a case that is declared known-bad for the reason `why`; errors and skips stay."""
+    if verdict.reason in EXPECTED_FAILURE_REASONS:
+        message = f"failed as declared ({why}): {verdict.reason}: {verdict.message}"
         return replace(
-            plain, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=plain.reason
+            verdict, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=verdict.reason
         )
-    if plain.status is Status.PASSED:
-        message = f"declared known-bad ({why}), yet it passed: {plain.message}; remove expect: fail"
+    if verdict.status is Status.PASSED:
+        message = f"declared known-bad ({why}), yet it passed: {verdict.message}; remove expect: fail"
         return replace(
-            plain, status=Status.FAILED, reason=Reason.UNEXPECTED_PASS, message=message, underlying=plain.reason
+            verdict, status=Status.FAILED, reason=Reason.UNEXPECTED_PASS, message=message, underlying=verdict.reason
         )
-    return plain
+    return verdict
 
 
 def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verdict:
-    """Judge what was measured of one pair by the questions that are asked of a case, up to its baseline."""
+    """Judge the comparison of one pair of stored arrays, without a baseline."""
     found = (
         [*unmeasurable_findings(comparison, role)] or [*broken_bounds(comparison, tolerance)] or [*_sound(comparison)]
     )
@@ -370,7 +328,7 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
 
 
 def unmeasured_verdict(reason: Reason, message: str) -> Verdict:
-    """Return the verdict on what could not be measured: a side is missing, or cannot be read."""
+    """Return the verdict on a pair that could not be measured: a side is missing or cannot be read."""
     return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy())
 
 
@@ -379,3 +337,53 @@ def _sound(comparison: Comparison) -> Iterator[Finding]:
         yield Finding(Reason.IDENTICAL, "every element is the reference's, to the bit, in the actual's dtype")
     else:
         yield Finding(Reason.WITHIN_TOLERANCE, "every bound holds")
+
+
+def undeclared_differences(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:
+    """Yield the name of each output whose repeats differ without being declared to, and where they differ."""
+    differences = {difference.output: difference for difference in execution.differences}
+    for name in execution.unsteady:
+        difference = differences.get(name)
+        # A declaration allows other bits; another shape, dtype or set of outputs it does not.
+        if case.deterministic or (difference is not None and difference.place is None):
+            yield name, describe_difference(difference)
+
+
+def describe_bits(case: Case, execution: Execution) -> str:
+    """Describe the bits of a case that does not have the baseline's bits."""
+    if case.deterministic or (case.repeats > 1 and not execution.unsteady):
+        return "bits changed"
+    if not execution.unsteady:
+        return "bits may change from run to run, as declared"
+    first = next((each for each in execution.differences if each.output == execution.unsteady[0]), None)
+    return f"repeats differ as declared, starting in output {execution.unsteady[0]!r}{describe_difference(first)}"
+
+
+def describe_unneeded(case: Case, execution: Execution) -> str:
+    """Return a note if all runs of a case agree that is declared not to repeat."""
+    if case.deterministic or case.repeats == 1 or execution.unsteady:
+        return ""
+    return f"; all {case.repeats} runs of each seed agree, so `deterministic: false` may not be needed"
+
+
+def describe_difference(difference: RepeatDifference | None) -> str:
+    """Describe where an output of a later run differs from the first run's; empty for an unknown difference."""
+    if difference is None:
+        return ""
+    runs = f"between run 1 and {difference.repeat} of seed {difference.seed}"
+    if difference.place is None:
+        return f": missing in one of them, or of another shape or dtype, {runs}"
+    place = f" at {list(difference.place)}" if difference.place else ""
+    verb = "differs" if difference.differing == 1 else "differ"
+    elements = f"{difference.differing} of {difference.size} elements {verb}"
+    return f"{place}: {elements}, {_extent(difference)}, {runs}"
+
+
+def _extent(difference: RepeatDifference) -> str:
+    """Describe by how much elements differ, and how many are NaN or infinite."""
+    strange = f"{difference.non_finite} of them NaN or infinite" if difference.non_finite else ""
+    if difference.largest is None:
+        return strange or "by more than float64 holds"
+    # A largest difference of 0 comes from 0.0 and -0.0, or from other bits of NaN.
+    largest_difference = f"by at most {difference.largest:.3g}" if difference.largest else "in their bits alone"
+    return f"{strange}, {largest_difference}" if strange else largest_difference

@@ -1,8 +1,8 @@
-"""What would be caught? The smallest loss that the rules would tell from noise, from what a baseline keeps.
+"""Which loss would the rules detect in a case, from its baseline alone?
 
-The rule tests mean_abs_error against what two draws of the baseline's own errors differ by, so that what a run must
-exceed is known before there is one. Other averages are tested against the spread of the change itself, of which the
-baseline tells what it is for independent draws, and how far off that is. docs/power.md derives both.
+The rule for mean_abs_error uses the standard error of fresh inputs, which follows from the baseline. So the ratio that
+a run must exceed is known before there is a run. The other averages use the standard error of the change itself. Its
+expected value for independent draws follows from the baseline, and so does its deviation. docs/power.md derives both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.measure import group_sizes, metric_named, read_group_sums
+from precreg.measure import metric_named
 from precreg.types import RULES, STATISTIC, AxisSums, BaselineEntry, BaselineOutput, Case, Role, Tolerance
-from precreg.verdict.growth import MAXIMUM_METRICS, MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
+from precreg.verdict.limits import MAXIMUM_METRICS, MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
 from precreg.verdict.regression import min_relevant_growth, other_environment_ulp
 from precreg.verdict.statistics import (
     FRESH_INPUT_METRICS,
@@ -29,19 +29,20 @@ from precreg.verdict.statistics import (
     Measure,
     Sample,
     StandardError,
+    baseline_sample_by_seed,
+    baseline_samples,
     fresh_inputs_error,
     largest_standard_error,
     ratio_from_log,
-    sum_from_mean,
+    t_half_width,
     t_quantile,
 )
 
+# Probability with which the reported loss is detected. benchmarks/power.py measures 90 % to 100 % for six operators.
 POWER = 0.9
-"""The chance with which the loss that is told would be caught."""
 
-
+# The averages that grow as every error does. The growth of a mean of log2(ULP + 1/4) does not follow from a baseline.
 SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if measure.metric != "mean_log2_ulp")
-"""The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""
 
 
 class LossReason(StrEnum):
@@ -65,15 +66,14 @@ class PowerGap(Struct, frozen=True):
 
 
 class DetectableLoss(Struct, frozen=True):
-    """The smallest loss of one output that would be caught: so many times the baseline's errors, with chance POWER.
+    """The smallest loss of one output that the rules detect, as a ratio to the baseline's errors, with power POWER.
 
-    `metric` is the average that catches it, by `rule`, from `units` samples along `axis` (None: seeds), and `error` is
-    the standard error of the logarithm of its ratio. `ratio` is None where no figure is known, for the reason `reason`;
-    it is 1 where any error is caught. `bounds` are the metrics with a bound, and `guards` the ratios to the baseline
-    beyond which other metrics are caught, 1 for any loss.
+    `metric` is the average that detects it, by `rule`, from `units` samples along `axis` (None: seeds); `error` is the
+    standard error of the logarithm of its ratio. `bounds` are the metrics with a bound.
     """
 
     output: str
+    # None if no figure is known, for the reason in `reason`; 1 if the rules detect any error.
     ratio: float | None
     reason: LossReason | None = None
     metric: str = ""
@@ -82,58 +82,58 @@ class DetectableLoss(Struct, frozen=True):
     axis: int | None = None
     error: float | None = None
     bounds: tuple[str, ...] = ()
-    guards: dict[str, float] = field(default_factory=dict)
+    # By metric, the ratio to the baseline beyond which a threshold fails the case; 1 for any loss. JSON
+    # keeps the name of the first version.
+    thresholds: dict[str, float] = field(default_factory=dict, name="guards")
 
 
 class CasePower(Struct, frozen=True):
-    """What would be caught of one case, output by output; `gap` is set where nothing is known of it.
-
-    `alike` tells that the baseline was accepted on the same fingerprint.
-    """
+    """The smallest losses that the rules detect in one case, output by output, or the `gap` that leaves none."""
 
     case: str
     losses: tuple[DetectableLoss, ...] = ()
     gap: PowerGap | None = None
-    alike: bool = True
+    # The baseline was accepted on the same fingerprint. JSON keeps the name of the first version.
+    same_environment: bool = field(default=True, name="alike")
 
     @property
     def worst(self) -> float | None:
-        """The largest of the smallest losses of its outputs, None where an output has none."""
+        """Return the largest of the smallest losses of its outputs; None if an output has none."""
         ratios = [loss.ratio for loss in self.losses]
         known = [ratio for ratio in ratios if ratio is not None]
         return max(known) if known and len(known) == len(ratios) else None
 
 
 class PowerTerms(Struct, frozen=True):
-    """How one output is judged: seeds that both sides have, the error level of one change, and the tolerance.
-
-    `alike` tells that the baseline was accepted on the same fingerprint, so that no rounding of libraries differs, and
-    `by_chance` that runs need not repeat, so that seeds must be a sample by themselves.
-    """
+    """The terms on which one output is judged: seeds that both sides have, the error level of a test, the tolerance."""
 
     seeds: int
-    level: float
+    alpha: float
     tolerance: Tolerance
     role: Role
-    alike: bool
-    by_chance: bool
+    # Otherwise the rounding of libraries differs, and a loss must exceed it.
+    same_environment: bool
+    # Runs need not repeat, so seeds must be a sample by themselves.
+    nondeterministic: bool
 
 
 def detectable_losses(
-    case: Case, entry: BaselineEntry, tolerances: Mapping[str, Tolerance], *, level: float, alike: bool
+    case: Case, entry: BaselineEntry, tolerances: Mapping[str, Tolerance], *, alpha: float, same_environment: bool
 ) -> tuple[DetectableLoss, ...]:
-    """Return the smallest loss of each output that would be caught; `level` is the case's error level."""
-    share = level / (TESTS_PER_OUTPUT * len(entry.outputs))
+    """Return the smallest loss of each output that the rules detect; `alpha` is the case's error level."""
+    test_alpha = alpha / (TESTS_PER_OUTPUT * len(entry.outputs))
     seeds = min(case.seeds, len(entry.inputs))
     found = []
     for name, accepted in entry.outputs.items():
-        terms = PowerTerms(seeds, share, tolerances[name], case.role, alike, not case.deterministic)
+        terms = PowerTerms(
+            seeds, test_alpha, tolerances[name], case.role, same_environment, nondeterministic=not case.deterministic
+        )
         bounds = _bounds(tolerances[name])
         if certain := _certain(case, accepted, terms):
             found.append(DetectableLoss(name, 1.0, certain, rule="hard", bounds=bounds))
         else:
-            told = _told(name, accepted, entry.groups.get(name, ()), terms)
-            found.append(replace(told, bounds=bounds, guards=_guards(accepted, terms)))
+            loss = _detectable_loss(name, accepted, entry.groups.get(name, ()), terms)
+            found.append(replace(loss, bounds=bounds, thresholds=_thresholds(accepted, terms)))
     return tuple(found)
 
 
@@ -143,49 +143,50 @@ def _bounds(tolerance: Tolerance) -> tuple[str, ...]:
 
 
 def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> LossReason | None:
-    """Return why any loss is caught, by a hard rule; None where none holds."""
+    """Return why a hard rule detects any loss; None if none applies."""
     if case.exact:
         return LossReason.DECLARED_EXACT
     errors = _metric(accepted, "mean_abs_error", terms.seeds)
     if errors and not any(errors):
-        return LossReason.EXACT if terms.alike else LossReason.EXACT_BUT_ROUNDING
+        return LossReason.EXACT if terms.same_environment else LossReason.EXACT_BUT_ROUNDING
     return None
 
 
-def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> DetectableLoss:
-    """Return the smallest loss that the statistic or a threshold on an average catches, or why there is no figure."""
+def _detectable_loss(
+    name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms
+) -> DetectableLoss:
+    """Return the smallest loss that the statistic or a threshold on an average detects, or why it is unknown."""
     found: list[DetectableLoss] = []
     for measure in SCALING_MEASURES:
-        sets = _sets(measure, accepted, groups, terms)
-        spreads = [spread for each in sets if (spread := ratio_standard_error(measure, each)) is not None]
-        if len(spreads) == len(sets):
-            found += _caught(name, measure, accepted, spreads, terms)
+        sets = _sample_sets(measure, accepted, groups, terms)
+        errors = [error for each in sets if (error := ratio_standard_error(measure, each)) is not None]
+        if len(errors) == len(sets):
+            found += _detected(name, measure, accepted, errors, terms)
     if found and all(loss.ratio is None for loss in found):
         return DetectableLoss(name, None, LossReason.WITHIN_SPREAD)
-    return min(
-        found, key=lambda loss: loss.ratio or inf, default=DetectableLoss(name, None, _nothing(accepted, groups, terms))
-    )
+    unknown = DetectableLoss(name, None, _why_unknown(accepted, groups, terms))
+    return min(found, key=lambda loss: loss.ratio or inf, default=unknown)
 
 
-def _guards(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, float]:
-    """Return the ratios beyond which the growth of single metrics is caught; of a golden any lost match is."""
-    thresholds = terms.tolerance.regression if _enough(accepted, terms) else {}
+def _thresholds(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, float]:
+    """Return the ratios beyond which thresholds on single metrics fail the case."""
+    thresholds = terms.tolerance.regression if _has_enough_elements(accepted, terms) else {}
     others = {metric: growth for metric, growth in thresholds.items() if metric not in RULES}
-    if terms.role == "golden" and not terms.by_chance:
+    # A hard rule detects any lost match of a golden, and thresholds on maxima do not apply to it.
+    if terms.role == "golden" and not terms.nondeterministic:
         others = {metric: others[metric] for metric in others.keys() - MAXIMUM_METRICS} | {"match_ratio": 0.0}
     return {metric: allowed_ratio(metric, growth) for metric, growth in sorted(others.items())}
 
 
-def _enough(accepted: BaselineOutput, terms: PowerTerms) -> bool:
-    """Tell whether there are so many elements that thresholds are asked."""
+def _has_enough_elements(accepted: BaselineOutput, terms: PowerTerms) -> bool:
     return prod(accepted.shape) * terms.seeds >= MIN_ELEMENTS
 
 
-def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> LossReason:
+def _why_unknown(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> LossReason:
     """Return why there is no figure."""
-    if terms.by_chance and terms.seeds < MIN_SAMPLES:
+    if terms.nondeterministic and terms.seeds < MIN_SAMPLES:
         return LossReason.FEW_SEEDS
-    sets = [each for measure in SCALING_MEASURES for each in _sets(measure, accepted, groups, terms)]
+    sets = [each for measure in SCALING_MEASURES for each in _sample_sets(measure, accepted, groups, terms)]
     units = [len(sample.n) for each in sets for sample in each]
     if max(units, default=0) < MIN_SAMPLES:
         return LossReason.FEW_SAMPLES
@@ -194,118 +195,108 @@ def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerT
     return LossReason.UNKNOWN_SPREAD
 
 
-def _caught(
-    name: str, measure: Measure, accepted: BaselineOutput, spreads: Sequence[StandardError], terms: PowerTerms
+def _detected(
+    name: str, measure: Measure, accepted: BaselineOutput, errors: Sequence[StandardError], terms: PowerTerms
 ) -> Iterator[DetectableLoss]:
-    """Yield what the statistic of a measure catches, and what a threshold on it does, where there is one."""
-    regression = terms.tolerance.regression
+    """Yield the losses that the statistic of a measure, and a threshold on it, detect."""
+    regression, metric = terms.tolerance.regression, measure.metric
     if STATISTIC in regression:
-        explained = other_environment_ulp(measure.metric, accepted.dtype)
-        least = 0.0 if terms.alike else _growth(accepted, measure.metric, terms.seeds, explained)
-        growth = log(1 + min_relevant_growth(terms.tolerance, measure.metric, accepted.dtype, alike=terms.alike))
-        known = measure.metric in FRESH_INPUT_METRICS and not terms.by_chance
-        off = [0.0 if known else pairing_deviation(spread) for spread in spreads]
-        shifts = [
-            detectable_log_ratio(spread, terms.level, growth, least, own)
-            for spread, own in zip(spreads, off, strict=True)
+        explained = other_environment_ulp(metric, accepted.dtype)
+        minimum = 0.0 if terms.same_environment else _log_growth(accepted, metric, terms.seeds, explained)
+        min_growth = min_relevant_growth(
+            terms.tolerance, metric, accepted.dtype, same_environment=terms.same_environment
+        )
+        # Only the standard error of fresh inputs is known beforehand; another one is the run's own.
+        is_known = metric in FRESH_INPUT_METRICS and not terms.nondeterministic
+        log_ratios = [
+            detectable_log_ratio(
+                error, terms.alpha, log(1 + min_growth), minimum, 0.0 if is_known else pairing_deviation(error)
+            )
+            for error in errors
         ]
-        yield _loss(name, measure, "statistic", shifts, spreads)
-    if measure.metric in regression and _enough(accepted, terms):
-        rounding = _growth(accepted, measure.metric, terms.seeds, ROUNDING_FLOOR_ULP)
-        least = max(log(1 + regression[measure.metric]), rounding)
-        yield _loss(name, measure, "guard", [least + power_shortfall(spread) for spread in spreads], spreads)
+        yield _loss(name, measure, "statistic", log_ratios, errors)
+    if metric in regression and _has_enough_elements(accepted, terms):
+        rounding = _log_growth(accepted, metric, terms.seeds, ROUNDING_FLOOR_ULP)
+        minimum = max(log(1 + regression[metric]), rounding)
+        yield _loss(name, measure, "guard", [minimum + power_shortfall(error) for error in errors], errors)
 
 
 def _loss(
-    name: str, measure: Measure, rule: str, shifts: Sequence[float], spreads: Sequence[StandardError]
+    name: str, measure: Measure, rule: str, log_ratios: Sequence[float], errors: Sequence[StandardError]
 ) -> DetectableLoss:
-    """Return the loss that the largest of the shifts asks for."""
-    shift = max(shifts)
-    told = spreads[shifts.index(shift)]
-    ratio = ratio_from_log(shift)
+    """Return the loss of the largest ratio, which all sets of samples must exceed."""
+    log_ratio = max(log_ratios)
+    widest = errors[log_ratios.index(log_ratio)]
+    ratio = ratio_from_log(log_ratio)
     return DetectableLoss(
-        name, ratio if isfinite(ratio) else None, None, measure.metric, rule, told.units, told.axis, told.error
+        name, ratio if isfinite(ratio) else None, None, measure.metric, rule, widest.units, widest.axis, widest.error
     )
 
 
-def _growth(accepted: BaselineOutput, metric: str, seeds: int, ulps: float) -> float:
-    """Return the logarithm of the growth of an average by so many ULP."""
+def _log_growth(accepted: BaselineOutput, metric: str, seeds: int, ulps: float) -> float:
+    """Return the logarithm of the ratio by which so many ULP raise an average."""
     mean = fmean(_metric(accepted, metric, seeds) or [0.0])
     ulp = 1.0 if metric_named(metric).unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
     return log(1 + ulps * ulp / mean) if mean > 0 else 0.0
 
 
 def _metric(accepted: BaselineOutput, metric: str, seeds: int) -> list[float]:
-    """Return a metric seed by seed; nothing where a seed leaves it undefined."""
+    """Return a metric seed by seed; an empty list if a seed leaves it undefined."""
     values = accepted.metrics.get(metric, [])[:seeds]
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else []
 
 
-def _sets(
+def _sample_sets(
     measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms
 ) -> list[list[Sample]]:
-    """Return the samples of which the widest counts, as in a verdict; two sets where runs need not repeat."""
-    along, by_seed = [*_along(measure, accepted, groups, terms.seeds)], [_by_seed(measure, accepted, terms.seeds)]
-    if terms.by_chance:
-        return [along, by_seed] if groups else [by_seed]
-    return [[sample for sample in (*along, *by_seed) if len(sample.n) > 1]]
+    """Return sets of samples, as a verdict forms them; the largest standard error of each set counts."""
+    along = [*baseline_samples(measure, accepted, groups, terms.seeds)]
+    means = _metric(accepted, measure.metric, terms.seeds)
+    by_seed = baseline_sample_by_seed(measure, means, prod(accepted.shape))
+    # All groups of one run share its nondeterminism, so seeds are a second set that must show the loss, too.
+    if terms.nondeterministic:
+        return [along, [by_seed]] if groups else [[by_seed]]
+    return [[sample for sample in (*along, by_seed) if len(sample.n) > 1]]
 
 
 def ratio_standard_error(measure: Measure, samples: Sequence[Sample]) -> StandardError | None:
     """Return the standard error of the logarithm of a ratio of two draws of the baseline's errors, as in a verdict.
 
-    None where there are too few samples, or no errors.
+    None if there are too few samples, or no errors.
     """
     if max((len(sample.n) for sample in samples), default=0) < MIN_SAMPLES:
         return None
-    errors = [spread for sample in samples if (spread := fresh_inputs_error(sample, measure)) is not None]
-    found = largest_standard_error(errors) if errors else None
-    return found if found is not None and isfinite(found.error) else None
+    errors = [error for sample in samples if (error := fresh_inputs_error(sample, measure)) is not None]
+    largest = largest_standard_error(errors) if errors else None
+    return largest if largest is not None and isfinite(largest.error) else None
 
 
-def _along(measure: Measure, accepted: BaselineOutput, groups: Sequence[AxisSums], seeds: int) -> Iterator[Sample]:
-    """Yield the sums along each axis that is kept."""
-    for kept in groups:
-        read = [read_group_sums(kept, seed, measure.sums) for seed in range(seeds)]
-        known = [sums for sums in read if sums is not None]
-        if known and len(known) == len(read):
-            sums = [number for each in known for number in each]
-            yield _own(kept.axis, sums, group_sizes(accepted.shape, kept) * len(known))
+def detectable_log_ratio(
+    spread: StandardError, alpha: float, growth: float, minimum: float, deviation: float = 0.0
+) -> float:
+    """Return the logarithm of the smallest true ratio that the statistic detects with power POWER.
 
-
-def _by_seed(measure: Measure, accepted: BaselineOutput, seeds: int) -> Sample:
-    n, means = prod(accepted.shape), _metric(accepted, measure.metric, seeds)
-    return _own(None, [sum_from_mean(mean, measure, n) for mean in means], [n] * len(means))
-
-
-def _own(axis: int | None, sums: list[float], n: list[int]) -> Sample:
-    """Return the baseline's sums beside themselves: what is redrawn looks at these alone."""
-    return Sample(axis, sums, sums, n, sums)
-
-
-def detectable_log_ratio(spread: StandardError, level: float, growth: float, least: float, off: float = 0.0) -> float:
-    """Return the logarithm of the smallest ratio that is caught with chance POWER.
-
-    It is caught if it exceeds what noise reaches with chance `level`, if its lower confidence bound is above `growth`,
-    and if it is above `least`; both are logarithms of ratios. What a run must exceed is known, as the error is that of
-    the baseline; what it draws about the true ratio, in units of that error, is Student's t. Where the error is the
-    run's own, `off` is by how much it is off from that, as a share of it: one more normal part of what is drawn.
+    A run detects it if its own ratio is significant at `alpha` and above `minimum`, and its lower confidence bound is
+    above `growth`. Both limits are logarithms of ratios. `deviation` is the relative deviation of the run's standard
+    error from `spread`, 0 if they are the same (docs/power.md, "How it is found").
     """
-    significant, doubt = (t_quantile(chance, spread.units - 1) for chance in (level, INTERVAL_ALPHA / TESTS_PER_OUTPUT))
-    must = max(significant * spread.error, growth + doubt * spread.error, least)
-    return must + hypot(1.0, off * max(significant, doubt)) * power_shortfall(spread)
+    significance_t = t_quantile(alpha, spread.units - 1)
+    confidence_t = t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, spread.units - 1)
+    required = max(significance_t * spread.error, growth + confidence_t * spread.error, minimum)
+    # To first order, a standard error that varies is one more normal part of the ratio that a run draws.
+    return required + hypot(1.0, deviation * max(significance_t, confidence_t)) * power_shortfall(spread)
 
 
 def pairing_deviation(spread: StandardError) -> float:
-    """Return the deviation of the logarithm of a paired error from that of an error that the baseline redraws.
+    """Return the deviation of the logarithm of a paired standard error from the one of fresh inputs.
 
-    Of f + 1 units each, drawn independently: the run's own spread adds 1 / (2 sqrt(f)), and its covariance with the
-    baseline's, which is not quite 0, as much again.
+    With k units drawn independently, the run's own spread adds 1 / (2 sqrt(k - 1)). Its covariance with the baseline's,
+    which is not quite 0, adds as much again (docs/power.md).
     """
     return 1 / sqrt(2 * (spread.units - 1))
 
 
 def power_shortfall(spread: StandardError) -> float:
-    """Return by how much less than the true ratio a run draws with chance 1 - POWER, as a logarithm."""
-    return t_quantile(1 - POWER, spread.units - 1) * spread.error
+    """Return the amount by which a run's log ratio falls below the true one with probability 1 - POWER."""
+    return t_half_width(spread.error, spread.units, 1 - POWER)

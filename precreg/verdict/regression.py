@@ -1,15 +1,10 @@
-"""Did it get worse? What of one output is worse than its baseline, by a hard rule, by statistics, beyond a threshold.
+"""Did one output regress against its baseline, or improve?
 
-Hard rules need no measure: exactness or a match with the golden is lost. Statistics judge averages by the noise that
-the output itself has: a loss must be one that noise explains with a chance below the case's error level, and its lower
-confidence bound must be a material ratio. Guards on maxima and thresholds of the pyramid are what verdict/growth.py
-knows. docs/verdicts.md has the derivation.
-
-What another environment explains: how much worse the same code may truly be on another processor or numpy.
-
-It has its own order of sums and its own elementary functions. Measured, on one CPU with and without vector
-instructions: whole operators in float32 are up to 1.35 times worse, and an elementary function alone is as good as its
-library, up to 2.1 times worse and never by half an ULP. Rounding to a narrow output hides most of that.
+Three rules judge. Hard rules need no measure: exactness or a match with the golden is lost. The statistic judges
+averages by the noise of the output itself: the p-value of a loss must be below the case's error level, and its lower
+confidence bound above the minimum relevant change. Thresholds limit the growth of maxima and of other metrics
+(verdict/limits.py). In another environment the same code may truly be worse, so a loss must exceed that, too.
+docs/verdicts.md has the derivation.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import FORMATS
 from precreg.measure import metric_named
 from precreg.types import RULES, STATISTIC, BaselineEntry, Comparison, Finding, Reason, Role, Tolerance, format_distinct
-from precreg.verdict.growth import (
+from precreg.verdict.limits import (
     MAXIMUM_METRICS,
     ROUNDING_FLOOR_ULP,
     growth_findings,
@@ -41,42 +36,53 @@ from precreg.verdict.statistics import (
     error_ratio_of_runs,
     error_ratios,
     ratio_from_log,
-    t_quantile,
+    t_half_width,
 )
 
+# Probability that a change of every case, with no case worse or better, has any of them reported as such by noise.
+RUN_ALPHA = 0.1
+
+# The error level counts at least this many baselines, so that a young project's first cases do not move it.
+MIN_BASELINES = 32
+
+# Growth of the bias, in units of the mean |d|, that is not yet relevant.
+MIN_RELEVANT_BIAS_GROWTH = 0.2
+
+# Another processor or numpy has its own order of sums and its own elementary functions. Measured on one CPU with and
+# without vector instructions: whole operators in float32 are up to 1.35 times worse; an elementary function alone is as
+# good as its library, up to 2.1 times worse, and never by half an ULP (docs/verdicts.md, "Another environment").
+# Rounding to a narrow output hides most of that, hence two widths of formats.
+
+# Significant bits of the widest narrow format, which is float16.
 MAX_NARROW_PRECISION = 11
-"""The most significant bits of a format that hides most of what differs between environments."""
 
-
+# Growth of an average that is not yet relevant in another environment; in wide formats above the measured 1.35 times.
 OTHER_ENVIRONMENT_GROWTH = {"narrow": 0.1, "wide": 0.5}
-"""Growth of an average that is not yet material, in narrow formats and in others."""
 
-
+# Growth of an average, in ULP of the output dtype, that another environment explains.
 OTHER_ENVIRONMENT_ULP = {"narrow": ROUNDING_FLOOR_ULP, "wide": 0.5}
-"""Growth of an average, in ULP of the output dtype, that is none."""
 
-
+# These averages may grow by twice as many ULP in wide formats: few large errors make the first, many small ones the
+# second.
 DOUBLED_METRICS = ("rms_error", "mean_log2_ulp")
-"""The averages of which the double is none in wide formats: few large errors, and many small ones, make them."""
 
-
+# Factor on the ratio that a threshold allows to a maximum, in another environment.
 OTHER_ENVIRONMENT_MAXIMUM_FACTOR = {"narrow": 1.0, "wide": 2.0}
-"""How many times the ratio that a maximum is allowed in one environment it is allowed here."""
 
 
 def other_environment_growth(dtype: str) -> float:
-    """Return the growth of an average that is not yet material."""
+    """Return the growth of an average that is not yet relevant in another environment."""
     return OTHER_ENVIRONMENT_GROWTH[_width(dtype)]
 
 
 def other_environment_ulp(metric: str, dtype: str) -> float:
-    """Return the growth of an average, in ULP of the output dtype, that is none."""
+    """Return the growth of an average, in ULP of the output dtype, that another environment explains."""
     width = _width(dtype)
     return OTHER_ENVIRONMENT_ULP[width] * (2 if metric in DOUBLED_METRICS and width == "wide" else 1)
 
 
 def other_environment_maximum_factor(dtype: str) -> float:
-    """Return by how many times the allowed ratio of a maximum is larger."""
+    """Return the factor on the allowed ratio of a maximum in another environment."""
     return OTHER_ENVIRONMENT_MAXIMUM_FACTOR[_width(dtype)]
 
 
@@ -85,45 +91,38 @@ def _width(dtype: str) -> str:
     return "narrow" if number_format is not None and number_format.precision <= MAX_NARROW_PRECISION else "wide"
 
 
-RUN_ALPHA = 0.1
-"""The chance that a change of every case, none of them worse, has any of them called worse or better by noise."""
-
-
-MIN_BASELINES = 32
-"""Baselines that are counted at least, so that a young project's first cases do not move its error level."""
-
-
-MIN_RELEVANT_BIAS_GROWTH = 0.2
-"""Growth of the bias, in units of the mean |d|, that is not yet material."""
-
-
 def case_alpha(baselines: int) -> float:
-    """Return a case's error level: that of the run, over the number of baselines rounded up to a power of two.
-
-    So another case moves no verdict, but for one that doubles their number.
-    """
+    """Return the error level of a case: RUN_ALPHA over the number of baselines (Bonferroni)."""
+    # Rounded up to a power of two, so that another case moves no verdict unless it doubles their number.
     return RUN_ALPHA / 2.0 ** ceil(log2(max(baselines, MIN_BASELINES)))
 
 
 class OutputEvidence(Struct, frozen=True):
-    """One output held against its baseline: comparisons of the seeds that both have, and what changed in them.
-
-    `alike` tells that baseline and run have the same fingerprint, so that other bits come of other code alone. `level`
-    is the chance at which one change of this output is called no noise.
-    """
+    """One output with its baseline: the comparisons of the seeds that both have, and the ratios of its averages."""
 
     comparisons: tuple[Comparison, ...]
     entry: BaselineEntry
     tolerance: Tolerance
     role: Role
-    alike: bool
-    level: float
-    changes: tuple[ErrorRatio, ...]
+    # The baseline and the run have the same fingerprint, so other bits come from other code alone.
+    same_environment: bool
+    # The error level of one test.
+    alpha: float
+    ratios: tuple[ErrorRatio, ...]
 
     @property
     def output(self) -> str:
-        """The name of the output."""
+        """Return the name of the output."""
         return self.comparisons[0].output
+
+    def seed_means(self, metric: str) -> tuple[float | None, float | None]:
+        """Return the metric's mean over the seeds now and in the baseline."""
+        return seed_means(self.comparisons, self.entry.outputs[self.output], metric)
+
+    def min_relevant_growth(self, metric: str) -> float:
+        """Return the growth of an average that is not yet relevant."""
+        dtype = self.comparisons[0].dtype
+        return min_relevant_growth(self.tolerance, metric, dtype, same_environment=self.same_environment)
 
 
 def gather_evidence(
@@ -132,170 +131,169 @@ def gather_evidence(
     tolerance: Tolerance,
     role: Role,
     *,
-    alike: bool,
-    level: float,
+    same_environment: bool,
+    alpha: float,
 ) -> OutputEvidence:
-    """Hold the comparisons of one output, in order of seeds, against its baseline; `level` is the case's."""
+    """Compare one output, whose comparisons are in order of seeds, with its baseline; `alpha` is the case's."""
     accepted = entry.outputs[comparisons[0].output]
     pairs = tuple(comparisons[: len(accepted.digests)])
-    found: tuple[ErrorRatio, ...] = ()
+    ratios: tuple[ErrorRatio, ...] = ()
     if STATISTIC in tolerance.regression:
-        found = error_ratios(pairs, accepted, entry.groups.get(pairs[0].output, ()))
-    share = level / (TESTS_PER_OUTPUT * len(entry.outputs))
-    return OutputEvidence(pairs, entry, tolerance, role, alike, share, found)
+        ratios = error_ratios(pairs, accepted, entry.groups.get(pairs[0].output, ()))
+    # All tests of all outputs share the case's error level (Bonferroni).
+    test_alpha = alpha / (TESTS_PER_OUTPUT * len(entry.outputs))
+    return OutputEvidence(pairs, entry, tolerance, role, same_environment, test_alpha, ratios)
 
 
 def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
-    """Yield what makes an output worse than its baseline."""
+    """Yield the findings of all three rules by which an output regressed."""
     lost = [*_exactness_lost(output), *_match_ratio_lost(output)]
     yield from lost
-    yield from (_finding(output, change, Reason.REGRESSED) for change in output.changes if _is_worse(output, change))
+    yield from (_finding(output, ratio, Reason.REGRESSED) for ratio in output.ratios if _is_worse(output, ratio))
     grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
-    better = find_improvement(output) is not None
+    improved = find_improvement(output) is not None
     for found in grown:
-        excused = found.metric in MAXIMUM_METRICS and (better or _is_maximum_elsewhere(output, found))
+        # The message of an improvement names a maximum that rose meanwhile. After a hard rule, growth adds nothing.
+        excused = found.metric in MAXIMUM_METRICS and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
             yield found
 
 
-def _is_maximum_elsewhere(output: OutputEvidence, found: Finding) -> bool:
-    """Tell whether another environment explains a maximum that grew beyond its threshold."""
+def _is_environment_maximum(output: OutputEvidence, found: Finding) -> bool:
+    """Return whether another environment explains a maximum that grew beyond its threshold."""
     allowed = other_environment_maximum_factor(output.comparisons[0].dtype) * (found.limit or 0.0)
-    return not output.alike and found.ratio is not None and found.ratio <= allowed
+    return not output.same_environment and found.ratio is not None and found.ratio <= allowed
 
 
 def find_improvement(output: OutputEvidence) -> Finding | None:
-    """Return the finding that the mean |d| fell materially, beyond noise; a maximum that rose meanwhile is told.
-
-    An output that became exact at every seed needs no statistic for it.
-    """
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], "mean_abs_error")
+    """Return the finding that the mean |d| improved beyond noise and the minimum relevant change, or became 0."""
+    current, baseline = output.seed_means("mean_abs_error")
     if current == 0 and baseline is not None and baseline > 0 and not _is_rounding(output, "mean_abs_error"):
         message = f"the output is exact at every seed, and was not: mean_abs_error is 0 and was {baseline:.4g}"
-        return _by_a_hard_rule(output, Reason.IMPROVED, "mean_abs_error", message, current, baseline)
-    for change in output.changes:
-        if change.metric == "mean_abs_error" and _is_better(output, change):
-            found = _finding(output, change, Reason.IMPROVED)
+        return _hard_finding(output, Reason.IMPROVED, "mean_abs_error", message, current, baseline)
+    for ratio in output.ratios:
+        if ratio.metric == "mean_abs_error" and _is_better(output, ratio):
+            found = _finding(output, ratio, Reason.IMPROVED)
             return replace(found, message=found.message + _larger_maximum(output))
     return None
 
 
-def _is_worse(output: OutputEvidence, change: ErrorRatio) -> bool:
-    material = change.lower > 1 + _material(output, change.metric)
-    return material and change.ratio > 1 and change.chance < output.level and not _is_explained(output, change.metric)
+def _is_worse(output: OutputEvidence, ratio: ErrorRatio) -> bool:
+    is_relevant = ratio.lower > 1 + output.min_relevant_growth(ratio.metric)
+    is_significant = ratio.ratio > 1 and ratio.p_value < output.alpha
+    return is_relevant and is_significant and not _is_explained(output, ratio.metric)
 
 
-def _is_better(output: OutputEvidence, change: ErrorRatio) -> bool:
-    material = change.upper * (1 + _material(output, change.metric)) < 1
-    return material and change.chance < output.level and not _is_explained(output, change.metric)
+def _is_better(output: OutputEvidence, ratio: ErrorRatio) -> bool:
+    is_relevant = ratio.upper * (1 + output.min_relevant_growth(ratio.metric)) < 1
+    return is_relevant and ratio.p_value < output.alpha and not _is_explained(output, ratio.metric)
 
 
-def _material(output: OutputEvidence, metric: str) -> float:
-    return min_relevant_growth(output.tolerance, metric, output.comparisons[0].dtype, alike=output.alike)
-
-
-def min_relevant_growth(tolerance: Tolerance, metric: str, dtype: str, *, alike: bool) -> float:
-    """Return the growth of an average that is not yet material: on another fingerprint, what that explains."""
-    least = tolerance.regression[STATISTIC]
+def min_relevant_growth(tolerance: Tolerance, metric: str, dtype: str, *, same_environment: bool) -> float:
+    """Return the growth of an average that is not yet relevant."""
+    minimum = tolerance.regression[STATISTIC]
     if metric == "bias":
-        least = max(MIN_RELEVANT_BIAS_GROWTH, least)
-    return least if alike else max(least, other_environment_growth(dtype))
+        minimum = max(MIN_RELEVANT_BIAS_GROWTH, minimum)
+    return minimum if same_environment else max(minimum, other_environment_growth(dtype))
 
 
 def _is_explained(output: OutputEvidence, metric: str) -> bool:
-    """Tell whether another environment alone explains a change; within one environment other code is to blame."""
+    """Return whether another environment alone explains a change; in the same one only other code does."""
     comparisons = output.comparisons
-    return not output.alike and _is_within(
+    return not output.same_environment and _is_within(
         output, metric, ulps_in_metric_unit(comparisons, metric, other_environment_ulp(metric, comparisons[0].dtype))
     )
 
 
 def _is_rounding(output: OutputEvidence, metric: str) -> bool:
-    """Tell whether another environment's rounding explains that an output is, or is not, exact."""
-    return not output.alike and _is_within(output, metric, rounding_floor(output.comparisons, metric))
+    """Return whether another environment's rounding explains that an output is, or is not, exact."""
+    return not output.same_environment and _is_within(output, metric, rounding_floor(output.comparisons, metric))
 
 
 def _is_within(output: OutputEvidence, metric: str, growth: float) -> bool:
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], metric)
+    current, baseline = output.seed_means(metric)
     return current is not None and baseline is not None and abs(metric_growth(metric, current, baseline)) <= growth
 
 
-def smallest_significant_ratio(output: OutputEvidence, change: ErrorRatio) -> float:
-    """Return the smallest ratio that would be called worse, given the spread of this change."""
-    freedom = change.units - 1
-    significant = t_quantile(output.level, freedom) * change.error
-    doubt = t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, freedom) * change.error
-    return max(ratio_from_log(significant), (1 + _material(output, change.metric)) * ratio_from_log(doubt))
+def smallest_significant_ratio(output: OutputEvidence, ratio: ErrorRatio) -> float:
+    """Return the smallest ratio that would be a regression, given the standard error of this one."""
+    # The estimate must exceed its own noise, and its lower bound the minimum relevant change.
+    significant = t_half_width(ratio.standard_error, ratio.units, output.alpha)
+    half_width = t_half_width(ratio.standard_error, ratio.units, INTERVAL_ALPHA / TESTS_PER_OUTPUT)
+    min_ratio = 1 + output.min_relevant_growth(ratio.metric)
+    return max(ratio_from_log(significant), min_ratio * ratio_from_log(half_width))
 
 
-def _finding(output: OutputEvidence, change: ErrorRatio, reason: Reason) -> Finding:
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], change.metric)
-    explained = smallest_significant_ratio(output, change)
+def _finding(output: OutputEvidence, ratio: ErrorRatio, reason: Reason) -> Finding:
+    current, baseline = output.seed_means(ratio.metric)
+    explained = smallest_significant_ratio(output, ratio)
+    min_ratio = 1 + output.min_relevant_growth(ratio.metric)
     return Finding(
         reason,
-        _sentence(change, current, baseline, explained, 1 + _material(output, change.metric)),
+        _describe_ratio(ratio, current, baseline, explained, min_ratio),
         output.output,
-        change.metric,
+        ratio.metric,
         current=current,
         baseline=baseline,
-        ratio=change.ratio,
-        limit=1 + _material(output, change.metric),
+        ratio=ratio.ratio,
+        limit=min_ratio,
         rule="statistic",
-        lower=change.lower,
-        upper=change.upper,
+        lower=ratio.lower,
+        upper=ratio.upper,
         floor=explained,
     )
 
 
-def _sentence(
-    change: ErrorRatio, current: float | None, baseline: float | None, explained: float, material: float
+def _describe_ratio(
+    ratio: ErrorRatio, current: float | None, baseline: float | None, explained: float, min_ratio: float
 ) -> str:
     figures = (
         "" if current is None or baseline is None else f"{' against '.join(format_distinct([current, baseline]))}; "
     )
-    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, change.ratio, 3)} times"
-    if change.metric == "bias":
-        grew = f"grew by {change.ratio - 1:.3g} of the mean |d|"
-        return f"bias {grew} ({figures}{change.lower - 1:.3g} to {change.upper - 1:.3g})"
-    scale = " in the scale of each element" if metric_named(change.metric).unit != "value" else ""
-    is_times = f"{change.metric} is {_times(change.ratio, explained, 4)} times the baseline's{scale}"
-    return f"{is_times} ({figures}{_interval(change, material)}; {noise_is})"
+    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, ratio.ratio, 3)} times"
+    if ratio.metric == "bias":
+        grew = f"grew by {ratio.ratio - 1:.3g} of the mean |d|"
+        return f"bias {grew} ({figures}{ratio.lower - 1:.3g} to {ratio.upper - 1:.3g})"
+    scale = " in the scale of each element" if metric_named(ratio.metric).unit != "value" else ""
+    is_times = f"{ratio.metric} is {_times(ratio.ratio, explained, 4)} times the baseline's{scale}"
+    return f"{is_times} ({figures}{_interval(ratio, min_ratio)}; {noise_is})"
 
 
-def _times(ratio: float, beside: float, digits: int) -> str:
-    """Write a ratio; one that is not 1, nor the one beside it, never looks like it."""
-    return format_distinct([ratio, beside, 1.0], digits)[0]
+def _times(ratio: float, other: float, digits: int) -> str:
+    """Format a ratio with the digits that distinguish it from 1 and from the other one."""
+    return format_distinct([ratio, other, 1.0], digits)[0]
 
 
-def _interval(change: ErrorRatio, material: float) -> str:
-    """Write the bounds of a ratio; one beyond the material ratio never looks like it."""
-    lower, upper = (format_distinct([bound, material, 1.0], 3)[0] for bound in (change.lower, change.upper))
+def _interval(ratio: ErrorRatio, min_ratio: float) -> str:
+    """Format the bounds of a ratio with the digits that distinguish them from 1 and the minimum relevant ratio."""
+    lower, upper = (format_distinct([bound, min_ratio, 1.0], 3)[0] for bound in (ratio.lower, ratio.upper))
     return f"between {lower} and {upper}"
 
 
 def _exactness_lost(output: OutputEvidence) -> Iterator[Finding]:
-    """Find that an output was exact at every seed and is not; elsewhere, that it is off by more than rounding."""
+    """Yield a finding if an output was exact at every seed and now has errors beyond another environment's rounding."""
     metric = "mean_abs_error"
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], metric)
+    current, baseline = output.seed_means(metric)
     if baseline == 0 and current is not None and current > 0 and not _is_rounding(output, metric):
         message = f"the output was exact at every seed, and is not: mean_abs_error was 0 and is {current:.4g}"
-        yield _by_a_hard_rule(output, Reason.REGRESSED, metric, message, current, baseline)
+        yield _hard_finding(output, Reason.REGRESSED, metric, message, current, baseline)
 
 
 def _match_ratio_lost(output: OutputEvidence) -> Iterator[Finding]:
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], "match_ratio")
+    current, baseline = output.seed_means("match_ratio")
     if output.role == "golden" and current is not None and baseline is not None and current < baseline:
         counts = "any loss counts"
+        # Runs that need not repeat lose matches by luck, so a loss must be significant.
         if output.comparisons[0].runs:
             found = error_ratio_of_runs(MATCH_MEASURE, output.comparisons, output.entry.outputs[output.output])
-            if found is None or found.chance >= output.level:
+            if found is None or found.p_value >= output.alpha:
                 return
             counts = "more than runs differ by"
         message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
-        yield _by_a_hard_rule(output, Reason.REGRESSED, "match_ratio", message, current, baseline)
+        yield _hard_finding(output, Reason.REGRESSED, "match_ratio", message, current, baseline)
 
 
-def _by_a_hard_rule(
+def _hard_finding(
     output: OutputEvidence, reason: Reason, metric: str, message: str, current: float, baseline: float
 ) -> Finding:
     times = current / baseline if baseline else None
@@ -303,7 +301,7 @@ def _by_a_hard_rule(
 
 
 def _larger_maximum(output: OutputEvidence) -> str:
-    current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], "max_abs_error")
+    current, baseline = output.seed_means("max_abs_error")
     if current is None or baseline is None or current <= baseline:
         return ""
     times = f", {current / baseline:.3g} times" if baseline else ""
@@ -311,23 +309,20 @@ def _larger_maximum(output: OutputEvidence) -> str:
 
 
 def describe_evidence(outputs: Sequence[OutputEvidence]) -> str:
-    """Say of outputs in which nothing is worse what that rests on: the largest change, or why there is none."""
-    every = [(change, output) for output in outputs for change in output.changes if change.metric != "bias"]
-    told = {output.output for _, output in every}
-    others: dict[str, list[str]] = {}
+    """Describe the evidence that no output regressed: the largest ratio, or why the statistic judged none."""
+    ratios = [(ratio, output) for output in outputs for ratio in output.ratios if ratio.metric != "bias"]
+    with_ratios = {output.output for _, output in ratios}
+    unjudged: dict[str, list[str]] = {}
     for output in outputs:
-        if output.output not in told:
-            why = (
-                f"fewer than {MIN_SAMPLES} samples"
-                if STATISTIC in output.tolerance.regression
-                else f"{STATISTIC} is off"
-            )
-            others.setdefault(why, []).append(output.output)
-    if others:
-        alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
-        guarded = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
-        return f"{alone}, so {'bounds and guards' if guarded else 'bounds'} alone decide"
-    change, output = max(every, key=lambda pair: pair[0].upper)
-    interval = _interval(change, 1 + _material(output, change.metric))
-    times = f"{_times(change.ratio, 1.0, 4)} times the baseline's, {interval}"
-    return f"no judged metric is worse: {output.output}: {change.metric} is {times}"
+        if output.output not in with_ratios:
+            is_on = STATISTIC in output.tolerance.regression
+            why = f"fewer than {MIN_SAMPLES} samples" if is_on else f"{STATISTIC} is off"
+            unjudged.setdefault(why, []).append(output.output)
+    if unjudged:
+        alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in unjudged.items())
+        has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
+        return f"{alone}, so only {'bounds and thresholds' if has_thresholds else 'bounds'} apply"
+    ratio, output = max(ratios, key=lambda pair: pair[0].upper)
+    interval = _interval(ratio, 1 + output.min_relevant_growth(ratio.metric))
+    times = f"{_times(ratio.ratio, 1.0, 4)} times the baseline's, {interval}"
+    return f"no judged metric is worse: {output.output}: {ratio.metric} is {times}"

@@ -1,28 +1,18 @@
-"""Did it get worse little by little? What losses come to that were accepted one at a time, each of them too small.
+"""Do losses that are each too small to fail add up, over accepted values or over the cases of a suite?
 
-The factor of a metric is its accepted value now over one that was accepted before: the product of all that was
-accepted since, losses and gains. So a loss that was made good is none, and a gain that is lost again little by little
-is seen. The steps' own bounds say how sure that is: their distances, in logarithms, add in squares. Of all values
-before, the one counts that the present one is most surely above, which is the smallest where chance has no part in it.
+Cumulative loss: the factor of a metric is its accepted value now over an earlier one, the product of all losses and
+gains accepted since. A loss that was recovered counts as none, and a gain that is lost again step by step is seen. The
+half-widths of the steps add in squares, as logarithms. The earlier value with the largest lower bound counts.
 
-A single loss that is surely beyond what is allowed, and beyond BUDGET, is no small one: it was accepted for what it is,
-and nothing before it counts any more. Smaller regressions that were accepted add up like losses that nothing refuses.
-
-Growth below the rounding floor of the output dtype is no loss: what was smaller counts as the floor. Values of another
-definition of the case are not compared, and of two numbers of seeds those that both have.
-
-Did a whole suite get worse? Small losses of many cases, in one direction, are evidence that none of them is alone.
-
-The cases whose bits changed are the sample: of each its ratio of mean |d|, and of these the mean with a t interval over
-cases. How different they are is in the interval, too. What all of them share is not: so cases of the very same ratio,
-which differ in nothing that matters, are one draw.
+Combined loss: the cases of a suite whose bits changed are a sample of log ratios of mean |d|. Their mean with a t
+interval over cases is evidence that no case has alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from math import exp, fsum, hypot, inf, log, sqrt
+from math import exp, fsum, hypot, inf, log
 from typing import NamedTuple
 
 from precreg.measure import MEAN_METRICS, mean_over_seeds, metric_named, metric_ratio
@@ -39,20 +29,22 @@ from precreg.types import (
     Location,
     RunFinding,
 )
-from precreg.verdict.growth import ROUNDING_FLOOR_ULP
 from precreg.verdict.judge import digests_agree
+from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.regression import RUN_ALPHA
-from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, t_quantile, t_sf
+from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, mean_with_error, t_half_width, t_sf
 
+# The factor allowed to a case for which no suite sets one, and the smallest single loss that is not small.
 CUMULATIVE_BUDGET = 1 + DEFAULT_GROWTHS[CUMULATIVE_LOSS]
-"""What is allowed of a case that no suite tells of, and the smallest loss that is not small."""
+
+# Mean |d| alone, because several metrics of one case are not independent draws.
+COMBINED_METRIC = "mean_abs_error"
 
 
 class CumulativeLoss(NamedTuple):
-    """How many times an earlier accepted value one metric is, at least `lower` times, and what that value was.
+    """The ratio of one metric to an earlier accepted value, which is at least the rounding floor.
 
-    `lower` is 0 where it is not known how sure the factor is. `steps` of those kept were accepted since; `before` is at
-    least the rounding floor, and of a logarithm, as `current`, no ratio.
+    `steps` of the kept values were accepted since. `lower` is the lower bound of the factor, and 0 if it is not known.
     """
 
     output: str
@@ -65,12 +57,12 @@ class CumulativeLoss(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        """Say by how much, how sure that is, since when, in how many steps."""
+        """Describe the factor, its lower bound, the earlier value and the number of steps."""
         since = f"{self.since.date} ({self.since.reason})" if self.since.reason else self.since.date
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        sure = f"at least {self.lower:.4g}" if self.lower else "too few samples to tell from noise"
+        sure = f"at least {self.lower:.4g}" if self.lower else "too few samples to separate from noise"
         return (
-            f"{self.metric} of {self.output} is {self.factor:.4g} times ({sure}) what was accepted on {since}, "
+            f"{self.metric} of {self.output} is {self.factor:.4g} times ({sure}) the value accepted on {since}, "
             f"in {steps}: {self.current:.4g} against {self.before:.4g}"
         )
 
@@ -78,9 +70,9 @@ class CumulativeLoss(NamedTuple):
 def cumulative_loss_finding(
     about: str, entry: BaselineEntry, budgets: Mapping[str, float], source: Location
 ) -> RunFinding | None:
-    """Return what the run is told of a baseline that has surely crept beyond its budget: what is most beyond it.
+    """Return the finding for a case whose cumulative loss is surely beyond its budget, for the metric most beyond it.
 
-    `budgets` has the factor that is allowed of each output; one that is not named may creep.
+    `budgets` has the allowed factor of each output; an output without one is not limited.
     """
     beyond = [found for found in cumulative_losses(entry, budgets) if found.lower > budgets.get(found.output, inf)]
     if not beyond:
@@ -91,7 +83,7 @@ def cumulative_loss_finding(
 
 
 def cumulative_losses(entry: BaselineEntry, budgets: Mapping[str, float]) -> Iterator[CumulativeLoss]:
-    """Yield every metric whose accepted value is above one that was accepted before, output by output."""
+    """Yield every metric whose accepted value is above an earlier one, output by output."""
     for name in entry.outputs:
         for metric in MEAN_METRICS:
             large = max(CUMULATIVE_BUDGET, budgets.get(name, inf))
@@ -101,22 +93,24 @@ def cumulative_losses(entry: BaselineEntry, budgets: Mapping[str, float]) -> Ite
 
 
 def _since(name: str, metric: str, entry: BaselineEntry, large: float) -> Iterator[CumulativeLoss]:
-    """Yield the ratio to each value before, the latest first, back to a single step that is surely large."""
+    """Yield the ratio to each earlier value, the latest first, back to a single step that is surely `large`."""
     output = entry.outputs[name]
     now, floor = output.metrics.get(metric, []), _floor(metric, output)
-    after, reach, joined, distance = now, entry.reach, 1, 0.0
+    after, half_widths, joined, half_width = now, entry.reach, 1, 0.0
     for index, value in reversed([*enumerate(entry.accepted)]):
         then = value.means.get(name, {}).get(metric, [])
-        of_step = reach.get(name, {}).get(metric, inf)
+        of_step = half_widths.get(name, {}).get(metric, inf)
         step = _ratio(metric, after, then, floor)
+        # Whoever accepted a single large loss saw it, so the count begins anew after it.
         if joined == 1 and step is not None and step.factor * exp(-of_step) > large:
             return
-        distance = hypot(distance, of_step)
+        half_width = hypot(half_width, of_step)
         found = _ratio(metric, now, then, floor)
+        # Values of another definition of the case cannot be compared, but their steps belong to the way.
         if found is not None and value.definition == entry.definition:
-            lower = found.factor * exp(-distance)
+            lower = found.factor * exp(-half_width)
             yield CumulativeLoss(name, metric, found.factor, lower, *found[1:], value, len(entry.accepted) - index)
-        after, reach, joined = then, value.reach, value.steps
+        after, half_widths, joined = then, value.reach, value.steps
 
 
 class _Ratio(NamedTuple):
@@ -126,7 +120,7 @@ class _Ratio(NamedTuple):
 
 
 def _ratio(metric: str, now: Sequence[float | None], then: Sequence[float | None], floor: float) -> _Ratio | None:
-    """Compare the means over the seeds that both have; what was smaller than the floor counts as that."""
+    """Compare the means over the seeds that both have; an earlier mean below the floor counts as the floor."""
     seeds = min(len(now), len(then))
     current, before = mean_over_seeds(now[:seeds]), mean_over_seeds(then[:seeds])
     if current is None or before is None:
@@ -136,7 +130,8 @@ def _ratio(metric: str, now: Sequence[float | None], then: Sequence[float | None
 
 
 def _floor(metric: str, output: BaselineOutput) -> float:
-    """Return the value below which a metric is rounding; a logarithm of ULP has its floor within."""
+    """Return the value below which a metric is rounding."""
+    # log2(ULP + 1/4) has its floor within.
     unit = metric_named(metric).unit
     if unit == "log2 ULP":
         return -inf
@@ -144,22 +139,21 @@ def _floor(metric: str, output: BaselineOutput) -> float:
     return ROUNDING_FLOOR_ULP * (1.0 if unit == "ULP" else scale)
 
 
-COMBINED_METRIC = "mean_abs_error"
-
-
 def combined_losses(results: Iterable[CaseResult], fingerprint: str) -> Iterator[RunFinding]:
-    """Yield a finding for each suite that became materially worse as a whole, among cases that statistics judge.
+    """Yield a finding for each suite that regressed as a whole, among cases that the statistic judges.
 
-    `fingerprint` is that of the run: what was accepted on another one tells of environments, and is left out. The level
-    of a suite is that of the run over the number of suites with cases that changed.
+    `fingerprint` is the run's. Cases accepted on another one are left out, because their ratios show the
+    difference of environments.
     """
     suites = {
-        suite: list(dict.fromkeys(pair for result in of_suite if (pair := _change(result, fingerprint)) is not None))
+        # Cases with the very same ratio differ in nothing that matters, so together they are one draw.
+        suite: list(dict.fromkeys(ratio for result in of_suite if (ratio := _log_ratio(result, fingerprint))))
         for suite, of_suite in groupby(sorted(results, key=lambda result: result.id), _suite)
     }
-    changed = {suite: pairs for suite, pairs in suites.items() if len(pairs) >= MIN_SAMPLES}
-    for suite, pairs in changed.items():
-        found = _finding(suite, pairs, RUN_ALPHA / len(changed))
+    changed = {suite: ratios for suite, ratios in suites.items() if len(ratios) >= MIN_SAMPLES}
+    for suite, ratios in changed.items():
+        # All suites that changed share the error level of the run (Bonferroni).
+        found = _combined_loss(suite, ratios, RUN_ALPHA / len(changed))
         if found is not None:
             yield found
 
@@ -168,23 +162,23 @@ def _suite(result: CaseResult) -> str:
     return f"{result.tier}/{result.suite}"
 
 
-def _change(result: CaseResult, fingerprint: str) -> tuple[float, float] | None:
-    """Return the logarithm of a case's ratio, the mean over its outputs, and the growth that is not yet material."""
+def _log_ratio(result: CaseResult, fingerprint: str) -> tuple[float, float] | None:
+    """Return the mean log ratio over the outputs of a case, and its minimum relevant growth."""
     baseline = result.baseline
     if baseline is None or baseline.entry.fingerprint != fingerprint or not _is_judged(result):
         return None
     logs = [
-        log(change.ratio)
+        log(ratio.ratio)
         for output, accepted in baseline.entry.outputs.items()
-        for change in error_ratios(_seeds(result, output), accepted, baseline.entry.groups.get(output, ()))
-        if change.metric == COMBINED_METRIC and change.ratio > 0
+        for ratio in error_ratios(_seeds(result, output), accepted, baseline.entry.groups.get(output, ()))
+        if ratio.metric == COMBINED_METRIC and ratio.ratio > 0
     ]
-    material = max(tolerance.regression[STATISTIC] for tolerance in result.tolerances.values())
-    return (fsum(logs) / len(logs), material) if logs else None
+    min_growth = max(tolerance.regression[STATISTIC] for tolerance in result.tolerances.values())
+    return (fsum(logs) / len(logs), min_growth) if logs else None
 
 
 def _is_judged(result: CaseResult) -> bool:
-    """Tell whether statistics judged a case: its bits changed, and no output was measured without a baseline for it."""
+    """Return whether the statistic judged a case: its bits changed, and each output has a baseline."""
     baseline = result.baseline
     return (
         baseline is not None
@@ -205,18 +199,16 @@ def _seeds(result: CaseResult, output: str) -> Sequence[Comparison]:
     return [each for each in result.outcome.comparisons if each.output == output and each.seed < seeds]
 
 
-def _finding(suite: str, pairs: Sequence[tuple[float, float]], level: float) -> RunFinding | None:
-    logs = [value for value, _ in pairs]
-    mean = fsum(logs) / len(logs)
-    spread = sqrt(fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1) / len(logs))
-    freedom = len(logs) - 1
-    lower = mean - t_quantile(INTERVAL_ALPHA, freedom) * spread
-    chance = t_sf(mean / spread, freedom) if spread else 0.0
-    if mean <= 0 or chance >= level or lower <= log(1 + max(material for _, material in pairs)):
+def _combined_loss(suite: str, ratios: Sequence[tuple[float, float]], alpha: float) -> RunFinding | None:
+    mean, standard_error = mean_with_error([value for value, _ in ratios])
+    cases = len(ratios)
+    lower = mean - t_half_width(standard_error, cases, INTERVAL_ALPHA)
+    p_value = t_sf(mean / standard_error, cases - 1) if standard_error else 0.0
+    min_growth = max(growth for _, growth in ratios)
+    if mean <= 0 or p_value >= alpha or lower <= log(1 + min_growth):
         return None
     message = (
-        f"{len(logs)} cases together: {COMBINED_METRIC} is {exp(mean):.4g} times the baseline's, "
-        f"and at least {exp(lower):.4g}; "
-        f"noise alone would say so with a chance of {chance:.2g}"
+        f"{cases} cases together: {COMBINED_METRIC} is {exp(mean):.4g} times the baseline's, "
+        f"and at least {exp(lower):.4g} (p-value {p_value:.2g})"
     )
     return RunFinding(FindingKind.COMBINED_LOSS, suite, message, exp(mean))

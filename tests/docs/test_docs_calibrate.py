@@ -17,7 +17,7 @@ from precreg.quality.bounds import (
 )
 from precreg.quality.calibration import ORDERS
 from precreg.report.calibration import CALIBRATION_COLUMNS
-from precreg.verdict.statistics.distributions import MIN_REPLICATES, max_unseen_probability
+from precreg.verdict.statistics.uncertainty import MIN_REPLICATES, max_unseen_probability
 from tests.docs.test_docs import page, table
 from tests.e2e.command import ROOT, precreg
 

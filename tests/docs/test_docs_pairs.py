@@ -105,5 +105,7 @@ def first_seeds(outcome, seeds):
 
 def found(current, accepted, policy):
     level = case_alpha(policy.baselines)
-    output = gather_evidence(current.comparisons, entry(accepted), TOLERANCE, "reference", alike=True, level=level)
+    output = gather_evidence(
+        current.comparisons, entry(accepted), TOLERANCE, "reference", same_environment=True, alpha=level
+    )
     return any(True for _ in find_regressions(output))

@@ -10,7 +10,7 @@ from precreg.types.case import STATISTIC
 from precreg.verdict import regression as elsewhere
 from precreg.verdict.power import POWER, SCALING_MEASURES
 from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT
-from precreg.verdict.statistics.samples import MIN_SAMPLES
+from precreg.verdict.statistics.uncertainty import MIN_SAMPLES
 from tests.docs.test_docs import commands, page, table, write_files
 from tests.e2e.command import ROOT, precreg, repository
 from tests.e2e.test_readme import pattern

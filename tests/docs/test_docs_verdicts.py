@@ -14,14 +14,14 @@ from precreg.types.outcome import Comparison
 from precreg.types.record import BaselineOutput, Environment
 from precreg.types.verdict import Reason, Rule
 from precreg.verdict import regression as elsewhere
-from precreg.verdict.growth import (
+from precreg.verdict.judge import Policy, judge_case
+from precreg.verdict.limits import (
     MIN_ELEMENTS,
     ROUNDING_FLOOR_MAX_ULP,
     ROUNDING_FLOOR_ULP,
     growth_findings,
     rounding_floor,
 )
-from precreg.verdict.judge import Policy, judge_case
 from precreg.verdict.regression import (
     MIN_BASELINES,
     MIN_RELEVANT_BIAS_GROWTH,
@@ -30,11 +30,10 @@ from precreg.verdict.regression import (
     case_alpha,
     smallest_significant_ratio,
 )
-from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT, make_error_ratio
-from precreg.verdict.statistics.samples import (
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, MEASURES, TESTS_PER_OUTPUT, make_error_ratio
+from precreg.verdict.statistics.uncertainty import (
     FEW_SAMPLES_ERROR_FACTOR,
     FEWER_SAMPLES_ERROR_FACTOR,
-    MEASURES,
     MIN_SAMPLES,
     StandardError,
 )

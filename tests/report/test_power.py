@@ -14,13 +14,13 @@ KNOWN = DetectableLoss(
 EXACT = DetectableLoss("out", 1.0, LossReason.EXACT, rule="hard", bounds=("match_ratio",))
 ANY = replace(KNOWN, ratio=1234.5, metric="mean_abs_error")
 FEW = DetectableLoss("loss", None, LossReason.FEW_SAMPLES, bounds=("max_rel_error",))
-GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), guards={"match_ratio": 1.0})
+GOLDEN = replace(KNOWN, output="w", ratio=1.5, rule="guard", bounds=(), thresholds={"match_ratio": 1.0})
 POWERS = (
     CasePower("unit/s/a", (KNOWN,)),
     CasePower("unit/s/exact", (EXACT,)),
     CasePower("unit/s/few", (KNOWN, FEW)),
     CasePower("unit/s/new", gap=PowerGap("no_baseline", "cpu, generic")),
-    CasePower("unit/s/two", (KNOWN, GOLDEN), alike=False),
+    CasePower("unit/s/two", (KNOWN, GOLDEN), same_environment=False),
 )
 
 

@@ -16,7 +16,7 @@ from precreg.arithmetic.formats import numpy_dtype
 from precreg.measure.comparison import benchmark_ratios, compare_arrays
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.case import Layer, Location
-from precreg.verdict.accuracy import broken_bounds
+from precreg.verdict.limits import broken_bounds
 
 
 class Step(NamedTuple):

@@ -147,7 +147,7 @@ def test_what_does_not_hold_is_said(text, said):
 def test_an_rtol_that_binds_nothing_is_said():
     stack = layers('{"rtol": 1e-3}', project_layer(standard="double-thousandth-1"))
     (found,) = unmet_thresholds(stack, resolve_tolerance(stack, "out", "float32", CHAIN), "float32")
-    assert "rtol=0.001 (thresholds) binds nothing in some cases" in describe_warning(found)
+    assert "rtol=0.001 (thresholds) has no effect in some cases" in describe_warning(found)
 
 
 def test_what_replaces_a_bound_is_no_matter_for_a_warning():

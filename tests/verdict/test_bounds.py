@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.types.case import Bound, Location
-from precreg.verdict.accuracy import broken_bounds, satisfies_bound
+from precreg.verdict.limits import broken_bounds, satisfies_bound
 from tests.verdict.made import comparison, tolerance
 
 PLACE = Location("s.yaml", 4)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from precreg.types.case import Location
 from precreg.types.record import AcceptedValue, FindingKind
-from precreg.verdict.growth import ROUNDING_FLOOR_ULP
+from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.small_losses import cumulative_loss_finding, cumulative_losses
 from tests.verdict.made import METRICS, entry
 
@@ -41,7 +41,7 @@ def test_twelve_losses_of_less_than_two_percent_are_a_finding_though_each_is_too
     assert (finding.kind, finding.about, finding.source, finding.binding) == (FindingKind.CREEP, "unit/s/a", FILE, True)
     assert finding.factor == pytest.approx(1.019**12)
     assert finding.message == (
-        "mean_abs_error of out is 1.253 times (at least 1.253) what was accepted on 2026-11-01 (reason 0), "
+        "mean_abs_error of out is 1.253 times (at least 1.253) the value accepted on 2026-11-01 (reason 0), "
         "in 12 steps: 1.253e-06 against 1e-06; 1.25 times are allowed"
     )
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.types.case import Tolerance
-from precreg.verdict.growth import growth_findings, rounding_floor, seed_means
+from precreg.verdict.limits import growth_findings, rounding_floor, seed_means
 from tests.verdict.made import comparison, entry, tolerance
 
 

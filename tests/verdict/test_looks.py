@@ -143,4 +143,4 @@ def chance_of_loss(current, accepted, seeds):
         for change in error_ratios(current.comparisons[:seeds], kept.outputs["out"], kept.groups["out"])
     }
     change = found["mean_abs_error"]
-    return change.chance if change.ratio > 1 else 1.0
+    return change.p_value if change.ratio > 1 else 1.0

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from precreg.types.metric import Metric
 from precreg.types.verdict import Reason
-from precreg.verdict.accuracy import satisfies_bound
-from precreg.verdict.growth import allowed_ratio, metric_growth
 from precreg.verdict.judge import Policy, is_acceptable, judge_case
+from precreg.verdict.limits import allowed_ratio, metric_growth, satisfies_bound
 from tests.verdict.made import ENVIRONMENT, baseline, bound, case, comparison, entry, outcome, tolerance
 
 MORE_IS_BETTER = Metric("judged.gain", "dB", "gain", "higher", "ours")

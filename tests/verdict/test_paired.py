@@ -6,9 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.verdict.statistics.distributions import t_quantile
-from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT, error_ratios
-from precreg.verdict.statistics.samples import MIN_SAMPLES, StandardError, largest_standard_error
+from precreg.verdict.statistics.ratios import (
+    INTERVAL_ALPHA,
+    MEAN_MEASURES,
+    TESTS_PER_OUTPUT,
+    Sample,
+    error_ratios,
+    fresh_inputs_error,
+    paired_log_ratio,
+)
+from precreg.verdict.statistics.uncertainty import MIN_SAMPLES, StandardError, largest_standard_error, t_quantile
 from tests.verdict.drawn import accepted, errors, outcome
 
 
@@ -35,7 +42,7 @@ def leaving_one_out(now, then, power, axis):
 
 
 def reach_of(change, value):
-    reach = t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, change.units - 1) * change.error
+    reach = t_quantile(INTERVAL_ALPHA / TESTS_PER_OUTPUT, change.units - 1) * change.standard_error
     assert np.log(change.ratio) == pytest.approx(value, abs=2e-3)  # the baseline keeps four digits of each sum
     assert (np.log(change.lower), np.log(change.upper)) == pytest.approx((value - reach, value + reach), abs=2e-3)
 
@@ -52,7 +59,7 @@ def test_ratio_and_error_are_those_of_a_slow_jackknife(metric, power):
     slow = [leaving_one_out(*sides, 1 / power, axis) for axis in (0, 1)]
     value, error = max(slow, key=lambda each: each[1])
     change = found(now, then)[metric]
-    assert change.error == pytest.approx(error, rel=0.02)
+    assert change.standard_error == pytest.approx(error, rel=0.02)
     assert (change.units, change.axis) == (48, int(slow[1][1] > slow[0][1]))
     reach_of(change, value)
 
@@ -67,11 +74,11 @@ def test_what_the_baseline_can_draw_is_told_from_the_baseline_alone():
     (value, paired), _ = (leaving_one_out(*sides, 1, axis) for axis in (0, 1))
     alone = [leaving_one_out(sides[1], np.ones_like(sides[1]), 1, axis)[1] for axis in (0, 1)]
     change = found(now, errors)["mean_abs_error"]
-    assert change.error == pytest.approx(np.sqrt(2) * max(alone), rel=0.02)
-    assert change.error < paired / 3
+    assert change.standard_error == pytest.approx(np.sqrt(2) * max(alone), rel=0.02)
+    assert change.standard_error < paired / 3
     reach_of(change, value)
     by_few_elements = found(now, errors)["rms_error"]
-    assert by_few_elements.error > 2 * change.error
+    assert by_few_elements.standard_error > 2 * change.standard_error
 
 
 def test_an_axis_of_few_groups_is_taken_where_errors_are_clearly_shared_along_it():
@@ -111,7 +118,7 @@ def test_what_both_sides_are_scaled_by_does_not_matter(exponent):
     plain = found(lambda seed: errors(seed, scale=1.2, draw=1), errors)
     for metric in ("mean_abs_error", "rms_error", "bias"):
         assert scaled[metric].ratio == pytest.approx(plain[metric].ratio, rel=2e-3)
-        assert scaled[metric].error == pytest.approx(plain[metric].error, rel=0.05)
+        assert scaled[metric].standard_error == pytest.approx(plain[metric].standard_error, rel=0.05)
 
 
 def test_the_same_growth_everywhere_is_certain():
@@ -119,7 +126,7 @@ def test_the_same_growth_everywhere_is_certain():
     assert change.ratio == pytest.approx(1.5, rel=1e-3)
     assert change.lower > 1.49
     assert change.upper < 1.51
-    assert change.chance < 1e-30
+    assert change.p_value < 1e-30
 
 
 def test_one_group_that_has_all_errors_tells_nothing():
@@ -129,7 +136,18 @@ def test_one_group_that_has_all_errors_tells_nothing():
         return alone if seed == 0 else np.zeros((32, 48))
 
     change = found(lambda seed: 3 * only_first_row(seed), only_first_row)["mean_abs_error"]
-    assert (change.lower, change.upper, change.error, change.chance) == (0.0, np.inf, np.inf, 0.5)
+    assert (change.lower, change.upper, change.standard_error, change.p_value) == (0.0, np.inf, np.inf, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("current", "baseline"), [(1e-200, np.inf), (1e200, 1e-200), (np.inf, np.inf), (1e-200, 1e200)]
+)
+def test_sums_whose_quotient_float64_does_not_have_give_no_ratio(current, baseline):
+    assert paired_log_ratio(Sample(0, [current] * 6, [baseline] * 6, [9] * 6, [1.0] * 6), MEAN_MEASURES[0]) is None
+
+
+def test_a_mean_that_float64_rounds_to_0_has_no_error():
+    assert fresh_inputs_error(Sample(0, [5e-324], [5e-324], [9], [5e-324]), MEAN_MEASURES[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +191,7 @@ def test_bounds_hold_as_often_as_they_say_and_noise_is_called_by_its_chance(shar
             lambda seed, draw=draw: errors(seed, shared=shared, draw=1000 + draw, shape=(16, 24)),
         )["mean_abs_error"]
         wrong += change.lower > 1
-        small += change.chance < 0.05
+        small += change.p_value < 0.05
     assert wrong <= 3  # each with 0.2 %: above 3 with a chance below 1e-4
     assert small <= 32  # both sides, with 5 % each: above 32 with a chance below 1e-4
 
@@ -189,7 +207,7 @@ def test_what_a_whole_output_shares_is_seen_between_seeds():
     for draw in range(8):
         change = found(lambda seed, d=draw: shared_by_all(seed, d), lambda seed, d=draw: shared_by_all(seed, 50 + d))
         assert (change["mean_abs_error"].axis, change["mean_abs_error"].units) == (None, 3)
-        assert change["mean_abs_error"].chance > 1e-3
+        assert change["mean_abs_error"].p_value > 1e-3
 
 
 def test_seeds_that_differ_no_more_than_groups_do_not_weaken_the_statistic():

@@ -15,10 +15,14 @@ from precreg.types.case import STATISTIC, Bound
 from precreg.types.outcome import AxisGroups, Execution, Outcome
 from precreg.verdict.power import POWER, CasePower, PowerGap, detectable_log_ratio, detectable_losses, pairing_deviation
 from precreg.verdict.regression import case_alpha, find_regressions, gather_evidence
-from precreg.verdict.statistics.distributions import t_quantile
-from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, TESTS_PER_OUTPUT
-from precreg.verdict.statistics.samples import MEAN_MEASURES, StandardError, fresh_inputs_error, largest_standard_error
-from precreg.verdict.statistics.samples import samples as verdict_samples
+from precreg.verdict.statistics.ratios import (
+    INTERVAL_ALPHA,
+    MEAN_MEASURES,
+    TESTS_PER_OUTPUT,
+    fresh_inputs_error,
+    run_samples,
+)
+from precreg.verdict.statistics.uncertainty import StandardError, largest_standard_error, t_quantile
 from tests.verdict.made import SOURCE, case, comparison, entry, tolerance
 
 LEVEL = case_alpha(1)
@@ -54,12 +58,14 @@ def why_of(loss):
 
 
 def told(kept, given=STATISTICAL, *, level=LEVEL, alike=True, **fields):
-    (loss,) = detectable_losses(case(**{"seeds": 9} | fields), kept, {"out": given}, level=level, alike=alike)
+    (loss,) = detectable_losses(
+        case(**{"seeds": 9} | fields), kept, {"out": given}, alpha=level, same_environment=alike
+    )
     return loss
 
 
 def caught(current, kept, *, alike=True):
-    one = gather_evidence(current, kept, STATISTICAL, "reference", alike=alike, level=LEVEL)
+    one = gather_evidence(current, kept, STATISTICAL, "reference", same_environment=alike, alpha=LEVEL)
     return any(True for _ in find_regressions(one))
 
 
@@ -149,7 +155,7 @@ def test_the_spread_is_the_one_that_a_verdict_redraws(seeds, shape, shared):
     execution = Execution(tuple(f"i{seed}" for seed in range(seeds)), {"out": ("a",) * seeds}, 1.0)
     kept = entry_from(Outcome("unit/s/a", "1:d", execution, tuple(comparisons)), "f00d", "c0")
     for measure in MEAN_MEASURES[:3]:
-        judged = verdict_samples(measure, comparisons, kept.outputs["out"], kept.groups["out"])
+        judged = run_samples(measure, comparisons, kept.outputs["out"], kept.groups["out"])
         error, units, axis = largest_standard_error([fresh_inputs_error(each, measure) for each in judged])
         loss = told(kept, replace(tolerance(), regression={measure.metric: 0.1}))
         assert (loss.metric, loss.units, loss.axis) == (measure.metric, units, axis)
@@ -205,9 +211,9 @@ def test_a_scalar_has_too_few_samples():
 
 def test_thresholds_are_not_asked_of_few_elements():
     few, enough = (replace(entry(), groups={}, outputs={"out": _of_length(length)}) for length in (7, 8))
-    assert told(few, tolerance()).guards == {}
-    assert told(few, tolerance(), role="golden").guards == {"match_ratio": 1.0}
-    assert told(enough, tolerance()).guards["max_abs_error"] == 4.0
+    assert told(few, tolerance()).thresholds == {}
+    assert told(few, tolerance(), role="golden").thresholds == {"match_ratio": 1.0}
+    assert told(enough, tolerance()).thresholds["max_abs_error"] == 4.0
 
 
 def _of_length(length):
@@ -234,7 +240,7 @@ def test_where_the_statistic_is_off_a_threshold_is_told_and_without_one_nothing(
     kept = accepted(drawn(Random(5), 3, 4.0))
     off = told(kept, replace(tolerance(), regression={"max_abs_error": 3.0}))
     assert (off.ratio, why_of(off)) == (None, "the statistic is off")
-    assert off.guards == {"max_abs_error": 4.0}
+    assert off.thresholds == {"max_abs_error": 4.0}
     threshold = told(kept, replace(tolerance(), regression={"mean_abs_error": 0.1}))
     assert (threshold.rule, threshold.metric) == ("guard", "mean_abs_error")
     assert threshold.ratio > 1.1
@@ -312,15 +318,15 @@ def test_a_paired_error_is_off_from_a_redrawn_one_by_about_what_is_said(freedom)
 
 def test_what_chance_may_do_to_matches_with_a_golden_is_no_loss_by_itself():
     kept = accepted(drawn(Random(5), 6, 4.0))
-    assert "match_ratio" not in told(kept, role="golden", deterministic=False).guards
+    assert "match_ratio" not in told(kept, role="golden", deterministic=False).thresholds
 
 
 def test_bounds_and_what_is_lost_of_a_golden_are_named():
     kept = accepted(drawn(Random(5), 3, 4.0))
     given = replace(tolerance(max_ulp=4), regression={STATISTIC: 0.02, "max_abs_error": 3.0, "mean_rel_error": 0.5})
     assert told(kept, given).bounds == ("match_ratio", "max_ulp")
-    assert told(kept, given).guards == {"max_abs_error": 4.0, "mean_rel_error": 1.5}
-    assert told(kept, given, role="golden").guards == {"match_ratio": 1.0, "mean_rel_error": 1.5}
+    assert told(kept, given).thresholds == {"max_abs_error": 4.0, "mean_rel_error": 1.5}
+    assert told(kept, given, role="golden").thresholds == {"match_ratio": 1.0, "mean_rel_error": 1.5}
 
 
 def test_an_alternative_that_must_hold_is_a_bound():

@@ -55,9 +55,9 @@ def test_statistics_can_be_switched_off():
     limits = replace(tolerance(), regression={})
     given = verdict(lambda seed: 1.3 * errors(seed), limits=limits)
     assert given.reason is Reason.WITHIN_TOLERANCE
-    assert given.message.endswith("out: statistic is off, so bounds alone decide")
+    assert given.message.endswith("out: statistic is off, so only bounds apply")
     guarded = verdict(lambda seed: 1.3 * errors(seed), limits=replace(tolerance(), regression={"max_abs_error": 3.0}))
-    assert guarded.message.endswith("out: statistic is off, so bounds and guards alone decide")
+    assert guarded.message.endswith("out: statistic is off, so only bounds and thresholds apply")
 
 
 def test_errors_that_a_row_shares_are_no_evidence_for_each_of_its_elements():
@@ -147,7 +147,7 @@ def test_scalars_are_left_to_bounds_and_the_verdict_says_so():
 
     given = verdict(lambda seed: scalar(seed, 3.0), scalar)
     assert given.status is Status.PASSED
-    assert "out: fewer than 5 samples, so bounds and guards alone decide" in given.message
+    assert "out: fewer than 5 samples, so only bounds and thresholds apply" in given.message
 
 
 def test_a_case_s_level_is_that_of_the_run_over_the_number_of_baselines():

@@ -37,7 +37,7 @@ from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, outcome,
         ),
         (
             RepeatDifference("out", 0, 2),
-            ": not there in both, or of another shape or dtype, between run 1 and 2 of seed 0",
+            ": missing in one of them, or of another shape or dtype, between run 1 and 2 of seed 0",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_loss_of_all_runs_together_fails_though_repeats_may_differ():
 def test_another_shape_or_no_output_at_all_is_never_as_declared(deterministic):
     given = judged(case(deterministic=deterministic, repeats=3), unsteady(difference=RepeatDifference("out", 0, 2)))
     assert given.reason is Reason.NONDETERMINISTIC
-    assert "not there in both, or of another shape or dtype" in given.message
+    assert "missing in one of them, or of another shape or dtype" in given.message
 
 
 def test_one_run_of_what_need_not_repeat_is_never_identical():

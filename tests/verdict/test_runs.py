@@ -9,8 +9,8 @@ from precreg.measure.comparison import AVERAGES, compare_runs
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
 from precreg.verdict.judge import Policy, judge_case
-from precreg.verdict.statistics.ratios import error_ratios
-from precreg.verdict.statistics.samples import MATCH_MEASURE, MEASURES, MIN_SAMPLES
+from precreg.verdict.statistics.ratios import MATCH_MEASURE, MEASURES, error_ratios
+from precreg.verdict.statistics.uncertainty import MIN_SAMPLES
 from tests.verdict.made import ENVIRONMENT, baseline, case, tolerance
 
 STATISTIC = replace(tolerance(), regression={"statistic": 0.02})

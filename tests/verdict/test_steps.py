@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from precreg.measure.groups import GROUP_SUMS
 from precreg.types.record import KeptSums
-from precreg.verdict.statistics.ratios import error_ratios, error_ratios_between, half_widths
-from precreg.verdict.statistics.samples import MEAN_MEASURES
+from precreg.verdict.statistics.ratios import MEAN_MEASURES, error_ratios, error_ratios_between, half_widths
 from tests.verdict.drawn import accepted, errors, outcome
 
 ONE = [KeptSums(1.0, "//")]
@@ -31,7 +30,7 @@ def test_a_step_is_the_change_of_a_run():
     assert set(kept) == {measure.metric for measure in MEAN_MEASURES}
     for metric, change in kept.items():
         assert change.ratio == pytest.approx(judged[metric].ratio, rel=2e-3)
-        assert change.error == pytest.approx(judged[metric].error, rel=0.02)
+        assert change.standard_error == pytest.approx(judged[metric].standard_error, rel=0.02)
         assert (change.units, change.axis) == (judged[metric].units, judged[metric].axis)
 
 

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
-from precreg.verdict.accuracy import structural_findings
 from precreg.verdict.judge import unmeasured_verdict
+from precreg.verdict.limits import structural_findings
 from tests.verdict.made import comparison, entry, outcome
 
 

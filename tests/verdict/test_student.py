@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.verdict.statistics.distributions import t_quantile, t_sf
+from precreg.verdict.statistics.uncertainty import t_quantile, t_sf
 
 
 def exactly(t, freedom):

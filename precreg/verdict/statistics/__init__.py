@@ -1,4 +1,4 @@
-"""How certain is a change of an error?
+"""Which uncertainty has a change of errors?
 
 Group sums, jackknife errors, Student's t, sequential tests and change points, on plain floats.
 """

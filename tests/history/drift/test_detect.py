@@ -34,20 +34,20 @@ def test_concordance_is_half_of_kendalls_s(values):
 
 
 @pytest.mark.parametrize(("small", "large"), [(1, 1), (1, 5), (2, 3), (3, 4), (2, 6)])
-def test_chances_of_u_are_those_of_all_orders(small, large):
+def test_mann_whitney_distribution_are_those_of_all_orders(small, large):
     counts = [0] * (small * large + 1)
     for chosen in itertools.combinations(range(small + large), small):
         counts[sum(place - rank for rank, place in enumerate(chosen))] += 1
     exact = [count / comb(small + large, small) for count in counts]
-    assert detect._chances_of_u(small, large) == pytest.approx(exact)
+    assert detect._mann_whitney_distribution(small, large) == pytest.approx(exact)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6])
-def test_chances_of_rising_pairs_are_those_of_all_orders(count):
+def test_kendall_distribution_are_those_of_all_orders(count):
     counts = [0] * (count * (count - 1) // 2 + 1)
     for order in itertools.permutations(range(count)):
         counts[sum(earlier < later for earlier, later in itertools.combinations(order, 2))] += 1
-    assert detect._chances_of_rising_pairs(count) == pytest.approx([found / factorial(count) for found in counts])
+    assert detect._kendall_distribution(count) == pytest.approx([found / factorial(count) for found in counts])
 
 
 @pytest.mark.parametrize("count", [20, 41, 60])
@@ -56,7 +56,7 @@ def test_a_critical_shift_is_the_least_that_is_rare_enough(count):
         small, large = sorted((at, count - at))
         if small > detect.MAX_EXACT_SIDE:
             continue
-        tails = detect._chances_of_u(small, large)[::-1].cumsum()[::-1]
+        tails = detect._mann_whitney_distribution(small, large)[::-1].cumsum()[::-1]
         if least == inf:
             assert tails[-1] > detect.DRIFT_ALPHA
         else:
@@ -68,12 +68,12 @@ def test_the_normal_limit_asks_for_more_than_the_exact_one(monkeypatch):
     normal = detect.critical_shifts(60)[29]
     deviation = (30 * 30 * 61 / 12) ** 0.5
     assert normal == pytest.approx(NormalDist().inv_cdf(1 - detect.DRIFT_ALPHA) * deviation)
-    tails = detect._chances_of_u(30, 30)[::-1].cumsum()[::-1]
+    tails = detect._mann_whitney_distribution(30, 30)[::-1].cumsum()[::-1]
     assert tails[int(normal + 450) + 1] <= detect.DRIFT_ALPHA
 
 
 def test_tables_of_long_windows_are_made_without_deep_recursion():
-    detect._chances_of_u.cache_clear()
+    detect._mann_whitney_distribution.cache_clear()
     detect.critical_shifts.cache_clear()
     assert len(detect.critical_shifts(400)) == 399
 

@@ -12,7 +12,7 @@ from precreg.arithmetic.exact import exact_round
 from precreg.arithmetic.formats import FORMATS
 from precreg.quality.scale import LIMIT_DIGITS, limit_for_loss, metric_loss, output_rounding_floor, round_limit
 from precreg.types.outcome import Comparison
-from precreg.verdict.accuracy import satisfies_bound
+from precreg.verdict.limits import satisfies_bound
 from tests.quality.calibration.made import bound
 
 SCALED = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.verdict.statistics.distributions import (
+from precreg.verdict.statistics.uncertainty import (
     CONFIDENCE,
     MIN_REPLICATES,
     estimate_tail,
@@ -36,7 +36,9 @@ def exceeded(draw, n, chance):
     """Return how often the next value is above what n values before it say is exceeded with that chance."""
     rng = np.random.default_rng(7)
     before, after = draw(rng, (TRIALS, n)), draw(rng, TRIALS)
-    return np.mean([new > estimate_tail(list(seen)).reached(chance) for seen, new in zip(before, after, strict=True)])
+    return np.mean(
+        [new > estimate_tail(list(seen)).exceedance_quantile(chance) for seen, new in zip(before, after, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("n", [9, 17])
@@ -58,19 +60,28 @@ def test_of_lighter_tails_the_chance_is_an_upper_bound_and_of_maxima_it_is_near(
 @pytest.mark.parametrize("chance", [0.3, 0.01, 1e-6])
 def test_what_is_reached_with_a_chance_has_that_chance(chance):
     of_ten = estimate_tail([1.0, 2, 3, 5, 8, 13, 21, 34, 55, 89])
-    assert of_ten.chance(of_ten.reached(chance)) == pytest.approx(chance)
+    assert of_ten.exceedance_probability(of_ten.exceedance_quantile(chance)) == pytest.approx(chance)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=MIN_REPLICATES, max_size=40), st.floats(1, 10), st.floats(1, 10))
 def test_a_higher_limit_is_never_exceeded_more_often(values, factor, more):
     found = estimate_tail(values)
     limit = factor * max(values)
-    assert 0 <= found.chance(more * limit) <= found.chance(limit) <= (found.above + 1) / (found.n + 1)
+    assert (
+        0
+        <= found.exceedance_probability(more * limit)
+        <= found.exceedance_probability(limit)
+        <= (found.above + 1) / (found.n + 1)
+    )
 
 
 def test_values_that_are_all_alike_are_exceeded_by_nothing():
     alike = estimate_tail([2.0] * 9)
-    assert (alike.chance(2.0), alike.chance(1.9), alike.reached(0.01)) == (0, 1, 2)
+    assert (alike.exceedance_probability(2.0), alike.exceedance_probability(1.9), alike.exceedance_quantile(0.01)) == (
+        0,
+        1,
+        2,
+    )
 
 
 def test_what_counting_leaves_open_is_the_chance_at_which_so_many_runs_would_seldom_all_pass():
