@@ -54,8 +54,8 @@ def round_scaled(values: Array, format: Format, rounding: Rounding, seed: int = 
     """Round as `precreg.arithmetic.rounding.round_to` does, for any floating dtype of numpy.
 
     The quantum is the spacing of the format in a value's binade, a power of two. Both scalings are exact. A value below
-    2**e over 2**(e - precision) has at most `precision` bits before the point. A quantum at the smallest subnormal is at
-    most 1. So its quotient is at least as large as the value, and loses no bits to underflow.
+    2**e over 2**(e - precision) has at most `precision` bits before the point. A quantum that is the smallest
+    subnormal is at most 1. The quotient is then at least as large as the value, and loses no bits to underflow.
     """
     exponents = np.frexp(values)[1]
     quanta = np.maximum(exponents, format.min_exponent + 1) - format.precision
