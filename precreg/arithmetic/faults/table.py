@@ -12,7 +12,7 @@ from precreg.arithmetic.faults.fault import Fault, OperationKind
 from precreg.errors import UserError, nearest
 
 # Texts that several faults share.
-_HOP = "type conversion on a hop"
+_CONVERSION = "type conversion"
 _NARROW = "narrow accumulator"
 _SUMS = "sums over axes, products of matrices"
 _LOOPS = f"{_SUMS}, running sums, loops of additions"
@@ -24,7 +24,7 @@ _OF_LOOPS: tuple[OperationKind, ...] = ("sum", "product", "running sum", "additi
 _FAULTS = (
     Fault(
         "hop_float16",
-        _HOP,
+        _CONVERSION,
         "every input passes through float16",
         "inputs wider than float16",
         "inputs",
@@ -33,7 +33,7 @@ _FAULTS = (
     ),
     Fault(
         "hop_bfloat16",
-        _HOP,
+        _CONVERSION,
         "every input passes through bfloat16",
         "inputs more precise than bfloat16",
         "inputs",
@@ -42,8 +42,8 @@ _FAULTS = (
     ),
     Fault(
         "hop_functions",
-        _HOP,
-        "what sqrt, exp, tanh and the like give passes through float16",
+        _CONVERSION,
+        "results of sqrt, exp, tanh and similar functions pass through float16",
         "functions in formats wider than float16",
         "operations",
         "hop",
@@ -52,7 +52,7 @@ _FAULTS = (
     ),
     Fault(
         "hop_sums",
-        _HOP,
+        _CONVERSION,
         "every sum passes through float16 on its way out",
         f"{_SUMS}, wider than float16",
         "operations",
@@ -72,7 +72,7 @@ _FAULTS = (
     Fault(
         "stale_buffer",
         "stale buffer",
-        "a sum begins with 2^-22 of the sum before it, of the run before it, too",
+        "a sum begins with 2^-22 of the previous sum, also of the previous run",
         "sums over axes, running sums",
         "operations",
         "stale",
@@ -113,7 +113,7 @@ _FAULTS = (
     Fault(
         "truncated_results",
         "truncation",
-        "the last 3 bits of what + - * / give are cut off: 20 of float32's 23",
+        "results of + - * / lose their last 3 bits: 20 of float32's 23 remain",
         "additions, subtractions, multiplications, divisions",
         "operations",
         "truncated",
@@ -275,7 +275,7 @@ _CHANGES = (
         "another_library",
         "another library",
         "functions are computed in float64, and rounded once",
-        "sqrt, exp, log, tanh and the like",
+        "sqrt, exp, log, tanh and similar functions",
         "operations",
         "another_library",
         needs=("function",),
