@@ -194,27 +194,28 @@ def _round_patterns(patterns: Array, grid: _Grid, rounding: Rounding, draws: NDA
     dropped, low, one = grid.dropped, grid.low, grid.unsigned(1)
     if not dropped:
         return patterns.copy()
-    if rounding is Rounding.ODD:
-        # The sum carries into the last kept bit if any low bit is set; OR sets that bit without carrying further.
-        return (patterns | ((patterns & low) + low)) & ~low
+    moved: Any
     if rounding is Rounding.TOWARD_ZERO:
-        return patterns & ~low
-    increments: Any
-    if rounding is Rounding.NEAREST_EVEN:
+        moved = patterns
+    elif rounding is Rounding.ODD:
+        # The sum carries into the last kept bit if any low bit is set; OR sets that bit without carrying further.
+        moved = patterns | ((patterns & low) + low)
+    elif rounding is Rounding.NEAREST_EVEN:
         # Just below half a spacing, and the last kept bit: a tie carries only if that bit is 1.
-        increments = (low >> one) + ((patterns >> dropped) & one)
+        moved = patterns + ((low >> one) + ((patterns >> dropped) & one))
     elif rounding is Rounding.NEAREST_AWAY:
-        increments = (low >> one) + one
+        moved = patterns + ((low >> one) + one)
     elif rounding is Rounding.AWAY:
-        increments = low
+        moved = patterns + low
     elif rounding in (Rounding.UP, Rounding.DOWN):
         # An arithmetic shift fills every negative pattern with ones. Upward means away from zero for positive numbers.
         bits = 8 * patterns.dtype.itemsize
         negative = (patterns.view(f"i{patterns.dtype.itemsize}") >> (bits - 1)).view(patterns.dtype)
-        increments = low & (~negative if rounding is Rounding.UP else negative)
+        moved = patterns + (low & (~negative if rounding is Rounding.UP else negative))
     else:
-        increments = _exceeds_draw(patterns & low, int(dropped), draws) * (low + one)
-    return (patterns + increments) & ~low
+        moved = patterns + _exceeds_draw(patterns & low, int(dropped), draws) * (low + one)
+    rounded: Array = moved & ~low
+    return rounded
 
 
 def _exceeds_draw(rest: Array, dropped: int, draws: NDArray[np.uint32] | None) -> NDArray[np.bool_]:
