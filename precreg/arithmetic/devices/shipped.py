@@ -1,23 +1,15 @@
 """Which device has a name: a shipped table, or a table of the project in suites/devices/?
 
-`cast_through_device` shows the values at each place of a device, so that a case can check every conversion.
+Loading a suite checks these names, so this module imports no numpy.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from precreg.arithmetic.devices.array import Arithmetic, SimulatedArray, plain_array, simulate_array
-from precreg.arithmetic.devices.computation import DeviceArithmetic
-from precreg.arithmetic.devices.device import Device, StorageCast, parse_device
-from precreg.arithmetic.formats import FORMATS, Rounding, numpy_dtype
-from precreg.arithmetic.operations import carrier_dtype
-from precreg.arithmetic.rounding import round_to
+from precreg.arithmetic.devices.device import Device, parse_device
 from precreg.errors import UserError, nearest
-from precreg.storage import Array, Source, read_yaml, resolve_inside
+from precreg.storage import Source, read_yaml, resolve_inside
 
 # The folder of a project's own devices, with one file NAME.yaml or NAME.yml for each.
 DEVICES_FOLDER = "suites/devices"
@@ -83,53 +75,3 @@ def _read_shipped_device(name: str, known: list[str]) -> Device:
 def _tables(folder: Path) -> dict[str, Path]:
     # .yaml comes last and replaces .yml of the same name; _read_own_table then reports the two.
     return {path.stem: path for suffix in (".yml", ".yaml") for path in folder.glob(f"*{suffix}")}
-
-
-def cast_through_device(x: Array, device: Device | str | None = None) -> dict[str, Array]:
-    """Return the values at each place of a device, by the names of the places, each converted from the place before.
-
-    `device` is a device, the name of a shipped device, or None for the device that computes x. A place holds values in
-    the dtype of its format. If its format has no dtype, float32 holds them, or float64 if float32 lacks some numbers.
-
-    Raises UserError (unknown-device). Raises ValueError if the device has no places, or if x and `device` name none.
-    """
-    # The arithmetic of x converts, and not only its device, so that a planted fault of casts shows at its place.
-    arithmetic = x.arithmetic if isinstance(x, SimulatedArray) else None
-    found = _find_device(device, arithmetic)
-    if not found.storage_casts:
-        raise ValueError(f"expected a device with hops but got device={found.name}")
-    computing = arithmetic or DeviceArithmetic(found)
-    places: dict[str, Array] = {}
-    values = plain_array(np.asarray(x))
-    for storage_cast in found.storage_casts:
-        values = _convert_for_place(values, storage_cast, computing)
-        places[storage_cast.place] = values if arithmetic is None else simulate_array(values, arithmetic)
-    return places
-
-
-def _find_device(device: Device | str | None, arithmetic: Arithmetic | None) -> Device:
-    """Return the named device, or the device below the layers of an arithmetic."""
-    if isinstance(device, Device):
-        return device
-    if device is not None:
-        return device_named(device)
-    inner: Any = arithmetic
-    while inner is not None and not isinstance(inner, DeviceArithmetic):
-        inner = getattr(inner, "inner", None)
-    if inner is None:
-        raise ValueError("expected the name of a device, or an array that a device computes, but got neither")
-    found: Device = inner.device
-    return found
-
-
-def _convert_for_place(values: Array, storage_cast: StorageCast, arithmetic: Arithmetic) -> Array:
-    """Return the values as the next place holds them."""
-    format = storage_cast.format
-    if format == FORMATS.get(format.name) and storage_cast.rounding is None:
-        dtype = numpy_dtype(format.name)
-        return values if values.dtype == dtype else arithmetic.cast(values, dtype)
-    # No cast of the device has this format or this rounding, so the values are rounded directly.
-    wide = carrier_dtype(format)
-    storage_dtype = numpy_dtype(format.name) if format.name in FORMATS else np.dtype(wide)
-    read = values if values.dtype == np.float64 else values.astype(wide)
-    return round_to(read, format, storage_cast.rounding or Rounding.NEAREST_EVEN).astype(storage_dtype)
