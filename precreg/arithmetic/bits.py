@@ -1,11 +1,8 @@
-"""Numbers as people write them, read exactly: no float64 stands between the text and its value.
+"""Which bits, exact decimal, neighbours and rounding errors does one number of a format have?
 
-Where sign, exponent and mantissa of a number stand in the bits of a format, and which patterns mean something else.
-
-All of it follows from a format's few numbers. The exponent's field has as many bits as it takes to count the binades,
-one pattern for zero and subnormals, and one for infinities and NaN where there are infinities.
-
-What there is to see of one number in a format: bits, exact decimal, neighbours, and the error of rounding to it.
+Numbers are read exactly from text: no float64 comes between a text and its value. The layout of a pattern follows from
+the format alone. The exponent field counts the binades, plus one code for zero and subnormals. Formats with infinities
+have another code, for infinities and NaN.
 """
 
 from __future__ import annotations
@@ -22,23 +19,24 @@ from precreg.arithmetic.exact import exact_round, exact_ulp
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.errors import UserError
 
-MAX_CHARACTERS = 2000
-
-MAX_LITERAL_EXPONENT = 2000
-"""Beyond these bounds lie no numbers of any format, and reading them exactly would take memory without end."""
-
-
+# A rational number, or a float that is an infinity, NaN or -0.0, which a Fraction cannot be.
 ExactNumber = Fraction | float
-"""A rational number; or a float, which is an infinity, NaN or -0.0."""
 
+# No format has numbers beyond these bounds: a longdouble ends near 10**4932, all others within float64. Without
+# bounds, reading 1e999999999 exactly would take memory without limit.
+MAX_CHARACTERS = 2000
+MAX_LITERAL_EXPONENT = 2000
 
+# re.ASCII, because \d would also match the digits of other scripts.
 _DECIMAL = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
-
 _RATIO = re.compile(r"([+-]?)(\d+)/(\d+)", re.ASCII)
-
 _HEXADECIMAL = re.compile(r"([+-]?)0[xX]([\da-fA-F]+)\.?([\da-fA-F]*)[pP]([+-]?\d+)", re.ASCII)
-
 _SPECIAL = {"inf": inf, "infinity": inf, "nan": nan}
+
+# The digits after which a decimal is cut if it has no end. 1100 digits hold every float64: the smallest subnormal,
+# 2**-1074, has 751 of them.
+_SHOWN_DIGITS = 20
+_MAX_DIGITS = 1100
 
 
 def parse_number(text: str) -> ExactNumber:
@@ -49,7 +47,7 @@ def parse_number(text: str) -> ExactNumber:
     special = _SPECIAL.get(text.lower().lstrip("+-"))
     if special is not None and len(text) - len(text.lstrip("+-")) <= 1:
         return -special if text.startswith("-") else special
-    for read in (_decimal, _ratio, _hexadecimal):
+    for read in (_read_decimal, _read_ratio, _read_hexadecimal):
         magnitude = read(text) if len(text) <= MAX_CHARACTERS else None
         if magnitude is not None:
             negative = text.startswith("-")
@@ -58,9 +56,9 @@ def parse_number(text: str) -> ExactNumber:
 
 
 def parse_pattern(text: str) -> int | None:
-    """Return the integer of a pattern such as bits:0x3c7c or bits:0b0011; None for text that is no pattern.
+    """Return the integer of a pattern such as bits:0x3c7c or bits:0b0011, or None for text without the prefix bits:.
 
-    Raises UserError (bad-value) for what begins with bits: and does not go on with 0x or 0b and digits.
+    Raises UserError (bad-value) if no digits with 0x or 0b follow the prefix.
     """
     prefix, _, digits = text.partition(":")
     if prefix != "bits":
@@ -70,31 +68,32 @@ def parse_pattern(text: str) -> int | None:
     return int(digits, 0)
 
 
-def _decimal(text: str) -> Fraction | None:
+def _read_decimal(text: str) -> Fraction | None:
     found = _DECIMAL.fullmatch(text)
-    if found is None or not _is_near(found[3]):
+    if found is None or not _is_bounded(found[3]):
         return None
     return Fraction(found[2]) * Fraction(10) ** int(found[3] or 0)
 
 
-def _ratio(text: str) -> Fraction | None:
+def _read_ratio(text: str) -> Fraction | None:
     found = _RATIO.fullmatch(text)
     return Fraction(int(found[2]), int(found[3])) if found is not None and int(found[3]) else None
 
 
-def _hexadecimal(text: str) -> Fraction | None:
+def _read_hexadecimal(text: str) -> Fraction | None:
     found = _HEXADECIMAL.fullmatch(text)
-    if found is None or not _is_near(found[4]):
+    if found is None or not _is_bounded(found[4]):
         return None
     return Fraction(int(found[2] + found[3], 16)) * Fraction(2) ** (int(found[4]) - 4 * len(found[3]))
 
 
-def _is_near(exponent: str | None) -> bool:
+def _is_bounded(exponent: str | None) -> bool:
+    # The length comes first: int() of a long text takes quadratic time.
     return exponent is None or (len(exponent) < 9 and abs(int(exponent)) <= MAX_LITERAL_EXPONENT)
 
 
 class BitFields(NamedTuple):
-    """The bits of a number, as strings of 0 and 1."""
+    """Hold the bits of a number, as strings of 0 and 1."""
 
     sign: str
     exponent: str
@@ -102,19 +101,19 @@ class BitFields(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """All bits as one hexadecimal number."""
+        """Return all bits as one hexadecimal number."""
         bits = "".join(self)
         return f"0x{int(bits, 2):0{-(-len(bits) // 4)}x}"
 
 
 def field_widths(format: Format) -> tuple[int, int]:
-    """Return the number of bits of exponent and mantissa; a sign makes one more."""
+    """Return the number of bits of exponent and mantissa. The sign takes one more."""
     codes = format.max_exponent - format.min_exponent + 2 + (format.overflow == inf)
     return (codes - 1).bit_length(), format.precision - 1
 
 
 def bit_fields(value: float, format: Format) -> BitFields | None:
-    """Return the bits of a number of `format`, of an infinity, or of the NaN that is usual; None if it has no such."""
+    """Return the bits of a number of `format`, of an infinity, or of the usual NaN; None if the format lacks a NaN."""
     exponent_bits, mantissa_bits = field_widths(format)
     if isnan(value):
         return _nan_fields(format)
@@ -124,49 +123,55 @@ def bit_fields(value: float, format: Format) -> BitFields | None:
         quantum = exact_ulp(Fraction(value), format)
         significand = int(abs(Fraction(value)) / quantum)
         is_normal = significand >> mantissa_bits
-        binade = quantum.numerator.bit_length() - quantum.denominator.bit_length() + mantissa_bits
+        binade = _log2(quantum) + mantissa_bits
         exponent = binade - format.min_exponent + 1 if is_normal else 0
         mantissa = significand - (is_normal << mantissa_bits)
-    return _joined(copysign(1.0, value) < 0, exponent, mantissa, format)
+    return _join_fields(copysign(1.0, value) < 0, exponent, mantissa, format)
 
 
 def split_pattern(pattern: int, format: Format) -> BitFields:
-    """Cut a pattern into its fields. Raises UserError (bad-value) for one with too many bits."""
+    """Return the fields of a pattern. Raises UserError (bad-value) for a pattern with too many bits."""
     exponent_bits, mantissa_bits = field_widths(format)
     if pattern.bit_length() > 1 + exponent_bits + mantissa_bits:
         room = f"a pattern of {1 + exponent_bits + mantissa_bits} bits"
         raise UserError("bad-value", f"expected {room} for {format.name} but got bits:{pattern:#x}")
     sign, rest = divmod(pattern, 1 << exponent_bits + mantissa_bits)
-    return _joined(bool(sign), *divmod(rest, 1 << mantissa_bits), format)
+    return _join_fields(bool(sign), *divmod(rest, 1 << mantissa_bits), format)
 
 
 def decode_fields(bits: BitFields, format: Format) -> float:
-    """Return the number that these bits mean: it may be an infinity, or NaN."""
+    """Return the number that the bits encode, which may be an infinity or NaN."""
     mantissa_bits = format.precision - 1
     sign, exponent, mantissa = int(bits.sign), int(bits.exponent, 2), int(bits.mantissa or "0", 2)
+    # Exponent 0 encodes subnormals: the binade of exponent 1, without the implicit bit.
     significand = mantissa + (1 << mantissa_bits if exponent else 0)
     binade = max(exponent, 1) - 1 + format.min_exponent
     magnitude = Fraction(significand) * Fraction(2) ** (binade - mantissa_bits)
     if sign and not magnitude and not format.negative_zero:
         return nan
+    # Codes above the largest number are special. An all-zero mantissa is the infinity, if the format has one.
     if magnitude > format.largest:
         return copysign(inf, -sign) if not mantissa and format.overflow == inf else nan
     return copysign(float(magnitude), -1.0 if sign else 1.0)
 
 
 def _nan_fields(format: Format) -> BitFields | None:
-    """Return what NaN is: -0.0 where that is free, a quiet one where the top exponent is free, else all ones."""
+    """Return the usual NaN of a format, or None if it has none.
+
+    fnuz formats use the pattern of -0.0. Formats with infinities use a quiet NaN, whose first mantissa bit is set.
+    The "fn" formats use all ones.
+    """
     exponent_bits, mantissa_bits = field_widths(format)
     top = 2**exponent_bits - 1
     if not format.negative_zero:
-        return _joined(True, 0, 0, format)
+        return _join_fields(True, 0, 0, format)
     if format.max_exponent - format.min_exponent + 1 < top:
-        return _joined(False, top, 1 << mantissa_bits - 1, format) if mantissa_bits else None
-    all_ones = _joined(False, top, 2**mantissa_bits - 1, format)
+        return _join_fields(False, top, 1 << mantissa_bits - 1, format) if mantissa_bits else None
+    all_ones = _join_fields(False, top, 2**mantissa_bits - 1, format)
     return all_ones if isnan(decode_fields(all_ones, format)) else None
 
 
-def _joined(is_negative: bool, exponent: int, mantissa: int, format: Format) -> BitFields:
+def _join_fields(is_negative: bool, exponent: int, mantissa: int, format: Format) -> BitFields:
     exponent_bits, mantissa_bits = field_widths(format)
     return BitFields(
         str(int(is_negative)),
@@ -176,29 +181,32 @@ def _joined(is_negative: bool, exponent: int, mantissa: int, format: Format) -> 
 
 
 class RoundingErrors(Struct, frozen=True):
-    """The number minus what was rounded: absolute, over the ULP there, and over the size of it, each in float64.
+    """Hold the difference of a number and the value that was rounded to it, each figure rounded to float64.
 
-    None stands for what is not defined: where one of the two is no finite number, or what was rounded is zero. What is
-    beyond float64 is infinite, or zero.
+    All are None if one of the two is not finite.
     """
 
     absolute: float | None = None
+    # The absolute error over the spacing of the format at the exact value.
     ulp: float | None = None
+    # The absolute error over the magnitude of the exact value; None for zero.
     relative: float | None = None
 
 
 class Anatomy(Struct, frozen=True):
-    """A number of a format. Decimals are strings, and exact, unless they end in `...`.
+    """Describe a number of a format. Decimals are strings, and exact unless they end in `...`.
 
-    `kind` is zero, subnormal, normal, infinity, nan or integer. `power` is the exponent of the number's binade.
-    What a number does not have is None: a neighbour beyond the largest, or fields of an integer.
+    Fields are None if the number lacks them, such as a neighbour beyond the largest number, or the exponent of an
+    integer. `precreg bits --json` prints these fields.
     """
 
     format: str
     value: str
+    # zero, subnormal, normal, infinity, nan or integer.
     kind: str
     sign: str | None
     exponent: str | None
+    # The exponent of the number's binade.
     power: int | None
     mantissa: str | None
     pattern: str | None
@@ -208,16 +216,17 @@ class Anatomy(Struct, frozen=True):
 
 
 def describe_number(value: float, exact: ExactNumber, format: Format, bits: BitFields | None = None) -> Anatomy:
-    """Return the anatomy of `value`, a number of `format` that `exact` was rounded to. NaN may have these `bits`."""
+    """Return the anatomy of `value`, to which `exact` was rounded. `bits` may hold the own pattern of a NaN."""
     bits = bits or bit_fields(value, format)
     below, above = neighbours(value, format)
+    has_power = value and isfinite(value)
     return Anatomy(
         format.name,
         exact_decimal(value),
         _kind(value, format),
         bits and bits.sign,
         bits and bits.exponent,
-        _power(value, format) if value and isfinite(value) else None,
+        _log2(exact_ulp(Fraction(value), format)) + format.precision - 1 if has_power else None,
         bits and bits.mantissa,
         bits and bits.pattern,
         below,
@@ -227,49 +236,50 @@ def describe_number(value: float, exact: ExactNumber, format: Format, bits: BitF
 
 
 def rounding_errors(value: ExactNumber, exact: ExactNumber, ulp: Fraction) -> RoundingErrors:
-    """Return how far a number is from what was rounded to it; `ulp` is the spacing there."""
+    """Return the errors of rounding `exact` to `value`, where the format has the spacing `ulp`."""
     if not (is_finite(value) and is_finite(exact)):
         return RoundingErrors()
     error = Fraction(value) - Fraction(exact)
-    relative = _nearest_float(error / abs(Fraction(exact))) if exact else None
-    return RoundingErrors(_nearest_float(error), _nearest_float(error / ulp), relative)
+    relative = _round_to_float64(error / abs(Fraction(exact))) if exact else None
+    return RoundingErrors(_round_to_float64(error), _round_to_float64(error / ulp), relative)
 
 
 def is_finite(value: ExactNumber) -> bool:
-    """Say whether this is a number, of any size."""
+    """Return whether a value is neither an infinity nor NaN. A Fraction may be too large for math.isfinite."""
     return isinstance(value, Fraction) or isfinite(value)
 
 
 def neighbours(value: float, format: Format) -> tuple[str | None, str | None]:
-    """Return the numbers of `format` next below and next above one, as decimals; infinities are numbers here."""
+    """Return the next number below and the next above a number of `format`, as decimals. Infinities count."""
     if isnan(value):
         return None, None
-    above = _above(value, format)
-    below = 0.0 - _above(-value, format)
+    above = _next_above(value, format)
+    below = 0.0 - _next_above(-value, format)  # 0.0 - x, because -x would give -0.0
     return _decimal_or_none(below, value), _decimal_or_none(above, value)
 
 
 def exact_decimal(value: ExactNumber) -> str:
-    """Return all digits of a number; of a fraction that decimals do not end, twenty and three dots."""
+    """Return all digits of a number. A fraction with endless digits gets 20 of them and three dots."""
     if not isinstance(value, Fraction):
         return str(Decimal(value)).replace("E", "e").replace("Infinity", "inf").replace("NaN", "nan")
-    context = Context(prec=1100, Emax=10**6, Emin=-(10**6))
+    context = Context(prec=_MAX_DIGITS, Emax=10**6, Emin=-(10**6))
     digits = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     if not context.flags[Inexact]:
         return str(digits).replace("E", "e")
-    return f"{Context(prec=20, Emax=10**6, Emin=-(10**6)).plus(digits)}...".replace("E", "e")
+    return f"{Context(prec=_SHOWN_DIGITS, Emax=10**6, Emin=-(10**6)).plus(digits)}...".replace("E", "e")
 
 
 def _decimal_or_none(near: float, value: float) -> str | None:
     return None if isnan(near) or near == value else exact_decimal(near)
 
 
-def _above(value: float, format: Format) -> float:
-    """Return the next number of a format; NaN, or the number itself, where there is none."""
+def _next_above(value: float, format: Format) -> float:
+    """Return the next larger number of a format; NaN, or the number itself, where the format ends."""
     if isinf(value):
         return -format.largest if value < 0 else nan
     if value == 0 and not format.subnormals:
         return format.smallest_normal
+    # Half of the smallest spacing is less than any distance of neighbours, so rounding up cannot pass the next number.
     step = Fraction(format.smallest_subnormal) / 2
     return exact_round(Fraction(value) + step, format, Rounding.UP) + 0.0
 
@@ -282,10 +292,10 @@ def _kind(value: float, format: Format) -> str:
     return "subnormal" if value else "zero"
 
 
-def _power(value: float, format: Format) -> int:
-    ulp = exact_ulp(Fraction(value), format)
-    return ulp.numerator.bit_length() - ulp.denominator.bit_length() + format.precision - 1
+def _log2(power: Fraction) -> int:
+    """Return the exponent of a power of two."""
+    return power.numerator.bit_length() - power.denominator.bit_length()
 
 
-def _nearest_float(value: Fraction) -> float:
+def _round_to_float64(value: Fraction) -> float:
     return exact_round(value, FORMATS["float64"])

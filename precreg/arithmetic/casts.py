@@ -1,4 +1,7 @@
-"""A number on its way through formats: every hop with its rounding, beside the rounding that goes there directly."""
+"""Which number does a value become when it is converted through several formats, and which if converted at once?
+
+Every conversion rounds, so a chain of them may end at another number than the direct conversion.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    # At run time, fixed_point brings numpy, which `precreg bits` needs for integers alone.
     from precreg.arithmetic.fixed_point import FixedPoint
-
 
 _ON_RATIONALS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
@@ -44,21 +47,19 @@ _ON_RATIONALS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
+OPERATORS = tuple(_ON_RATIONALS)
 
-_OTHERWISE: dict[str, Callable[[float, float, Format, Rounding], float]] = {
+# The IEEE 754 results for zeros, infinities and NaN, which rationals lack.
+_ON_SPECIAL_VALUES: dict[str, Callable[[float, float, Format, Rounding], float]] = {
     "+": exact_add,
     "-": exact_subtract,
     "*": exact_multiply,
     "/": exact_divide,
 }
-"""What IEEE 754 says of zeros, infinities and NaN."""
-
-
-OPERATORS = tuple(_ON_RATIONALS)
 
 
 class Expression(NamedTuple):
-    """A value as it was written, or two and an operator."""
+    """Hold a value as the user wrote it, or two values and an operator."""
 
     first: str
     operator: str = ""
@@ -69,51 +70,56 @@ class Expression(NamedTuple):
 
 
 class ConversionChain(Struct, frozen=True):
-    """What was asked for, and its hops in order; `operands` are the two of an operation, in the first format.
+    """Describe the conversions of a value through formats. `precreg bits --json` prints these fields."""
 
-    `direct` is what the exact value rounds to in the last format, where it has been through others before.
-    """
-
+    # The expression, as the user wrote it.
     asked: str
     rounding: Rounding
+    # The two operands of an operation, rounded to the first format.
     operands: tuple[str, str] | None
+    # The number after each conversion, in order.
     hops: tuple[Anatomy, ...]
+    # The exact value converted to the last format at once; None after a single conversion or stochastic rounding.
     direct: str | None
 
 
 def convert_through(
-    asked: Expression, targets: tuple[Format | FixedPoint, ...], rounding: Rounding, seed: int = 0
+    expression: Expression, targets: tuple[Format | FixedPoint, ...], rounding: Rounding, seed: int = 0
 ) -> ConversionChain:
-    """Return the hops of a value through the targets. Operands of an operation are rounded to the first target before.
+    """Return the conversions of a value through the targets. Operands are rounded to the first target before.
 
-    Stochastic rounding draws by `seed` and the number of roundings before. Raises UserError (bad-value) for what
-    is no number, and bad-scale for NaN in fixed point.
+    Stochastic rounding draws by `seed` and the number of roundings before.
+    Raises UserError: bad-value for text that is not a number, bad-scale for NaN in fixed point.
     """
     draws = (exact_random_bits(seed, index) for index in count())
-    start, operands = _start(asked, targets[0], rounding, draws)
-    value, hops = start, []
+    start, operands = _evaluate(expression, targets[0], rounding, draws)
+    value, conversions = start, []
     for target in targets:
-        value, seen = _hop(value, target, rounding, draws)
-        hops.append(seen)
+        value, described = _convert(value, target, rounding, draws)
+        conversions.append(described)
     if operands is None:
-        hops[0] = _with_its_own_bits(hops[0], asked.first, start, targets[0])
-    return ConversionChain(str(asked), rounding, operands, tuple(hops), _direct(start, targets, rounding))
+        conversions[0] = _keep_nan_pattern(conversions[0], expression.first, start, targets[0])
+    direct = None
+    # Another draw would give another direct conversion, so stochastic rounding has none to compare with.
+    if len(targets) > 1 and rounding is not Rounding.STOCHASTIC:
+        direct = _convert(start, targets[-1], rounding, count())[1].value
+    return ConversionChain(str(expression), rounding, operands, tuple(conversions), direct)
 
 
-def _start(
-    asked: Expression, target: Format | FixedPoint, rounding: Rounding, draws: Iterator[int]
+def _evaluate(
+    expression: Expression, target: Format | FixedPoint, rounding: Rounding, draws: Iterator[int]
 ) -> tuple[ExactNumber, tuple[str, str] | None]:
-    """Return the exact value that is to be rounded, and the operands it comes from."""
-    first = _read(asked.first, target)
-    if not asked.operator:
+    """Return the exact value of an expression, and its operands if it is an operation."""
+    first = _parse(expression.first, target)
+    if not expression.operator:
         return first, None
-    x = _hop(first, target, rounding, draws)[0]
-    y = _hop(_read(asked.second, target), target, rounding, draws)[0]
-    return _combined(asked.operator, x, y, rounding), (exact_decimal(x), exact_decimal(y))
+    x = _convert(first, target, rounding, draws)[0]
+    y = _convert(_parse(expression.second, target), target, rounding, draws)[0]
+    return _compute(expression.operator, x, y, rounding), (exact_decimal(x), exact_decimal(y))
 
 
-def _read(text: str, target: Format | FixedPoint) -> ExactNumber:
-    """Read a number, or a pattern of the target."""
+def _parse(text: str, target: Format | FixedPoint) -> ExactNumber:
+    """Parse a number, or a bit pattern of the target."""
     pattern = parse_pattern(text)
     if pattern is None:
         return parse_number(text)
@@ -122,37 +128,41 @@ def _read(text: str, target: Format | FixedPoint) -> ExactNumber:
     return decode_fields(split_pattern(pattern, target), target)
 
 
-def _with_its_own_bits(seen: Anatomy, text: str, value: ExactNumber, target: Format | FixedPoint) -> Anatomy:
-    """Keep the pattern of a NaN that was given as a pattern: NaN has many."""
+def _keep_nan_pattern(described: Anatomy, text: str, value: ExactNumber, target: Format | FixedPoint) -> Anatomy:
+    """Describe a NaN by the pattern that the user gave: a format has many NaN, and decoding loses the pattern."""
     pattern = parse_pattern(text)
     if pattern is None or value == value or not isinstance(target, Format):
-        return seen
+        return described
     return describe_number(nan, nan, target, split_pattern(pattern, target))
 
 
-def _combined(operator: str, x: ExactNumber, y: ExactNumber, rounding: Rounding) -> ExactNumber:
+def _compute(operator: str, x: ExactNumber, y: ExactNumber, rounding: Rounding) -> ExactNumber:
+    """Return the exact result of an operation."""
     if is_finite(x) and is_finite(y) and (operator != "/" or y):
         exact = _ON_RATIONALS[operator](Fraction(x), Fraction(y))
         if exact:
             return exact
-    return _OTHERWISE[operator](float(x), float(y), FORMATS["float64"], rounding)
+    # float64 loses nothing here: the result is zero, an infinity or NaN, and depends on signs and the rounding alone.
+    return _ON_SPECIAL_VALUES[operator](float(x), float(y), FORMATS["float64"], rounding)
 
 
-def _hop(
+def _convert(
     value: ExactNumber, target: Format | FixedPoint, rounding: Rounding, draws: Iterator[int]
 ) -> tuple[ExactNumber, Anatomy]:
     if isinstance(target, Format):
         rounded = exact_round(value, target, rounding, next(draws))
         return rounded, describe_number(rounded, value, target)
-    return _fixed_hop(value, target, rounding, next(draws))
+    return _convert_to_fixed_point(value, target, rounding, next(draws))
 
 
-def _fixed_hop(value: ExactNumber, fixed: FixedPoint, rounding: Rounding, draw: int) -> tuple[ExactNumber, Anatomy]:
+def _convert_to_fixed_point(
+    value: ExactNumber, fixed: FixedPoint, rounding: Rounding, draw: int
+) -> tuple[ExactNumber, Anatomy]:
     from precreg.arithmetic.fixed_point import exact_quantize
 
     integer = exact_quantize(value, fixed, rounding, draw)
     step = 1 / Fraction(fixed.scale)
-    bits = f"{integer % 2**fixed.bits:0{fixed.bits}b}"
+    bits = f"{integer % 2**fixed.bits:0{fixed.bits}b}"  # the modulus makes two's complement
     below = exact_decimal((integer - 1) * step) if integer > fixed.smallest else None
     above = exact_decimal((integer + 1) * step) if integer < fixed.largest else None
     shown = exact_decimal(integer * step)
@@ -161,10 +171,3 @@ def _fixed_hop(value: ExactNumber, fixed: FixedPoint, rounding: Rounding, draw: 
     return integer * step, Anatomy(
         f"int{fixed.bits}", shown, "integer", bits[0], None, None, bits[1:], pattern, below, above, error
     )
-
-
-def _direct(start: ExactNumber, targets: tuple[Format | FixedPoint, ...], rounding: Rounding) -> str | None:
-    """Return what the last target makes of the exact value itself, unless it is chance."""
-    if len(targets) == 1 or rounding is Rounding.STOCHASTIC:
-        return None
-    return _hop(start, targets[-1], rounding, count())[1].value

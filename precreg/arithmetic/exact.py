@@ -1,16 +1,15 @@
-"""Spacing and rounding of one number in rational arithmetic: slow, and short enough to be checked by eye.
+"""Which ULP, rounding, result and sum are exact, in rational arithmetic on single numbers?
 
-Operations on two or three numbers in rational arithmetic, rounded once: slow, and short enough to be checked by eye.
+These functions are slow, and short enough to verify by reading. The tests compare all array functions with them.
 
-Infinities, NaN and signed zeros follow IEEE 754-2019, sections 6 and 7: a sum that is exactly zero is +0, but -0 where
-the rounding is down, unless both terms are zeros of one sign.
+Infinities, NaN and signed zeros follow IEEE 754-2019, sections 6 and 7. A sum that is exactly zero is +0, or -0 if the
+rounding is down. If both terms are zeros of one sign, it keeps that sign.
 
-Sums of products by a unit, term after term in rational arithmetic: what the fast forms must give, bit for bit.
+Stochastic rounding draws by seed and index (`exact_random_bits`). For output element i, flat in C order, with K terms:
 
-precreg/arithmetic/unit.py says what an order means. Stochastic rounding draws by seed and index (`exact_random_bits`):
-element number i of the output, flat in C order, has the indices i * K + k of its K additions, and its merges of runs,
-lanes or levels go on from k = K. Products draw by seed + 1 and the index of their addition; conversions draw by
-seed + 2 (of the first operand), + 3 (of the second) and + 4 (of the result), each by the element's own flat index.
+- addition k draws by `seed` and index i * K + k; merges of runs, lanes or levels continue from k = K;
+- its product draws by `seed + 1` and the same index;
+- conversions draw by `seed + 2` (first operand), `+ 3` (second operand) and `+ 4` (result), and the element's index.
 """
 
 from __future__ import annotations
@@ -22,6 +21,11 @@ from math import copysign, inf, isfinite, isinf, isnan, isqrt, nan
 from precreg.arithmetic.formats import Format, Rounding, overflow_results
 from precreg.arithmetic.unit import Order, Unit
 
+MatrixRows = Sequence[Sequence[float]]
+
+# The bits of a square root beyond the precision of the format. Stochastic rounding compares 24 of them.
+_EXTRA_ROOT_BITS = 60
+
 
 def exact_ulp(value: Fraction, format: Format) -> Fraction:
     """Return the spacing of `format` in the binade of |value|, as `precreg.arithmetic.rounding.ulp` does."""
@@ -32,9 +36,9 @@ def exact_ulp(value: Fraction, format: Format) -> Fraction:
 def exact_round(
     value: float | Fraction, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0
 ) -> float:
-    """Return `value` rounded to a number of `format`, as `precreg.arithmetic.rounding.round_to` does for arrays.
+    """Return `value` rounded to a number of `format`, as `precreg.arithmetic.rounding.round_to` does.
 
-    `draw` are the 24 random bits of stochastic rounding.
+    `draw` has the 24 random bits of stochastic rounding.
     """
     if not isinstance(value, Fraction):
         if isnan(value):
@@ -42,8 +46,10 @@ def exact_round(
         if isinf(value):
             return copysign(format.overflow, value)
     exact = Fraction(value)
+    # Below the normal numbers the spacing stays at the smallest subnormal.
     quantum = Fraction(2) ** ((max(_binade(exact), format.min_exponent) if exact else 0) - format.precision + 1)
     magnitude = round_to_integer(exact / quantum, rounding, draw) * quantum
+    # A Fraction has no -0, so the sign of a float zero comes from the float.
     sign = -1.0 if exact < 0 else copysign(1.0, 0.0 if isinstance(value, Fraction) else value)
     if magnitude > format.largest:
         return copysign(overflow_results(format, rounding)[exact > 0], sign)
@@ -53,7 +59,7 @@ def exact_round(
 
 
 def round_to_integer(quotient: Fraction, rounding: Rounding, draw: int = 0) -> int:
-    """Return the magnitude of what a number is rounded to among the integers; its sign matters to up and down."""
+    """Return the magnitude of a number rounded to an integer. Rounding up and down depend on the sign of the number."""
     low, rest = divmod(abs(quotient.numerator), quotient.denominator)
     inexact, over_half = rest > 0, 2 * rest - quotient.denominator
     upward = {
@@ -70,7 +76,7 @@ def round_to_integer(quotient: Fraction, rounding: Rounding, draw: int = 0) -> i
 
 
 def exact_random_bits(seed: int, index: int) -> int:
-    """Return the 24 random bits of one index, as numpy_form/random_bits.py does: SplitMix64."""
+    """Return the 24 random bits of one index, by SplitMix64, as rounding_numpy.random_bits does for arrays."""
     mixed = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
@@ -78,17 +84,14 @@ def exact_random_bits(seed: int, index: int) -> int:
 
 
 def _binade(value: Fraction) -> int:
-    """Return the e of 2**e <= |value| < 2**(e + 1), for a value that is not zero."""
+    """Return e with 2**e <= |value| < 2**(e + 1), for a value other than zero."""
+    # The bit lengths give e or e + 1, since numerator and denominator each lie within their own power of two.
     near = value.numerator.bit_length() - value.denominator.bit_length()
     return near if abs(value) >= Fraction(2) ** near else near - 1
 
 
-_MORE_BITS = 60
-"""How many bits more than a format has are kept of a square root: stochastic rounding looks at 24 of them."""
-
-
 def exact_add(x: float, y: float, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0) -> float:
-    """Return x + y, rounded to `format`; `draw` are the 24 random bits of stochastic rounding, here and below."""
+    """Return x + y, rounded to `format`. `draw` has the random bits of stochastic rounding, here and below."""
     return exact_fma(x, 1.0, y, format, rounding, draw)
 
 
@@ -103,6 +106,7 @@ def exact_multiply(
     x: float, y: float, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0
 ) -> float:
     """Return x * y, rounded to `format`."""
+    # Python's own product is exact for zeros, infinities and NaN, and has the sign that IEEE 754 requires.
     if not (isfinite(x) and isfinite(y) and x and y):
         return exact_round(x * y, format, rounding, draw)
     return exact_round(Fraction(x) * Fraction(y), format, rounding, draw)
@@ -111,17 +115,22 @@ def exact_multiply(
 def exact_divide(
     x: float, y: float, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0
 ) -> float:
-    """Return x / y, rounded to `format`: an infinity for a finite x that is not zero by zero."""
+    """Return x / y, rounded to `format`. A finite x other than zero, divided by zero, gives an infinity."""
     if isfinite(x) and isfinite(y) and x and y:
         return exact_round(Fraction(x) / Fraction(y), format, rounding, draw)
-    return exact_round(_special_quotient(x, y), format, rounding, draw)
+    # Python raises ZeroDivisionError for x / 0.0, so the cases of IEEE 754 are written out.
+    if isnan(x) or isnan(y) or (isinf(x) and isinf(y)) or (x == 0 and y == 0):
+        return exact_round(nan, format, rounding, draw)
+    magnitude = inf if isinf(x) or y == 0 else 0.0
+    quotient = copysign(magnitude, copysign(1.0, x) * copysign(1.0, y))
+    return exact_round(quotient, format, rounding, draw)
 
 
 def exact_sqrt(x: float, format: Format, rounding: Rounding = Rounding.NEAREST_EVEN, draw: int = 0) -> float:
-    """Return the square root of x, rounded to `format`: NaN below zero, and -0 of -0."""
+    """Return the square root of x, rounded to `format`: NaN below zero, and -0 for -0."""
     if not (isfinite(x) and x > 0):
         return exact_round(nan if x < 0 else x, format, rounding, draw)
-    return exact_round(_root(Fraction(x), format.precision + _MORE_BITS), format, rounding, draw)
+    return exact_round(_root(Fraction(x), format.precision + _EXTRA_ROOT_BITS), format, rounding, draw)
 
 
 def exact_fma(
@@ -130,37 +139,28 @@ def exact_fma(
     """Return x * y + z, rounded once to `format` (fused multiply-add)."""
     if not (isfinite(x) and isfinite(y)):
         return exact_round(x * y + z, format, rounding, draw)
+    # x * y may overflow in float64 although it is finite, and an infinity of the other sign would then give NaN.
     if not isfinite(z):
         return exact_round(z, format, rounding, draw)
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact:
         return exact_round(exact, format, rounding, draw)
-    one_sign = copysign(1.0, x) * copysign(1.0, y) == copysign(1.0, z)
-    zero = copysign(0.0, z) if one_sign else -0.0 if rounding is Rounding.DOWN else 0.0
+    has_one_sign = copysign(1.0, x) * copysign(1.0, y) == copysign(1.0, z)
+    zero = copysign(0.0, z) if has_one_sign else -0.0 if rounding is Rounding.DOWN else 0.0
     return exact_round(zero, format, rounding, draw)
 
 
-def _special_quotient(x: float, y: float) -> float:
-    """Return x / y where one of them is a zero, an infinity or NaN."""
-    if isnan(x) or isnan(y) or (isinf(x) and isinf(y)) or (x == 0 and y == 0):
-        return nan
-    magnitude = inf if isinf(x) or y == 0 else 0.0
-    return copysign(magnitude, copysign(1.0, x) * copysign(1.0, y))
-
-
 def _root(square: Fraction, bits: int) -> Fraction:
-    """Return the root of a positive number, or, if it has more than `bits` bits, a number between the two nearest.
+    """Return the root of a positive number if it has at most `bits` bits, else a number that rounds in the same way.
 
-    No number of `bits` bits lies between that one and the root (a sticky bit), so both are rounded alike.
+    The second number lies between the same two neighbours of `bits` bits as the root.
     """
     shift = bits + max(0, square.denominator.bit_length() - square.numerator.bit_length())
     scaled, rest = divmod(square.numerator << 2 * shift, square.denominator)
     root = isqrt(scaled)
+    # A sticky bit, as in hardware: one more bit, set if anything was cut off.
     sticky = rest != 0 or root * root != scaled
     return Fraction(2 * root + sticky, 2 << shift)
-
-
-MatrixRows = Sequence[Sequence[float]]
 
 
 def exact_total(terms: Sequence[float], unit: Unit, element: int = 0) -> float:
@@ -169,7 +169,7 @@ def exact_total(terms: Sequence[float], unit: Unit, element: int = 0) -> float:
     def step(partial: float, k: int, draw: int) -> float:
         return exact_add(partial, terms[k], unit.accumulator, unit.rounding, draw)
 
-    return _summed(len(terms), step, unit, element)
+    return _sum_terms(len(terms), step, unit, element)
 
 
 def exact_dot(x: Sequence[float], y: Sequence[float], unit: Unit, element: int = 0) -> float:
@@ -182,14 +182,14 @@ def exact_dot(x: Sequence[float], y: Sequence[float], unit: Unit, element: int =
         product = exact_multiply(x[k], y[k], unit.product, unit.rounding, product_draw)
         return exact_add(partial, product, unit.accumulator, unit.rounding, draw)
 
-    return _summed(len(x), step, unit, element)
+    return _sum_terms(len(x), step, unit, element)
 
 
 def exact_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[float]]:
-    """Return the product of two matrices, given as rows, with the conversions on the way in and out."""
+    """Return the product of two matrices, given as rows, with the unit's conversions of operands and result."""
     inner, columns = len(b), len(b[0])
-    left = _converted([number for row in a for number in row], unit, unit.seed + 2)
-    right = _converted([number for row in b for number in row], unit, unit.seed + 3)
+    left = _convert([number for row in a for number in row], unit, unit.seed + 2)
+    right = _convert([number for row in b for number in row], unit, unit.seed + 3)
 
     def number(i: int, j: int) -> float:
         element = i * columns + j
@@ -201,30 +201,30 @@ def exact_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[float]]:
 
 
 def exact_output(total: float, unit: Unit, element: int = 0) -> float:
-    """Return a total, a number of the accumulator, in the output's format."""
+    """Return a total, a number of the accumulator, rounded to the output's format."""
     return exact_round(total, unit.output, unit.conversion, exact_random_bits(unit.seed + 4, element))
 
 
-def _converted(numbers: Iterable[float], unit: Unit, seed: int) -> list[float]:
+def _convert(numbers: Iterable[float], unit: Unit, seed: int) -> list[float]:
     return [
         exact_round(number, unit.input, unit.conversion, exact_random_bits(seed, index))
         for index, number in enumerate(numbers)
     ]
 
 
-def _summed(count: int, step: Callable[[float, int, int], float], unit: Unit, element: int) -> float:
-    """Add `count` terms, each by `step`, to the partial sums they belong to, and merge those."""
+def _sum_terms(count: int, step: Callable[[float, int, int], float], unit: Unit, element: int) -> float:
+    """Add `count` terms by `step` to their partial sums, and return the total of these."""
     sums = []
-    for terms in _partial_sums(unit, count):
+    for terms in _terms_of_partial_sums(unit, count):
         partial = 0.0
         for k in terms:
             partial = step(partial, k, exact_random_bits(unit.seed, element * count + k))
         sums.append(partial)
-    return _merged(sums, unit, (element + 1) * count)
+    return _merge(sums, unit, (element + 1) * count)
 
 
-def _partial_sums(unit: Unit, count: int) -> list[range]:
-    """Return which terms each partial sum takes, in its order."""
+def _terms_of_partial_sums(unit: Unit, count: int) -> list[range]:
+    """Return the terms of each partial sum, in the order of addition."""
     if unit.order is Order.SEQUENTIAL:
         return [range(count)]
     if unit.order is Order.PAIRWISE:
@@ -234,8 +234,8 @@ def _partial_sums(unit: Unit, count: int) -> list[range]:
     return [range(lane, count, unit.width) for lane in range(min(unit.width, count))]
 
 
-def _merged(sums: list[float], unit: Unit, index: int) -> float:
-    """Add partial sums: in pairs, level by level, or in their order to a total; merges draw from `index` on."""
+def _merge(sums: list[float], unit: Unit, index: int) -> float:
+    """Return the total of partial sums: in pairs, level by level, or sequentially. Merges draw from `index` on."""
 
     def add(x: float, y: float) -> float:
         nonlocal index

@@ -1,13 +1,7 @@
-"""The ways a number between two neighbours of a format goes to one of them.
+"""Which numbers does a format have, and which names do formats and roundings have?
 
-Number formats as values: what a dtype can represent, in five numbers.
-
-A binary floating-point format holds +-m * 2**(e - precision + 1) with an integer significand m < 2**precision and
-an exponent e >= min_exponent. What lies beyond its largest number differs between formats, so that is a field too.
-
-Formats beyond the named ones: those that flush or saturate, and those a user defines.
-
-Number formats by the names people give them: dtypes, their short forms, and formats that no dtype has.
+A binary floating-point format has the numbers +-m * 2**(e - precision + 1). The significand m is an integer below
+2**precision, and the exponent e is at least min_exponent. A format is a value: five numbers and two switches.
 """
 
 from __future__ import annotations
@@ -28,88 +22,91 @@ if TYPE_CHECKING:
 
 
 class Format(Struct, frozen=True):
-    """A binary floating-point format.
-
-    `precision` counts the bits of the significand, the implicit one included; the smallest normal number is
-    2**min_exponent. `overflow` is what a magnitude beyond `largest`, an infinity included, becomes: an infinity, a
-    NaN where the format has no infinities, or the largest number where it has no NaN either, or saturates.
-    `negative_zero` is false where the pattern of -0.0 means NaN. Without `subnormals`, what rounds to less than the
-    smallest normal number is zero. A longdouble has `largest` inf, because no float holds its own.
-    """
+    """Describe a binary floating-point format. A longdouble has `largest` inf, because no float can hold its own."""
 
     name: str
+    # The bits of the significand, including the implicit bit.
     precision: int
+    # The smallest normal number is 2**min_exponent.
     min_exponent: int
     largest: float
+    # The result of a magnitude beyond `largest`, an infinity included. Formats differ here: an infinity, NaN if the
+    # format has no infinities, or the largest number if it has no NaN either or saturates.
     overflow: float = inf
+    # False where the bit pattern of -0.0 encodes NaN (the "uz" of fnuz: unsigned zero).
     negative_zero: bool = True
+    # False where results below the smallest normal number become zero.
     subnormals: bool = True
 
     @property
     def max_exponent(self) -> int:
-        """The exponent of the largest binade, as a power of two."""
+        """Return the exponent of the largest binade, as a power of two."""
+        # IEEE 754 fixes emax = 1 - emin, which also serves a longdouble whose largest number is beyond float.
         return 1 - self.min_exponent if self.largest == inf else frexp(self.largest)[1] - 1
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest number with full precision (0.0 for a longdouble wider than float)."""
+        """Return the smallest number with full precision (0.0 for a longdouble wider than float)."""
         return ldexp(1.0, self.min_exponent)
 
     @property
     def smallest_subnormal(self) -> float:
-        """The smallest positive number (0.0 for a longdouble wider than float)."""
+        """Return the smallest positive number (0.0 for a longdouble wider than float)."""
         return ldexp(1.0, self.min_exponent - self.precision + 1)
 
     @property
     def unit_roundoff(self) -> float:
-        """The largest relative error of rounding to nearest: 2**-precision."""
+        """Return the largest relative error of rounding to nearest: 2**-precision."""
         return ldexp(1.0, -self.precision)
 
 
+# IEEE 754-2019, table 3.5. ldexp(2**p - 1, e) is exact where a decimal literal would need 17 digits.
 _NUMPY_FORMATS = (
     Format("float16", 11, -14, 65504.0),
     Format("float32", 24, -126, ldexp(2**24 - 1, 104)),
     Format("float64", 53, -1022, ldexp(2**53 - 1, 971)),
 )
 
+# The formats of ml_dtypes. bfloat16 is float32 with 8 bits of significand. Sources: Micikevicius et al., FP8 Formats
+# for Deep Learning (2022) for e4m3fn and e5m2. Noune et al., 8-bit Numerical Formats for Deep Neural Networks (2022)
+# for fnuz. OCP Microscaling Formats (2023) for float6 and float4. tests/arithmetic/test_formats.py compares the limits
+# with ml_dtypes.
 _ML_FORMATS = (
     Format("bfloat16", 8, -126, ldexp(2**8 - 1, 120)),
     Format("float8_e3m4", 5, -2, 15.5),
     Format("float8_e4m3", 4, -6, 240.0),
     Format("float8_e4m3b11fnuz", 4, -10, 30.0, overflow=nan, negative_zero=False),
+    # "fn" is finite: the top exponent holds numbers too, so 448 is the largest number and not 240.
     Format("float8_e4m3fn", 4, -6, 448.0, overflow=nan),
     Format("float8_e4m3fnuz", 4, -7, 240.0, overflow=nan, negative_zero=False),
     Format("float8_e5m2", 3, -14, 57344.0),
     Format("float8_e5m2fnuz", 3, -15, 57344.0, overflow=nan, negative_zero=False),
+    # Every pattern of these is a number: with neither infinity nor NaN, they can only saturate.
     Format("float6_e2m3fn", 4, 0, 7.5, overflow=7.5),
     Format("float6_e3m2fn", 3, -2, 28.0, overflow=28.0),
     Format("float4_e2m1fn", 2, 0, 6.0, overflow=6.0),
 )
-
-FORMATS: dict[str, Format] = {format.name: format for format in (*_NUMPY_FORMATS, *_ML_FORMATS)}
-"""The formats that are the same on every machine, by the name of their dtype."""
-
-
 _ML_NAMES = frozenset(format.name for format in _ML_FORMATS)
 
+# The formats that are the same on every machine, by the name of their dtype. longdouble is not: see format_of.
+FORMATS: dict[str, Format] = {format.name: format for format in (*_NUMPY_FORMATS, *_ML_FORMATS)}
+
+# The dtypes that a suite may name.
 _INTEGER_NAMES = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-
 DTYPE_NAMES: tuple[str, ...] = (*FORMATS, "longdouble", *_INTEGER_NAMES, "bool", "complex64", "complex128")
-"""Every dtype a suite may name."""
 
-
+# The dtype of the real and of the imaginary part.
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
-"""The dtype of the real and the imaginary part."""
 
-
+# numpy names a longdouble by the bits that it takes in memory, padding included, so the name depends on the platform.
 _LONGDOUBLE_NAMES = frozenset({"longdouble", "clongdouble", "float96", "float128", "complex192", "complex256"})
 
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of that name, numpy's or ml_dtypes'.
+    """Return the dtype with this name, from numpy or ml_dtypes.
 
-    Raises UserError (unknown-dtype) for a name outside DTYPE_NAMES, and for one the installed ml_dtypes lacks.
+    Raises UserError (unknown-dtype) for a name outside DTYPE_NAMES, or if the installed ml_dtypes lacks the dtype.
     """
     if name not in DTYPE_NAMES:
         raise UserError(
@@ -130,35 +127,32 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 @cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype as a suite writes it: longdouble, where numpy counts the bits that one takes."""
+    """Return the name of a dtype in suites: "longdouble" for numpy's float96 and float128."""
     return "longdouble" if dtype.name in ("float96", "float128") else dtype.name
 
 
 @cache
 def format_of(dtype_name: str) -> Format | None:
-    """Return the format of a dtype (of a complex one: of its parts), or None for integers, bool and the unknown.
+    """Return the format of a dtype, or of the parts of a complex dtype; None for integers, bool and unknown names.
 
-    The names numpy itself gives a longdouble (float128 and the like) are known besides those of DTYPE_NAMES.
+    Accepts numpy's own names of a longdouble (float128 and so on) in addition to DTYPE_NAMES.
     """
-    if dtype_name in _LONGDOUBLE_NAMES:
-        return _longdouble_format()
-    return FORMATS.get(COMPLEX_PARTS.get(dtype_name, dtype_name))
-
-
-def _longdouble_format() -> Format:
-    """Ask numpy, because C leaves long double to the machine: 53, 64 or 113 bits."""
+    if dtype_name not in _LONGDOUBLE_NAMES:
+        return FORMATS.get(COMPLEX_PARTS.get(dtype_name, dtype_name))
     import numpy as np
 
+    # C leaves the precision of long double to the machine (53, 64 or 113 bits), so numpy's limits decide.
     limits = np.finfo(np.longdouble)
     return Format("longdouble", int(limits.nmant) + 1, int(limits.minexp), float(limits.max))
 
 
 class Rounding(StrEnum):
-    """Roundings of IEEE 754-2019, section 4.3, and three more: away, odd and stochastic.
+    """Name the roundings of IEEE 754-2019, section 4.3, and three more: away, odd and stochastic.
 
-    away goes to the neighbour of larger magnitude; odd goes to the one whose last bit is 1, unless the number is exact
-    (Boldo and Melquiond, 2008); stochastic goes up in magnitude with the probability of its distance, in steps of
-    2^-24.
+    - away rounds to the neighbour of larger magnitude.
+    - odd keeps an exact number, and rounds any other to the neighbour whose last bit is 1. Boldo and Melquiond
+      (Emulation of FMA and correctly rounded sums, 2008) show that rounding the result again is then harmless.
+    - stochastic rounds up in magnitude with a probability equal to the remainder, in steps of 2**-24 of the spacing.
     """
 
     NEAREST_EVEN = "nearest_even"
@@ -172,7 +166,7 @@ class Rounding(StrEnum):
 
 
 def rounding_named(name: str) -> Rounding:
-    """Return the rounding of that name. Raises UserError (unknown-rounding)."""
+    """Return the rounding with this name. Raises UserError (unknown-rounding)."""
     try:
         return Rounding(name)
     except ValueError:
@@ -182,11 +176,12 @@ def rounding_named(name: str) -> Rounding:
 
 
 def overflow_results(format: Format, rounding: Rounding) -> tuple[float, float]:
-    """Return the magnitudes that finite numbers beyond the largest become: of negative ones, and of positive ones.
+    """Return the magnitudes to which negative and positive finite numbers beyond the largest are rounded.
 
-    A rounding that goes toward zero stays at the largest number, and so does odd; all others give `format.overflow`,
-    stochastic too, once the draw has gone up to what would be the next number.
+    A rounding toward zero stays at the largest number (IEEE 754-2019, section 7.4). So does odd: its result must not be
+    an infinity, whose last bit is 0. All others give `format.overflow`.
     """
+    # Stochastic rounding overflows as well: its draw went up to the number that would follow the largest.
     stays = {
         Rounding.TOWARD_ZERO: (True, True),
         Rounding.ODD: (True, True),
@@ -197,41 +192,38 @@ def overflow_results(format: Format, rounding: Rounding) -> tuple[float, float]:
     return negative, positive
 
 
+# Every number of a user's format must be a float64, because arrays of the format are computed and stored in it.
 WIDEST = {"precision": 53, "min_exponent": -1022, "max_exponent": 1023}
-"""The bounds of float64, in which every number of a format must be found."""
 
-
+# The keys of a definition: three integers, one of OVERFLOWS (default infinity), and three switches (default true).
 REQUIRED = ("precision", "min_exponent", "max_exponent")
-
 SWITCHES = {"subnormals": True, "negative_zero": True, "zero": True}
-
 OVERFLOWS = ("infinity", "nan", "saturate")
-
 KEYS = (*REQUIRED, "overflow", *SWITCHES)
-"""Everything a definition may say: three integers, one of OVERFLOWS (infinity), and three switches (all true)."""
 
 
 def with_saturation(format: Format) -> Format:
-    """Return the same format, in which what is beyond the largest number, infinities too, becomes the largest."""
+    """Return the format with saturation: magnitudes beyond the largest number, infinities too, become the largest."""
     return replace(format, name=f"{format.name}_sat", overflow=format.largest)
 
 
 def without_subnormals(format: Format) -> Format:
-    """Return the same format without subnormals."""
+    """Return the format without subnormals: results below the smallest normal number become zero."""
     return replace(format, name=f"{format.name}_flush", subnormals=False)
 
 
 def parse_format(name: str, definition: Mapping[str, Any]) -> Format:
-    """Return the format that a mapping with the keys KEYS defines. Raises UserError (bad-format), without a place.
+    """Return the format that a mapping with the keys KEYS defines. Raises UserError (bad-format), without file or line.
 
     The largest number is (2 - 2**(1 - precision)) * 2**max_exponent. 1 must be a number of the format, and every
-    number of it one of float64.
+    number of the format must be a float64.
     """
     for key in definition:
         if key not in KEYS:
             raise _bad(name, f"expected one of {', '.join(KEYS)} but got key={key}{nearest(str(key), KEYS)}")
     precision, low, high = (_integer(name, definition, key) for key in REQUIRED)
     switches = {key: _switch(name, key, definition.get(key, default)) for key, default in SWITCHES.items()}
+    # Formats without a zero exist (e8m0 holds scales), so the key gets a clear answer instead of "unknown key".
     if not switches.pop("zero"):
         raise _bad(name, "expected a format with a zero but got zero=false")
     _check_range(name, precision, low, high)
@@ -243,6 +235,7 @@ def _integer(name: str, definition: Mapping[str, Any], key: str) -> int:
     if key not in definition:
         raise _bad(name, f"expected an integer {key} but there is none")
     value = definition[key]
+    # bool is a subclass of int, and YAML reads "yes" and "on" as true.
     if not isinstance(value, int) or isinstance(value, bool):
         raise _bad(name, f"expected an integer but got {key}={value}")
     return value
@@ -265,38 +258,39 @@ def _overflow(name: str, definition: Mapping[str, Any], largest: float) -> float
 
 
 def _check_range(name: str, precision: int, low: int, high: int) -> None:
-    """Refuse what has no numbers, what float64 has not, and what has no 1."""
+    """Refuse formats without numbers, formats wider than float64, and formats without the number 1."""
     if precision < 1:
         raise _bad(name, f"expected at least 1 bit of precision but got precision={precision}")
     if low > high:
         raise _bad(name, f"expected min_exponent <= max_exponent but got min_exponent={low}, max_exponent={high}")
     wider = precision > WIDEST["precision"] or low < WIDEST["min_exponent"] or high > WIDEST["max_exponent"]
+    # The second condition compares the smallest subnormals, 2**(min_exponent - precision + 1).
     if wider or low - precision < WIDEST["min_exponent"] - WIDEST["precision"]:
-        said = f"precision={precision}, min_exponent={low}, max_exponent={high}"
-        raise _bad(name, f"expected a format within float64 (53, -1022, 1023) but got {said}")
+        given = f"precision={precision}, min_exponent={low}, max_exponent={high}"
+        raise _bad(name, f"expected a format within float64 (53, -1022, 1023) but got {given}")
+    # rounding_numpy.round_scaled divides by the smallest subnormal without overflow because it is at most 1.
     if not low <= 0 <= high:
-        said = f"min_exponent={low}, max_exponent={high}"
-        raise _bad(name, f"expected a format that has the number 1, min_exponent <= 0 <= max_exponent, but got {said}")
+        given = f"min_exponent={low}, max_exponent={high}"
+        raise _bad(name, f"expected a format that has the number 1, min_exponent <= 0 <= max_exponent, but got {given}")
 
 
 def _bad(name: str, message: str) -> UserError:
     return UserError("bad-format", f"format {name}: {message}")
 
 
+# Formats in which devices compute and no dtype stores arrays: float32 holds the numbers of both.
 SIMULATED_FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
+        # NVIDIA's TensorFloat-32: the exponents of float32 with the precision of float16 (NVIDIA A100 Tensor Core GPU
+        # Architecture, 2020).
         Format("tf32", 11, -126, ldexp(2**11 - 1, 117)),
+        # float32 with 20 of its 23 mantissa bits and without subnormals, for units that drop the low bits.
         Format("float32_m20", 21, -126, ldexp(2**21 - 1, 107), subnormals=False),
     )
 }
-"""Formats that devices compute in and no array is stored in: both rest in float32.
 
-tf32 is NVIDIA's TensorFloat-32: the exponents of float32 and the precision of float16 (NVIDIA A100 Tensor Core GPU
-Architecture, 2020). float32_m20 is float32 of which 20 of the 23 bits of the mantissa are used, without subnormals.
-"""
-
-
+# Short forms, and the names that they abbreviate.
 SHORT: dict[str, str] = {
     "fp64": "float64",
     "fp32": "float32",
@@ -312,30 +306,26 @@ SHORT: dict[str, str] = {
     "e4m3fnuz": "float8_e4m3fnuz",
     "e5m2fnuz": "float8_e5m2fnuz",
 }
-"""Short forms, and the names they stand for."""
-
 
 NAMED_FORMATS: dict[str, Format] = FORMATS | SIMULATED_FORMATS
 
-
+# Suffixes of a name, once or both: fp16_sat is float16 with saturation, fp32_flush is float32 without subnormals.
 FORMAT_SUFFIXES: dict[str, Callable[[Format], Format]] = {"_sat": with_saturation, "_flush": without_subnormals}
-"""What may follow a name, once or both: fp16_sat is float16 that saturates, fp32_flush float32 without subnormals."""
 
-
+# These formats exist for block scales. Underflow and the sign of zero would have no result in them.
 WITHOUT_ZERO = frozenset({"float8_e8m0fnu", "fp8_e8m0fnu", "e8m0fnu"})
-"""Formats that exist and cannot be rounded to, because 0 is no number of theirs: they hold scales."""
 
 
 def format_named(name: str, others: Iterable[str] = ()) -> Format:
-    """Return the format of a name or of its short form, with any of FORMS behind it.
+    """Return the format with this name or short form, which may end in any of FORMAT_SUFFIXES.
 
-    `others` are names that would have been taken, too, where the name was found: an error tells the nearest of all.
+    `others` are names that the caller knows already, for the suggestion in the error.
     Raises UserError (unknown-format, or bad-format for a format without a zero).
     """
-    for suffix, form in FORMAT_SUFFIXES.items():
+    for suffix, derive in FORMAT_SUFFIXES.items():
         stem = name.removesuffix(suffix)
         if stem != name:
-            return form(format_named(stem, others))
+            return derive(format_named(stem, others))
     name = SHORT.get(name, name)
     if name in WITHOUT_ZERO:
         raise UserError("bad-format", f"expected a format with a zero but got format={name}")

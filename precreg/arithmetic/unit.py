@@ -1,4 +1,4 @@
-"""An arithmetic unit as a value: the formats a sum of products passes through, and the order it is added in."""
+"""Which formats, roundings and order does a unit use when it sums products?"""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from precreg.errors import UserError, nearest
 
 
 class Order(StrEnum):
-    """The order in which K terms are added. Every partial sum begins at +0 in the accumulator's format.
+    """Name the order in which a unit adds K terms. Every partial sum begins at +0 in the accumulator's format.
 
-    sequential: ((0 + t0) + t1) + ... . blocks: each run of `width` terms is summed by itself, sequentially, and the
-    sums of the runs are then added, in their order, to a total. lanes: term k goes to partial sum k mod `width`; the
-    partial sums are then added, in their order, to a total. pairwise: neighbours are added, level by level; an odd
-    last one is carried up as it is (`width` means nothing).
+    - sequential: ((0 + t0) + t1) + ...
+    - blocks: a unit sums each run of `width` terms sequentially. Then it adds these sums, in their order, to a total.
+    - lanes: term k goes to partial sum k mod `width`. Then the unit adds the partial sums, in their order, to a total.
+    - pairwise: a unit adds neighbours, level by level, and carries an odd last term up unchanged. `width` is ignored.
     """
 
     SEQUENTIAL = "sequential"
@@ -27,7 +27,7 @@ class Order(StrEnum):
 
 
 def order_named(name: str) -> Order:
-    """Return the order of that name. Raises UserError (bad-value)."""
+    """Return the order with this name. Raises UserError (bad-value) for an unknown name."""
     try:
         return Order(name)
     except ValueError:
@@ -37,26 +37,30 @@ def order_named(name: str) -> Order:
 
 
 class Unit(Struct, frozen=True):
-    """A unit that multiplies and adds, as a matrix unit or a reduction does.
+    """Describe a unit that multiplies and adds, such as a matrix unit or the reduction of a vector unit.
 
-    Terms are rounded to `input` on their way in, and the result to `output` on its way out, by `conversion`. Each
-    product is rounded to `product`; None means that products are exact and are rounded together with the addition
-    (fused multiply-add). Each addition is rounded to `accumulator`. Products and additions round by `rounding`.
-    `seed` is that of stochastic rounding. Names stand for roundings and orders. Raises UserError for one that names
-    none: unknown-rounding, or bad-value for an order.
+    `rounding` and `order` may be given by name. Raises UserError for an unknown name: unknown-rounding, or bad-value
+    for an order.
     """
 
+    # The unit rounds operands to `input` and its result to `output`, each by `conversion`.
     input: Format
+    # The unit rounds every addition to this format, by `rounding`.
     accumulator: Format
     output: Format
+    # The unit rounds every product to this format, by `rounding`. None means fused multiply-add: products are exact,
+    # and the addition rounds them. Tensor cores fuse; many vector units and NPUs have separate pipelines.
     product: Format | None = None
     rounding: Rounding = Rounding.NEAREST_EVEN
     conversion: Rounding = Rounding.NEAREST_EVEN
     order: Order = Order.SEQUENTIAL
+    # The length of a block, or the number of lanes.
     width: int = 1
+    # The seed of stochastic rounding. Products and conversions draw with seed + 1 to seed + 4 (see exact.py).
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # The struct is frozen, so that it can be a key of caches; only this hook may replace names by enum members.
         force_setattr(self, "order", order_named(self.order))
         force_setattr(self, "rounding", rounding_named(self.rounding))
         force_setattr(self, "conversion", rounding_named(self.conversion))

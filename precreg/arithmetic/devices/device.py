@@ -1,6 +1,6 @@
-"""A device as a value: the formats, roundings and units that its operations pass through, as its table says.
+"""Which formats, roundings and units does a simulated device have, and how does precreg read them from its table?
 
-The table of a device, from YAML to a value, with every mistake a UserError: file, line, what was expected.
+A device is a value, read from YAML. Every mistake in a table is a UserError with file and line.
 """
 
 from __future__ import annotations
@@ -19,106 +19,103 @@ from precreg.storage import KeyPath, Source, expect_mapping, format_value
 Method = Literal["polynomial", "newton", "table"]
 
 
-class Elementwise(Struct, frozen=True):
-    """How operations on elements are rounded: the exact result once, to `format`.
-
-    Operands are rounded to `input` first, where there is one, by the same rounding. `seed` is that of stochastic
-    rounding.
-    """
-
-    format: Format
-    rounding: Rounding = Rounding.NEAREST_EVEN
-    input: Format | None = None
-    seed: int = 0
-
-
+# The functions that a device can approximate, by their names in numpy, and the methods for each.
 FUNCTION_METHODS: dict[str, tuple[Method, ...]] = {
     **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh"), ("polynomial", "table")),
     **dict.fromkeys(("divide", "reciprocal", "sqrt"), ("newton",)),
 }
-"""The functions that can be approximated, by their names in numpy, and in which ways."""
 
-
+# The most terms, steps and intervals. float64 gains nothing from more terms or steps, and a longer table takes memory
+# without limit (2**20 float64 entries are 8 MiB).
 MAX_APPROXIMATION_SIZE: dict[Method, int] = {"polynomial": 64, "newton": 64, "table": 2**20}
-"""Terms, steps and intervals at most: more change nothing, or take memory without end."""
+
+# The keys of a table.
+SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops")
+
+# The `product` of a unit that fuses multiplication and addition.
+EXACT_KEYWORD = "exact"
+
+# The orders whose `width` has a meaning.
+WITH_WIDTH = (Order.BLOCKS, Order.LANES)
+
+_T = TypeVar("_T")
+
+
+class Elementwise(Struct, frozen=True):
+    """Describe the rounding of elementwise operations: the exact result once, to `format`."""
+
+    format: Format
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    # Operands are rounded to this format first, by the same rounding. None leaves them unchanged.
+    input: Format | None = None
+    # The seed of stochastic rounding.
+    seed: int = 0
 
 
 class Approximation(Struct, frozen=True):
-    """How a special function is approximated: terms of a polynomial, Newton's steps, or intervals of a table."""
+    """Describe the approximation of a special function."""
 
     method: Method
+    # The terms of a polynomial, Newton's steps, or the intervals of a table.
     size: int
 
 
 class Cast(Struct, frozen=True):
-    """How values are converted to a dtype: rounded once, to a format whose numbers it holds."""
+    """Describe the conversion of values to a dtype: rounded once, to a format whose numbers the dtype has."""
 
     format: Format
     rounding: Rounding = Rounding.NEAREST_EVEN
 
 
 class StorageCast(Struct, frozen=True):
-    """A place that values rest in on their way to a unit. They come into it as a cast to `dtype`, if there is one.
-
-    A format that no dtype is for, or a rounding of the hop's own, is rounded to by itself.
-    """
+    """Describe the conversion of values on their way into a place of storage, such as a buffer or a register."""
 
     place: str
     format: Format
+    # None means the device's cast to the dtype of this format. Formats without a dtype are always rounded directly.
     rounding: Rounding | None = None
 
 
 class Device(Struct, frozen=True):
-    """What a simulated device computes with, by the dtype that numpy gives the result.
+    """Describe the arithmetic of a simulated device, by the dtype that numpy gives a result.
 
-    A dtype without any entry is numpy's. One that has only an entry of `elementwise` is multiplied and added up by it,
-    in sequence. A function that is not approximated is the float64 one, rounded once. Fused multiply-add and separate
-    pipelines differ in the `product` of units.
+    numpy computes dtypes without any entry. A dtype with an entry only in `elementwise` also multiplies matrices and
+    sums by that entry, sequentially. Functions without an approximation are computed in float64 and rounded once.
     """
 
     name: str
     about: str = ""
     elementwise: dict[str, Elementwise] = field(default_factory=dict)
+    # Units differ in `product`: None fuses multiplication and addition, a format means separate pipelines.
     matmul: dict[str, Unit] = field(default_factory=dict)
     reductions: dict[str, Unit] = field(default_factory=dict)
     functions: dict[str, Approximation] = field(default_factory=dict)
     casts: dict[str, Cast] = field(default_factory=dict)
-    hops: tuple[StorageCast, ...] = ()
+    # The places of storage on the way to a unit, in order ("hops" in a table).
+    storage_casts: tuple[StorageCast, ...] = ()
 
     def multiplier(self, dtype: str) -> Unit | None:
-        """Return the unit that multiplies matrices, or None where that is numpy's."""
-        return self.matmul.get(dtype) or self._in_sequence(dtype)
+        """Return the unit that multiplies matrices of a dtype, or None if numpy does."""
+        return self.matmul.get(dtype) or self._sequential_unit(dtype)
 
     def adder(self, dtype: str) -> Unit | None:
-        """Return the unit that adds along axes, or None where that is numpy's."""
-        return self.reductions.get(dtype) or self._in_sequence(dtype)
+        """Return the unit that adds along axes in a dtype, or None if numpy does."""
+        return self.reductions.get(dtype) or self._sequential_unit(dtype)
 
-    def _in_sequence(self, dtype: str) -> Unit | None:
+    def _sequential_unit(self, dtype: str) -> Unit | None:
         entry = self.elementwise.get(dtype)
         if entry is None:
             return None
-        own, way = entry.format, entry.rounding
-        return Unit(entry.input or FORMATS[dtype], own, own, own, way, way, seed=entry.seed)
-
-
-_T = TypeVar("_T")
-
-
-SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops")
-"""The keys of a table."""
-
-
-EXACT_KEYWORD = "exact"
-"""The `product` of a unit that fuses multiplication and addition."""
-
-
-WITH_WIDTH = (Order.BLOCKS, Order.LANES)
+        # A loop of elementwise operations: it rounds the product, and then the sum, to the format of elements.
+        own, rounding = entry.format, entry.rounding
+        return Unit(entry.input or FORMATS[dtype], own, own, own, rounding, rounding, seed=entry.seed)
 
 
 class _Table(NamedTuple):
-    """A table while it is read: its source, and the formats that it defines itself."""
+    """Read the values of a table with their checks."""
 
     source: Source
+    # The formats that the table defines.
     formats: dict[str, Format]
 
     def text(self, *path: str | int) -> str:
@@ -136,11 +133,14 @@ class _Table(NamedTuple):
         return value
 
     def bad(self, message: str, *path: str | int) -> UserError:
-        """Make the error for what a table cannot say."""
+        """Return the UserError (bad-device) for the value at a path."""
         return self.source.error("bad-device", message, *path)
 
     def keys(self, known: tuple[str, ...], needed: tuple[str, ...], *path: str | int) -> None:
-        """Require a mapping with known keys and all that are needed. Raises UserError: unknown-key, missing-key."""
+        """Require a mapping with known keys, among them all needed ones.
+
+        Raises UserError: bad-value, unknown-key, missing-key.
+        """
         value = self.at(*path)
         expect_mapping(self.source, value, *path)
         for key in value:
@@ -156,60 +156,65 @@ class _Table(NamedTuple):
     def count(self, *path: str | int) -> int:
         """Return the positive whole number at a path."""
         value = self.at(*path)
+        # bool is a subclass of int, and YAML reads "yes" as true.
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise self.bad(f"expected a whole number of 1 or more but got {path[-1]}={format_value(value)}", *path)
         return value
 
     def format(self, *path: str | int) -> Format:
-        """Return the format named at a path: one of the table's own, or one that precreg knows."""
+        """Return the format named at a path: a format of the table, or of precreg."""
         name = self.text(*path)
         if name in self.formats:
             return self.formats[name]
-        return _placed(self.source, path, lambda: format_named(name, self.formats))
+        return _with_location(self.source, path, lambda: format_named(name, self.formats))
 
     def rounding(self, *path: str | int) -> Rounding:
-        """Return the rounding at a path; to nearest even where there is none."""
+        """Return the rounding at a path, or to nearest even without the key."""
         if path[-1] not in self.at(*path[:-1]):
             return Rounding.NEAREST_EVEN
-        return _placed(self.source, path, lambda: rounding_named(self.text(*path)))
+        return _with_location(self.source, path, lambda: rounding_named(self.text(*path)))
 
 
 def parse_device(source: Source, name: str, base: Device) -> Device:
-    """Return the device of a table. Entries take the place of those of `base`, hops that of all its hops.
+    """Return the device of a table, which begins with `base`.
 
+    Entries of the table replace entries of `base` one by one. Places of storage replace all places of `base`.
     Raises UserError: bad-device, unknown-key, missing-key, bad-value, unknown-format, bad-format, unknown-rounding,
     unknown-dtype.
     """
     expect_mapping(source, source.data)
     table = _Table(source, {})
     table.keys(SECTIONS, ("about",))
-    table.formats.update(_own_formats(table))
+    # Formats come first, because all other sections may name them.
+    table.formats.update(_parse_own_formats(table))
     return Device(
         name,
         table.text("about").strip(),
-        base.elementwise | _by_dtype(table, "elementwise", _elementwise),
-        base.matmul | _by_dtype(table, "matmul", _unit),
-        base.reductions | _by_dtype(table, "reductions", _unit),
-        base.functions | _functions(table),
-        base.casts | _by_dtype(table, "casts", _cast),
-        _hops(table) if "hops" in source.data else base.hops,
+        base.elementwise | _parse_section(table, "elementwise", _parse_elementwise),
+        base.matmul | _parse_section(table, "matmul", _parse_unit),
+        base.reductions | _parse_section(table, "reductions", _parse_unit),
+        base.functions | _parse_functions(table),
+        base.casts | _parse_section(table, "casts", _parse_cast),
+        _parse_storage_casts(table) if "hops" in source.data else base.storage_casts,
     )
 
 
-def _own_formats(table: _Table) -> dict[str, Format]:
+def _parse_own_formats(table: _Table) -> dict[str, Format]:
     definitions = table.source.data.get("formats", {})
     expect_mapping(table.source, definitions, "formats")
     for name in definitions:
         expect_mapping(table.source, definitions[name], "formats", name)
-        if _is_known(name):
-            raise table.bad(f"expected a name that precreg has no format by but got {name}", "formats", name)
+        # A name must mean the same format in every table, so a table cannot redefine a format of precreg.
+        if _is_taken(name):
+            raise table.bad(f"expected a name that no format of precreg has but got {name}", "formats", name)
     return {
-        name: _placed(table.source, ("formats", name), partial(parse_format, name, definition))
+        name: _with_location(table.source, ("formats", name), partial(parse_format, name, definition))
         for name, definition in definitions.items()
     }
 
 
-def _is_known(name: str) -> bool:
+def _is_taken(name: str) -> bool:
+    # format_named also knows short forms and suffixes, which a list of names would miss.
     try:
         format_named(name)
     except UserError:
@@ -217,47 +222,50 @@ def _is_known(name: str) -> bool:
     return True
 
 
-def _by_dtype(table: _Table, section: str, entry: Callable[[_Table, str, str], _T]) -> dict[str, _T]:
-    """Read the entries of a section, one for each dtype of floating-point numbers."""
+def _parse_section(table: _Table, section: str, parse_entry: Callable[[_Table, str, str], _T]) -> dict[str, _T]:
+    """Return the entries of a section, by floating-point dtype."""
     entries = table.source.data.get(section, {})
     expect_mapping(table.source, entries, section)
     for dtype in entries:
         if dtype not in FORMATS:
             message = f"expected the name of a floating-point dtype but got {section}={dtype}{nearest(dtype, FORMATS)}"
             raise table.source.error("unknown-dtype", message, section, dtype)
-    return {dtype: entry(table, section, dtype) for dtype in entries}
+    return {dtype: parse_entry(table, section, dtype) for dtype in entries}
 
 
-def _elementwise(table: _Table, section: str, dtype: str) -> Elementwise:
+def _parse_elementwise(table: _Table, section: str, dtype: str) -> Elementwise:
     here = (section, dtype)
     table.keys(("format", "rounding", "input", "seed"), ("format",), *here)
     operands = table.format(*here, "input") if "input" in table.at(*here) else None
     return Elementwise(
-        _held(table, dtype, *here, "format"), table.rounding(*here, "rounding"), operands, _seed(table, *here)
+        _holding_format(table, dtype, *here, "format"),
+        table.rounding(*here, "rounding"),
+        operands,
+        _parse_seed(table, *here),
     )
 
 
-def _unit(table: _Table, section: str, dtype: str) -> Unit:
+def _parse_unit(table: _Table, section: str, dtype: str) -> Unit:
     here = (section, dtype)
     needed = ("product", "accumulator") if section == "matmul" else ("accumulator",)
     table.keys((*needed, "input", "output", "rounding", "conversion", "order", "width", "seed"), needed, *here)
     given = table.at(*here)
-    order, width = _order(table, *here)
+    order, width = _parse_order(table, *here)
     return Unit(
         input=table.format(*here, "input") if "input" in given else FORMATS[dtype],
         accumulator=table.format(*here, "accumulator"),
-        output=_held(table, dtype, *here, "output") if "output" in given else FORMATS[dtype],
+        output=_holding_format(table, dtype, *here, "output") if "output" in given else FORMATS[dtype],
         product=None if given.get("product", EXACT_KEYWORD) == EXACT_KEYWORD else table.format(*here, "product"),
         rounding=table.rounding(*here, "rounding"),
         conversion=table.rounding(*here, "conversion"),
         order=order,
         width=width,
-        seed=_seed(table, *here),
+        seed=_parse_seed(table, *here),
     )
 
 
-def _order(table: _Table, *here: str) -> tuple[Order, int]:
-    """Return the order and its width, which blocks and lanes need, and the others have no use for."""
+def _parse_order(table: _Table, *here: str) -> tuple[Order, int]:
+    """Return the order and its width. Blocks and lanes need a width, and the other orders refuse one."""
     given = table.at(*here)
     name = table.text(*here, "order") if "order" in given else Order.SEQUENTIAL
     try:
@@ -273,7 +281,7 @@ def _order(table: _Table, *here: str) -> tuple[Order, int]:
     return order, table.count(*here, "width") if "width" in given else 1
 
 
-def _seed(table: _Table, *here: str) -> int:
+def _parse_seed(table: _Table, *here: str) -> int:
     if "seed" not in table.at(*here):
         return 0
     value = table.at(*here, "seed")
@@ -282,17 +290,18 @@ def _seed(table: _Table, *here: str) -> int:
     return value
 
 
-def _held(table: _Table, dtype: str, *path: str) -> Format:
-    """Return the format at a path, all of whose numbers the dtype must have: results are stored in it."""
+def _holding_format(table: _Table, dtype: str, *path: str) -> Format:
+    """Return the format at a path, if the dtype, which stores the results, has all its numbers."""
     format, holder = table.format(*path), FORMATS[dtype]
     fits = format.precision <= holder.precision and format.largest <= holder.largest
+    # Without subnormals, the smallest number of a format is its smallest normal one.
     small = format.smallest_subnormal if format.subnormals else format.smallest_normal
     if not fits or small < holder.smallest_subnormal:
         raise table.bad(f"expected a format whose numbers {dtype} has but got {path[-1]}={format.name}", *path)
     return format
 
 
-def _functions(table: _Table) -> dict[str, Approximation]:
+def _parse_functions(table: _Table) -> dict[str, Approximation]:
     entries = table.source.data.get("functions", {})
     expect_mapping(table.source, entries, "functions")
     for name in entries:
@@ -304,7 +313,7 @@ def _functions(table: _Table) -> dict[str, Approximation]:
 
 
 def _approximation(table: _Table, name: str) -> Approximation:
-    """Return {METHOD: SIZE} as a value."""
+    """Return the approximation that {METHOD: SIZE} describes."""
     here = ("functions", name)
     table.keys(FUNCTION_METHODS[name], (), *here)
     if len(table.at(*here)) != 1:
@@ -317,34 +326,35 @@ def _approximation(table: _Table, name: str) -> Approximation:
     return Approximation(method, size)
 
 
-def _cast(table: _Table, section: str, dtype: str) -> Cast:
+def _parse_cast(table: _Table, section: str, dtype: str) -> Cast:
     table.keys(("format", "rounding"), (), section, dtype)
     given = table.at(section, dtype)
-    format = _held(table, dtype, section, dtype, "format") if "format" in given else FORMATS[dtype]
+    format = _holding_format(table, dtype, section, dtype, "format") if "format" in given else FORMATS[dtype]
     return Cast(format, table.rounding(section, dtype, "rounding"))
 
 
-def _hops(table: _Table) -> tuple[StorageCast, ...]:
+def _parse_storage_casts(table: _Table) -> tuple[StorageCast, ...]:
     chain = table.at("hops")
     if not isinstance(chain, list) or not chain:
         raise table.bad(f"expected a list of places but got hops={format_value(chain)}", "hops")
-    hops = tuple(_hop(table, index) for index in range(len(chain)))
-    places = [hop.place for hop in hops]
+    storage_casts = tuple(_parse_storage_cast(table, index) for index in range(len(chain)))
+    # Places name the outputs of a subject, so each may occur once.
+    places = [storage_cast.place for storage_cast in storage_casts]
     for index, place in enumerate(places):
         if place in places[:index]:
             raise table.bad(f"expected each place once but got place={place} again", "hops", index, "place")
-    return hops
+    return storage_casts
 
 
-def _hop(table: _Table, index: int) -> StorageCast:
+def _parse_storage_cast(table: _Table, index: int) -> StorageCast:
     here = ("hops", index)
     table.keys(("place", "format", "rounding"), ("place", "format"), *here)
     rounding = table.rounding(*here, "rounding") if "rounding" in table.at(*here) else None
     return StorageCast(table.text(*here, "place"), table.format(*here, "format"), rounding)
 
 
-def _placed(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:
-    """Give an error the place of what it is about."""
+def _with_location(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:
+    """Return the result of `read`, and add file and line to its UserError."""
     try:
         return read()
     except UserError as error:

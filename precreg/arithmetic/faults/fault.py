@@ -1,6 +1,6 @@
-"""A fault as a value: what goes wrong, where it can, and the alteration with its figures.
+"""Which mistake does a fault make, and where does it intervene?
 
-A layer over an arithmetic: it alters a few operations, and hands on all others as they came.
+A fault of operations is a layer over an arithmetic: it alters a few operations, and passes all others on unchanged.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, field
-from numpy.typing import NDArray
 
 from precreg.arithmetic.devices import Arithmetic, is_floating
 from precreg.arithmetic.formats import format_of
+from precreg.storage import Array
 
 FaultTarget = Literal["operations", "inputs", "params"]
 
+# A kind of operation, or of number, that a subject meets. OperationRecorder in planting.py finds them out.
 OperationKind = Literal[
     "addition",
     "multiplication",
@@ -33,86 +34,87 @@ OperationKind = Literal[
     "infinity",
     "nan",
 ]
-"""A kind of operation, or of number, that a subject meets; fault/recorder.py tells which it does."""
 
 
 class Fault(Struct, frozen=True):
-    """A change to how a case is computed: a fault, or where it is not `harmful` one that no gate should mind.
-
-    `source` is the kind of error it stands for, and `about` what it does. It alters the subject's operations, its
-    inputs or its params (`place`), by the alteration of that name with those options. `where` says in words what it
-    can act on, and `needs` names the kinds, one of which a subject must meet for its operations to be altered at all.
-    """
+    """Describe a change to the computation of a case: a fault, or a harmless change that no gate should mind."""
 
     name: str
+    # The kind of error that the fault represents.
     source: str
+    # Its effect, in words.
     about: str
+    # The operations, inputs or params on which it can act, in words.
     where: str
+    # The part of a case that it alters: the subject's operations, its inputs or its params.
     place: FaultTarget
+    # The name of a function or layer in planting.py, and its options.
     alteration: str
     options: dict[str, float | str] = field(default_factory=dict)
+    # A subject must meet one of these kinds, or the fault has no effect. So precreg need not run the subject with it.
     needs: tuple[OperationKind, ...] = ()
     harmful: bool = True
 
 
 class ArithmeticLayer:
-    """Hands every operation on to the arithmetic below, `inner`: that is what a fault alters nothing of."""
+    """Pass every operation on to the arithmetic below, `inner`. Subclasses override the operations that they alter."""
 
     def __init__(self, inner: Arithmetic) -> None:
         self.inner = inner
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute as `Arithmetic.ufunc` says."""
+        """Compute a method of a ufunc (see `Arithmetic.ufunc`)."""
         return self.inner.ufunc(function, method, inputs, options)
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute as `Arithmetic.contraction` says."""
+        """Compute a compiled function of numpy (see `Arithmetic.contraction`)."""
         return self.inner.contraction(function, inputs, options)
 
-    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Compute as `Arithmetic.cast` says."""
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
+        """Convert values to a dtype (see `Arithmetic.cast`)."""
         return self.inner.cast(values, dtype)
 
     def apply(self, function: np.ufunc, *inputs: Any) -> Any:
-        """Apply a function element by element, by the arithmetic below."""
+        """Apply an elementwise function by the arithmetic below."""
         return self.inner.ufunc(function, "__call__", inputs, {})
 
 
 class ResultLayer(ArithmeticLayer):
-    """Alters what operations give, by `altered(result, ...)`, where it is one array or number of floating point."""
+    """Alter floating-point results of operations by `altered`. Integers, truth values and tuples stay unchanged."""
 
-    def altered(self, result: NDArray[Any], inputs: tuple[Any, ...], by_element: bool) -> NDArray[Any]:
-        """Return what the operation gives in place of its result; `inputs` are its operands.
+    def altered(self, result: Array, inputs: tuple[Any, ...], by_element: bool) -> Array:
+        """Return the altered result of an operation with the operands `inputs`.
 
-        `by_element` says that each element comes from the elements in the same place of the operands alone.
+        `by_element` is true if each element depends only on the elements at the same position of the operands.
         """
         raise NotImplementedError
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute, and alter the result."""
         result = super().ufunc(function, method, inputs, options)
-        return self._altered(result, inputs, is_elementwise(function, method))
+        return self._alter(result, inputs, is_elementwise(function, method))
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute, and alter the result."""
-        return self._altered(super().contraction(function, inputs, options), inputs, False)
+        return self._alter(super().contraction(function, inputs, options), inputs, False)
 
-    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
         """Convert, and alter the result."""
         return self.altered(super().cast(values, dtype), (values,), True)
 
-    def _altered(self, result: Any, inputs: tuple[Any, ...], by_element: bool) -> Any:
+    def _alter(self, result: Any, inputs: tuple[Any, ...], by_element: bool) -> Any:
         if isinstance(result, np.ndarray | np.generic) and is_floating(result.dtype):
             return self.altered(np.asarray(result), inputs, by_element)
         return result
 
 
 def is_elementwise(function: np.ufunc, method: str) -> bool:
-    """Say whether a ufunc is called element by element; products of matrices are not, nor are folds."""
+    """Return whether a ufunc is called element by element. Products of matrices and reductions are not."""
     return method == "__call__" and function.signature is None
 
 
 def is_narrower(dtype: np.dtype[Any], than: np.dtype[Any]) -> bool:
-    """Say whether a dtype has a smaller precision than another."""
+    """Return whether a dtype has less precision than another."""
+    # Bits of precision and not bytes: float16 and bfloat16 take the same memory.
     narrow, wide = format_of(dtype.name), format_of(than.name)
     return narrow is not None and wide is not None and narrow.precision < wide.precision

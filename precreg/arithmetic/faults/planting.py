@@ -1,10 +1,7 @@
-"""Faults of what a subject is given: inputs that pass through another dtype or are loaded askew, and params.
+"""Which arithmetic, inputs or params does a case have with a planted fault, and which operations does its subject meet?
 
-Planting: an arithmetic, inputs or params as a fault leaves them.
-
-Which kinds of operation a subject computes: a fault whose kinds it has none of finds nothing to act on.
-
-How many terms a sum adds up, and how precisely: what a bound on its rounding errors is made of.
+OperationRecorder notes the kinds of operations, so that precreg plants only faults that can have an effect. It also
+notes the longest sum, from which precreg bounds rounding errors.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from math import ldexp, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precreg.arithmetic.devices import PRODUCTS, Arithmetic, DeviceArithmetic, is_floating, reduction_axes
 from precreg.arithmetic.faults.fault import ArithmeticLayer, Fault, OperationKind, is_narrower
@@ -45,47 +41,49 @@ from precreg.arithmetic.faults.sums import (
 )
 from precreg.arithmetic.formats import Rounding, format_of, numpy_dtype
 from precreg.arithmetic.unit import Unit
+from precreg.storage import Array
 from precreg.types import LongSum
 
-Array = NDArray[Any]
-
-
+# A param above this counts the steps of something else, such as a training run.
 MAX_STEPS = 64
-"""Params above this count steps of something else, such as a training run."""
-
-
 STEP_PARAMS = frozenset({"steps", "terms", "iterations", "newton_steps"})
+
+# The precision of float32, in which numpy adds many sums of narrower dtypes.
+_SINGLE_PRECISION = 24
 
 
 def cast_to_narrower(array: Array, *, format: str) -> Array:
-    """Return the array as it comes back from a narrower dtype."""
+    """Return the array converted to a narrower dtype and back."""
     narrow = numpy_dtype(format)
     return array.astype(narrow).astype(array.dtype) if is_narrower(narrow, array.dtype) else array
 
 
 def misaligned_tail(array: Array, *, block: int) -> Array:
-    """Return the array with the last block of its last axis, where it is not a full one, read one element too early.
+    """Return the array with the incomplete last block of its last axis read one element too early.
 
-    No fault is seen where the last axis is a multiple of the block, or shorter than one.
+    The array is unchanged if the length of the axis is a multiple of the block, or less than one block.
     """
     length = array.shape[-1] if array.ndim else 0
     rest = length % block
     if not rest or rest == length or not is_floating(array.dtype):
         return array
-    askew = array.copy("K")
-    askew[..., length - rest :] = array[..., length - rest - 1 : length - 1]
-    return askew
+    misread = array.copy("K")
+    misread[..., length - rest :] = array[..., length - rest - 1 : length - 1]
+    return misread
 
 
 def one_step_less(params: dict[str, Any]) -> dict[str, Any]:
-    """Return params in which what counts steps, terms or iterations, from 2 to MOST_STEPS, is one less."""
-    return {name: value - 1 if _counts(name, value) else value for name, value in params.items()}
+    """Return params with each count of steps, terms or iterations, from 2 to MAX_STEPS, reduced by one."""
+
+    def is_count(name: str, value: Any) -> bool:
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        # A count of 1 stays: without any step, the subject would run another algorithm.
+        return name in STEP_PARAMS and is_integer and 2 <= value <= MAX_STEPS
+
+    return {name: value - 1 if is_count(name, value) else value for name, value in params.items()}
 
 
-def _counts(name: str, value: Any) -> bool:
-    return name in STEP_PARAMS and isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= MAX_STEPS
-
-
+# The alterations by the names in the table of faults: layers over an arithmetic, and functions of arrays and params.
 OPERATIONS: dict[str, Callable[..., Arithmetic]] = {
     "hop": NarrowedResults,
     "through": sum_through_narrower,
@@ -109,41 +107,35 @@ OPERATIONS: dict[str, Callable[..., Arithmetic]] = {
     "fused": FusedMultiplyAdd,
     "another_library": another_library,
 }
-
-INPUTS: dict[str, Callable[..., NDArray[Any]]] = {
+INPUTS: dict[str, Callable[..., Array]] = {
     "through_narrower": cast_to_narrower,
     "misaligned_tail": misaligned_tail,
 }
-
 PARAMS: dict[str, Callable[..., dict[str, Any]]] = {"one_step_less": one_step_less}
 
 
 def plant_fault(inner: Arithmetic, fault: Fault) -> Arithmetic:
-    """Return the arithmetic with a fault in it; `inner` itself where the fault alters no operations.
+    """Return the arithmetic with a fault in it, or `inner` itself for a fault of inputs or params.
 
-    The layer may remember operations and sums: one layer serves one case, and all repeats of it.
+    The layer may remember operations and sums, so each case needs a layer of its own, for all its repeats.
     """
     return OPERATIONS[fault.alteration](inner, **fault.options) if fault.place == "operations" else inner
 
 
-def alter_inputs(inputs: dict[str, NDArray[Any]], fault: Fault) -> dict[str, NDArray[Any]]:
-    """Return inputs as a fault leaves them."""
+def alter_inputs(inputs: dict[str, Array], fault: Fault) -> dict[str, Array]:
+    """Return the inputs with a fault in them."""
     if fault.place != "inputs":
         return inputs
     return {name: INPUTS[fault.alteration](array, **fault.options) for name, array in inputs.items()}
 
 
 def alter_params(params: dict[str, Any], fault: Fault) -> dict[str, Any]:
-    """Return params as a fault leaves them."""
+    """Return the params with a fault in them."""
     return PARAMS[fault.alteration](params, **fault.options) if fault.place == "params" else params
 
 
-_SINGLE = 24
-"""Bits of float32, in which numpy adds up much of what is narrower."""
-
-
 def sum_length(inner: Arithmetic, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> LongSum | None:
-    """Return what numpy.add.reduce or accumulate adds up; None below two terms, and where they are no floats."""
+    """Return length and precision of a sum by numpy.add.reduce or accumulate; None below two terms or for integers."""
     terms = inputs[0]
     dtype = np.dtype(options.get("dtype") or terms.dtype)
     if not (is_floating(terms.dtype) and is_floating(dtype)):
@@ -154,6 +146,7 @@ def sum_length(inner: Arithmetic, method: str, inputs: tuple[Any, ...], options:
         return None
     if isinstance(inner, DeviceArithmetic) and (unit := inner.device.adder(dtype.name)):
         return LongSum(length, _precision_of(unit), products=False)
+    # numpy's precision depends on the layout in memory, on the axes that remain and on the axis that it adds along.
     layout = tuple(int(axis) for axis in np.argsort([-abs(stride) for stride in terms.strides], kind="stable"))
     kept = tuple(axis not in axes and terms.shape[axis] > 1 for axis in range(terms.ndim))
     long = tuple(axis for axis in axes if terms.shape[axis] > 1)
@@ -164,17 +157,16 @@ def sum_length(inner: Arithmetic, method: str, inputs: tuple[Any, ...], options:
 def product_length(
     inner: Arithmetic, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> LongSum | None:
-    """Return the sums of products that matmul, dot, einsum and the like take; None where there are none of floats.
-
-    How many terms there are is what the function gives of ones, and numpy's norms are the square roots of it.
-    """
+    """Return length and precision of the sums of products by matmul, dot, einsum and so on; None if there are none."""
     arrays = [operand for operand in inputs if isinstance(operand, np.ndarray)]
     known = function is np.matmul or PRODUCTS.get(function) not in (None, "outer", "cross")
     if not known or not arrays or not all(is_floating(array.dtype) and array.size for array in arrays):
         return None
+    # Of ones, each result is the number of its terms; a norm is the square root of it. This serves every function and
+    # every subscript of einsum without knowledge of shapes.
     ones = tuple(np.ones(each.shape) if isinstance(each, np.ndarray) else each for each in inputs)
-    most = float(np.max(np.abs(function(*ones, **{key: value for key, value in options.items() if key != "dtype"}))))
-    length = round(most**2 if PRODUCTS.get(function) == "norm" else most)
+    largest = float(np.max(np.abs(function(*ones, **{key: value for key, value in options.items() if key != "dtype"}))))
+    length = round(largest**2 if PRODUCTS.get(function) == "norm" else largest)
     dtype = np.result_type(*(array.dtype for array in arrays))
     if isinstance(inner, DeviceArithmetic) and (unit := inner.device.multiplier(dtype.name)):
         return LongSum(length, _precision_of(unit), products=True)
@@ -182,7 +174,8 @@ def product_length(
 
 
 def _precision_of(unit: Unit) -> int:
-    """Return the bits of a unit's accumulator, one less where it does not round to nearest."""
+    """Return the precision of a unit's sums, in bits."""
+    # Directed and stochastic roundings err by up to a whole ULP, twice as much as rounding to nearest.
     formats = [each for each in (unit.accumulator, unit.product) if each is not None]
     return min(each.precision for each in formats) - (unit.rounding is not Rounding.NEAREST_EVEN)
 
@@ -191,9 +184,9 @@ def _precision_of(unit: Unit) -> int:
 def _precision_of_sums(
     method: str, dtype: np.dtype[Any], layout: tuple[int, ...], kept: tuple[bool, ...], along: int
 ) -> int:
-    """Ask numpy how precisely it adds along one axis of an array that is laid out so.
+    """Measure the precision of numpy's sums along one axis of an array with this layout.
 
-    Rows along the last axis of a float16 array are added in float32, and its columns in float16.
+    For example, numpy adds along the last axis of a float16 array in float32, but its columns in float16.
     """
     shape = [2 if each else 1 for each in kept]
     shape[along] = 3
@@ -215,15 +208,15 @@ def _precision_of_products(is_matmul: bool, dtype: np.dtype[Any]) -> int:
 
 
 def _precision(added: Callable[[Array], Array], dtype: np.dtype[Any]) -> int:
-    """Return the bits in which three terms are added: those of the dtype, or of float32 where it is narrower.
+    """Return the precision in which `added` sums three terms: the dtype's own, or the precision of float32.
 
-    1 + u - 1 is 0 in the dtype itself, where u is its unit roundoff, and u in what is wider.
+    With the unit roundoff u of the dtype, 1 + u - 1 gives 0 in the dtype itself, and u in a wider format.
     """
     number_format = format_of(dtype.name)
-    if number_format is None or number_format.precision >= _SINGLE:
-        return number_format.precision if number_format else _SINGLE
+    if number_format is None or number_format.precision >= _SINGLE_PRECISION:
+        return number_format.precision if number_format else _SINGLE_PRECISION
     three = np.array([1, ldexp(1, -number_format.precision), -1]).astype(dtype)
-    return _SINGLE if added(three).astype(np.float64).any() else number_format.precision
+    return _SINGLE_PRECISION if added(three).astype(np.float64).any() else number_format.precision
 
 
 _KINDS: dict[np.ufunc, OperationKind] = {
@@ -239,40 +232,38 @@ _METHODS: dict[str, OperationKind] = {"reduce": "sum", "accumulate": "running su
 
 
 class OperationRecorder(ArithmeticLayer):
-    """Alters nothing, and notes in `met` the kinds of operation, and of numbers, that it meets.
-
-    `longest` is the sum of the largest product of terms and unit roundoff among those over axes, running sums and
-    products of matrices; None before one is met, and where none has a known length.
-    """
+    """Note the kinds of operations and numbers in `met`, and the longest sum in `longest`. Alter nothing."""
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner)
         self.met: set[OperationKind] = set()
+        # The sum with the largest product of terms and unit roundoff, because this product bounds its error. None
+        # before the first sum of known length.
         self.longest: LongSum | None = None
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Note and hand on."""
+        """Note the operation, and pass it on."""
         if function is np.add and method in _METHODS:
             self.met.add(_METHODS[method])
             self._note_sum(sum_length(self.inner, method, inputs, options))
         elif method == "__call__":
-            self._note(function, inputs)
-        return self._noted(super().ufunc(function, method, inputs, options), inputs)
+            self._note_function(function, inputs)
+        return self._note_result(super().ufunc(function, method, inputs, options), inputs)
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Note and hand on."""
+        """Note the operation, and pass it on."""
         self.met.add("product")
         self._note_sum(product_length(self.inner, function, inputs, options))
-        return self._noted(super().contraction(function, inputs, options), inputs)
+        return self._note_result(super().contraction(function, inputs, options), inputs)
 
-    def cast(self, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Note and hand on."""
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
+        """Note the operation, and pass it on."""
         if is_narrower(dtype, values.dtype):
             self.met.add("narrowing")
-        result: NDArray[Any] = self._noted(super().cast(values, dtype), (values,))
+        result: Array = self._note_result(super().cast(values, dtype), (values,))
         return result
 
-    def _note(self, function: np.ufunc, inputs: tuple[Any, ...]) -> None:
+    def _note_function(self, function: np.ufunc, inputs: tuple[Any, ...]) -> None:
         if function in _KINDS:
             self.met.add(_KINDS[function])
         if function is np.matmul:
@@ -291,14 +282,15 @@ class OperationRecorder(ArithmeticLayer):
         if found and (not longest or found.terms * 2.0**-found.precision > longest.terms * 2.0**-longest.precision):
             self.longest = found
 
-    def _noted(self, result: Any, inputs: tuple[Any, ...]) -> Any:
-        """Note the kinds of number in an operation's result and in its operands."""
+    def _note_result(self, result: Any, inputs: tuple[Any, ...]) -> Any:
+        """Note the kinds of numbers in a result and its operands, and return the result."""
         for each in (result, *inputs):
             if isinstance(each, np.ndarray | np.generic) and is_floating(each.dtype):
                 self._note_numbers(np.asarray(each))
         return result
 
-    def _note_numbers(self, numbers: NDArray[Any]) -> None:
+    def _note_numbers(self, numbers: Array) -> None:
+        # One pass finds out that all numbers are finite, which is the usual case.
         if not np.isfinite(numbers).all():
             if np.isnan(numbers).any():
                 self.met.add("nan")

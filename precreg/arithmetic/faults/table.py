@@ -1,7 +1,7 @@
-"""The faults and the harmless changes that precreg can plant, as a table; docs/faults.md shows it, and a test compares.
+"""Which faults and harmless changes can precreg plant?
 
-A fault is a name for a kind of error with figures for it. The kinds of section "harmful" are those that are known from
-accelerators; the harmless ones are of equal quality, such as another order of a sum, and no gate should mind them.
+A fault names a kind of error that accelerators and kernels make, with figures for it. A harmless change is of equal
+quality, such as another order of a sum, and no gate should mind it. A test compares docs/faults.md with these tables.
 """
 
 from __future__ import annotations
@@ -11,25 +11,20 @@ from msgspec.structs import replace
 from precreg.arithmetic.faults.fault import Fault, OperationKind
 from precreg.errors import UserError, nearest
 
-_HOP = "type conversion on a hop"
-
+# Texts that several faults share.
+_CONVERSION = "type conversion"
 _NARROW = "narrow accumulator"
-
 _SUMS = "sums over axes, products of matrices"
-
 _LOOPS = f"{_SUMS}, running sums, loops of additions"
-
 _TO_NARROWER = "conversions to a narrower dtype"
-
 _OF_SUMS: tuple[OperationKind, ...] = ("sum", "product")
-
 _OF_LOOPS: tuple[OperationKind, ...] = ("sum", "product", "running sum", "addition")
 
 
 _FAULTS = (
     Fault(
         "hop_float16",
-        _HOP,
+        _CONVERSION,
         "every input passes through float16",
         "inputs wider than float16",
         "inputs",
@@ -38,7 +33,7 @@ _FAULTS = (
     ),
     Fault(
         "hop_bfloat16",
-        _HOP,
+        _CONVERSION,
         "every input passes through bfloat16",
         "inputs more precise than bfloat16",
         "inputs",
@@ -47,8 +42,8 @@ _FAULTS = (
     ),
     Fault(
         "hop_functions",
-        _HOP,
-        "what sqrt, exp, tanh and the like give passes through float16",
+        _CONVERSION,
+        "results of sqrt, exp, tanh and similar functions pass through float16",
         "functions in formats wider than float16",
         "operations",
         "hop",
@@ -57,7 +52,7 @@ _FAULTS = (
     ),
     Fault(
         "hop_sums",
-        _HOP,
+        _CONVERSION,
         "every sum passes through float16 on its way out",
         f"{_SUMS}, wider than float16",
         "operations",
@@ -77,10 +72,11 @@ _FAULTS = (
     Fault(
         "stale_buffer",
         "stale buffer",
-        "a sum begins with 2^-22 of the sum before it, of the run before it, too",
+        "a sum begins with 2^-22 of the previous sum, also of the previous run",
         "sums over axes, running sums",
         "operations",
         "stale",
+        # Two spacings of float32 at 1: small enough that only the last bits of a sum change.
         {"share": 2.0**-22},
         needs=("sum", "running sum"),
     ),
@@ -91,6 +87,7 @@ _FAULTS = (
         "inputs whose last axis is no multiple of 16, and longer",
         "inputs",
         "misaligned_tail",
+        # The edge of the blocks that matrix units such as Ascend's multiply (16 x 16 x 16).
         {"block": 16},
     ),
     Fault(
@@ -116,10 +113,11 @@ _FAULTS = (
     Fault(
         "truncated_results",
         "truncation",
-        "the last 3 bits of what + - * / give are cut off: 20 of float32's 23",
+        "results of + - * / lose their last 3 bits: 20 of float32's 23 remain",
         "additions, subtractions, multiplications, divisions",
         "operations",
         "truncated",
+        # Units that use 20 mantissa bits of float32 exist: see the format float32_m20 of the device mlu370.
         {"bits": 3},
         needs=("addition", "multiplication", "division"),
     ),
@@ -202,6 +200,7 @@ _FAULTS = (
         _TO_NARROWER,
         "operations",
         "conversions",
+        # Fewer extra bits give more ties in the second rounding, and thus more errors of double rounding.
         {"extra_bits": 2},
         needs=("narrowing",),
     ),
@@ -276,7 +275,7 @@ _CHANGES = (
         "another_library",
         "another library",
         "functions are computed in float64, and rounded once",
-        "sqrt, exp, log, tanh and the like",
+        "sqrt, exp, log, tanh and similar functions",
         "operations",
         "another_library",
         needs=("function",),
@@ -290,7 +289,7 @@ HARMLESS_CHANGES: dict[str, Fault] = {change.name: replace(change, harmful=False
 
 
 def fault_named(name: str) -> Fault:
-    """Return the fault or the harmless change of that name. Raises UserError (unknown-fault)."""
+    """Return the fault or the harmless change with this name. Raises UserError (unknown-fault)."""
     known = FAULTS | HARMLESS_CHANGES
     if name not in known:
         message = f"expected one of the faults of precreg faults --list but got fault={name}{nearest(name, known)}"

@@ -1,6 +1,6 @@
-"""The options of each distribution: what a suite may say, and which shapes and dtypes can hold what it draws.
+"""Which options does each distribution have, and which shapes and dtypes can hold its numbers?
 
-precreg/suite/inputs/distributions.py says what is drawn.
+distributions.py draws the numbers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from precreg.errors import nearest
 
 
 class DistributionOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """The options of a distribution. Values that contradict each other raise ValueError when it is made."""
+    """Hold the options of a distribution. Contradicting options raise ValueError when the object is made."""
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Raise ValueError where arrays of that shape and dtype cannot be drawn; here, where numbers are real."""
+        """Raise ValueError unless arrays of this shape and dtype can be drawn: here, for other than floating dtypes."""
         if format_of(dtype) is None:
             raise ValueError(f"expected a floating dtype but got dtype={dtype}; integers and constant draw integers")
 
 
 class Normal(DistributionOptions, frozen=True):
-    """Normal numbers."""
+    """Draw normal numbers."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -35,18 +35,19 @@ class Normal(DistributionOptions, frozen=True):
 
 
 class Uniform(DistributionOptions, frozen=True):
-    """Numbers spread evenly over [low, high)."""
+    """Draw uniform numbers from [low, high)."""
 
     low: float = 0.0
     high: float = 1.0
 
     def __post_init__(self) -> None:
+        # The span is checked and not the ends, because -1e308 to 1e308 would overflow; NaN fails every comparison.
         if not 0 < self.high - self.low < inf:
             raise ValueError(f"expected low < high, a finite span, but got low={self.low}, high={self.high}")
 
 
 class LogUniform(DistributionOptions, frozen=True):
-    """Numbers of [low, high] whose logarithm is spread evenly; with sign "both", half of them negative."""
+    """Draw numbers from [low, high] with uniform logarithm. With sign "both", half of them are negative."""
 
     low: float
     high: float
@@ -58,7 +59,7 @@ class LogUniform(DistributionOptions, frozen=True):
 
 
 class Integers(DistributionOptions, frozen=True):
-    """Whole numbers of [low, high), all equally likely."""
+    """Draw integers from [low, high), all with the same probability."""
 
     low: int
     high: int
@@ -68,18 +69,19 @@ class Integers(DistributionOptions, frozen=True):
             raise ValueError(f"expected low < high but got low={self.low}, high={self.high}")
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Raise ValueError where the dtype does not hold every integer of the range."""
+        """Raise ValueError unless the dtype holds every integer of the range."""
         _check_whole(self.low, dtype)
         _check_whole(self.high - 1, dtype)
 
 
 class LegacyNormal(DistributionOptions, frozen=True):
-    """Standard normal numbers of numpy's legacy generator, RandomState(seed).randn, known by the digest of the array.
+    """Draw standard normal numbers with numpy's legacy generator, RandomState(seed).randn.
 
-    They are the same at every seed of the suite.
+    They are the same for every seed of the suite.
     """
 
     seed: int
+    # The digest of the array in its dtype, because the platform's logarithms may give other bits.
     digest: str
 
     def __post_init__(self) -> None:
@@ -95,24 +97,25 @@ class LegacyNormal(DistributionOptions, frozen=True):
 
 
 class Constant(DistributionOptions, frozen=True):
-    """One number everywhere."""
+    """Fill the array with one number."""
 
     value: int | float
 
     def __post_init__(self) -> None:
+        # YAML has integers of any length, but numpy's end at these bounds.
         if isinstance(self.value, int) and not -(2**63) <= self.value < 2**64:
             raise ValueError(
                 f"expected an integer of 64 bits, or a float, but got one of {self.value.bit_length()} bits"
             )
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Raise ValueError where an integer dtype does not hold the value."""
+        """Raise ValueError unless an integer dtype holds the value."""
         if format_of(dtype) is None:
             _check_whole(self.value, dtype)
 
 
 class Rest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The one distribution of the positions that special values leave."""
+    """Name the distribution of the positions without special values."""
 
     normal: Normal | None = None
     uniform: Uniform | None = None
@@ -126,7 +129,7 @@ class Rest(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def distribution(self) -> DistributionOptions:
-        """The distribution that is named."""
+        """Return the named distribution."""
         return self._named()[0]
 
     def _named(self) -> list[DistributionOptions]:
@@ -135,12 +138,11 @@ class Rest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Special(DistributionOptions, frozen=True):
-    """Values at the edges of the dtype, in turn: `values` (default: all it has) cycled through the array.
+    """Cycle values at the edges of the dtype through the array."""
 
-    With `share`, that share of the positions, chosen at random, gets them, and `rest` draws the others.
-    """
-
+    # Names of special_values; None means all of the dtype.
     values: tuple[str, ...] | None = None
+    # The share of positions, chosen at random, that get special values; `rest` draws the others. None means all.
     share: float | None = None
     rest: Rest | None = None
 
@@ -153,7 +155,7 @@ class Special(DistributionOptions, frozen=True):
             raise ValueError(f"expected 0 < share < 1 but got share={self.share}")
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Raise ValueError where the dtype does not have the values, or cannot hold the rest."""
+        """Raise ValueError unless the dtype has the values and can hold the rest."""
         known = special_values(dtype)
         for name in self.values or known:
             if name not in known:
@@ -165,7 +167,7 @@ class Special(DistributionOptions, frozen=True):
 
 
 class IllConditionedSum(DistributionOptions, frozen=True):
-    """Numbers whose sum over the last axis cancels: sum |x| is `condition` times |sum x|, within a factor 1.2."""
+    """Draw numbers whose sum over the last axis cancels: sum |x| / |sum x| is `condition`, within a factor 1.2."""
 
     condition: float = 1e8
 
@@ -174,9 +176,10 @@ class IllConditionedSum(DistributionOptions, frozen=True):
             raise ValueError(f"expected a finite condition but got condition={self.condition}")
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Raise ValueError where the dtype, or the length of the last axis, cannot have that condition."""
+        """Raise ValueError unless the dtype and the length of the last axis allow the condition."""
         if format_of(dtype) is None or "complex" in dtype:
             raise ValueError(f"expected a real floating dtype but got dtype={dtype}")
+        # A row needs a number, its negative, and a number that the sum leaves.
         length = shape[-1] if shape else 0
         if length < 3:
             raise ValueError(f"expected a last axis of at least 3 numbers but got shape={list(shape)}")
@@ -189,9 +192,11 @@ class IllConditionedSum(DistributionOptions, frozen=True):
 
 
 class File(DistributionOptions, frozen=True):
-    """The numbers of a .npy file, or of one array (`key`) of a .npz file; `path` is relative to the suite's folder."""
+    """Read the numbers of a .npy file, or of one array of a .npz file."""
 
+    # Relative to the suite's folder.
     path: str
+    # The array of a .npz file.
     key: str | None = None
 
     def __post_init__(self) -> None:
@@ -203,19 +208,18 @@ class File(DistributionOptions, frozen=True):
             )
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
-        """Accept every shape and dtype: only the file can tell."""
+        """Accept every shape and dtype, because only the file determines them."""
 
 
 def special_values(dtype: str) -> dict[str, float | int]:
-    """Return the numbers at the edges of a dtype by name, those it has: for integers zero, min and max."""
+    """Return the numbers at the edges of a dtype, by name: for integers zero, min and max, for bool and others none."""
     bounds = integer_bounds(dtype)
     if bounds is not None:
         return {"zero": 0, "min": bounds[0], "max": bounds[1]}
     format = format_of(dtype)
-    return {} if format is None or dtype == "longdouble" else _edges(format)
-
-
-def _edges(format: Format) -> dict[str, float | int]:
+    # A float cannot hold the edges of a longdouble.
+    if format is None or dtype == "longdouble":
+        return {}
     positive = {
         "zero": 0.0,
         "smallest_subnormal": format.smallest_subnormal,
@@ -228,11 +232,12 @@ def _edges(format: Format) -> dict[str, float | int]:
     both = {sign + name: -value if sign else value for name, value in positive.items() for sign in ("", "-")}
     if not format.negative_zero:
         del both["-zero"]
+    # A format that saturates has no NaN either.
     return both if format.overflow == format.largest else {**both, "nan": nan}
 
 
 def integer_bounds(dtype: str) -> tuple[int, int] | None:
-    """Return the least and the greatest number of an integer dtype, None for others."""
+    """Return the smallest and the largest number of an integer dtype, or None for other dtypes."""
     sign, is_integer, bits = dtype.partition("int")
     if not is_integer:
         return None
@@ -240,18 +245,20 @@ def integer_bounds(dtype: str) -> tuple[int, int] | None:
 
 
 def drawn_format(dtype: str) -> Format:
-    """Return the format that numbers of a real floating dtype are drawn in: its own; for a longdouble, float64."""
+    """Return the format in which numbers of a real floating dtype are drawn: its own, or float64 for a longdouble."""
     return FORMATS.get(dtype, FORMATS["float64"])
 
 
 def max_condition(format: Format) -> float:
-    """Return the largest condition of a sum for which a format has both the terms and what they leave."""
+    """Return the largest condition of a sum for which a format holds both the terms and their sum."""
+    # distributions.py scales the largest term to at most 8 smallest numbers times the condition.
     return format.largest / 8.0 / format.smallest_subnormal
 
 
 def _check_whole(value: float, dtype: str) -> None:
-    """Raise ValueError unless it is a whole number in the range of the dtype, and in the 53 bits of the arithmetic."""
+    """Raise ValueError unless a value is an integer within the dtype, and for floating dtypes within 53 bits."""
     format = format_of(dtype)
+    # Numbers are drawn in float64, which has every integer of 53 bits.
     if format is not None:
         high = int(min(2.0**53, format.largest))
         low = -high

@@ -1,4 +1,7 @@
-"""What a suite says of an input, {shape, dtype, DISTRIBUTION: options}, read and checked before anything is drawn."""
+"""Which input does {shape, dtype, DISTRIBUTION: options} in a suite specify?
+
+precreg checks the whole specification before it draws anything.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from precreg.suite.inputs.options import (
 )
 from precreg.types import Location
 
+# The distributions, by their names in a suite.
 DISTRIBUTIONS: dict[str, type[DistributionOptions]] = {
     "normal": Normal,
     "uniform": Uniform,
@@ -35,15 +39,13 @@ DISTRIBUTIONS: dict[str, type[DistributionOptions]] = {
     "legacy_normal": LegacyNormal,
     "file": File,
 }
-"""The distributions by the name they have in a suite."""
 
-
+# The keys of an input with several distributions by name, from which each case picks one.
 PICK_KEY, FROM_KEY = "pick", "from"
-"""The keys of an input that has several distributions by name, one of which each case picks."""
 
 
 class InputSpec(Struct, frozen=True):
-    """One input as a suite describes it: what is drawn, into which shape and dtype, and where that is written."""
+    """Specify one input of a suite, with the place in the suite for errors."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -52,9 +54,9 @@ class InputSpec(Struct, frozen=True):
 
 
 def parse_input(name: str, mapping: Mapping[str, Any], where: Location) -> InputSpec:
-    """Return the specification that {shape, dtype, DISTRIBUTION: options} stands for.
+    """Return the specification of an input from {shape, dtype, DISTRIBUTION: options}.
 
-    Raises UserError: unknown-key, unknown-distribution, missing-key, unknown-dtype, bad-value; all name `where`.
+    Raises UserError with file and line: unknown-key, unknown-distribution, missing-key, unknown-dtype, bad-value.
     """
     try:
         return _parse(mapping, where)
@@ -63,9 +65,9 @@ def parse_input(name: str, mapping: Mapping[str, Any], where: Location) -> Input
 
 
 def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
-    """Return {shape, dtype, DISTRIBUTION: options} of {shape, dtype, pick: NAME, from: {NAME: {DISTRIBUTION: ...}}}.
+    """Return {shape, dtype, DISTRIBUTION: options} for {shape, dtype, pick: NAME, from: {NAME: {DISTRIBUTION: ...}}}.
 
-    A mapping without `pick` and `from` is returned as it is. Raises UserError: missing-key, bad-value.
+    A mapping without `pick` and `from` comes back unchanged. Raises UserError: missing-key, bad-value.
     """
     if PICK_KEY not in mapping and FROM_KEY not in mapping:
         return mapping
@@ -79,6 +81,7 @@ def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapp
         expected = ", ".join(known) or "distributions by name, {NAME: {DISTRIBUTION: options}}"
         message = f"input {name}: expected one of {expected} but got pick={choice}{nearest(str(choice), known)}"
         raise UserError("bad-value", message, file=where.file, line=where.line)
+    # A choice may hold shape and dtype as well, but no key may come from both places.
     rest = {key: value for key, value in mapping.items() if key not in (PICK_KEY, FROM_KEY)}
     for key in choices[choice]:
         if key in rest:
@@ -90,15 +93,16 @@ def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapp
 def _parse(mapping: Mapping[str, Any], where: Location) -> InputSpec:
     if not isinstance(mapping, Mapping):
         raise UserError("bad-value", f"expected {{shape, dtype, DISTRIBUTION: options}} but got {mapping!r}")
-    kind = _distribution_name(mapping)
-    shape, dtype = _shape(mapping["shape"]), _dtype(mapping["dtype"])
-    return InputSpec(shape, dtype, _options(kind, mapping[kind], shape, dtype), where)
+    kind = _find_distribution(mapping)
+    shape, dtype = _parse_shape(mapping["shape"]), _parse_dtype(mapping["dtype"])
+    return InputSpec(shape, dtype, _parse_options(kind, mapping[kind], shape, dtype), where)
 
 
-def _distribution_name(mapping: Mapping[str, Any]) -> str:
-    """Return the one key that names a distribution, after checking all keys."""
+def _find_distribution(mapping: Mapping[str, Any]) -> str:
+    """Return the key that names the distribution, after checking all keys."""
     for key in mapping:
         if key not in ("shape", "dtype", *DISTRIBUTIONS):
+            # A key close to shape or dtype is a typing error of these; any other is taken for a distribution.
             near = nearest(str(key), ("shape", "dtype"))
             slug, kind = ("unknown-key", "shape or dtype") if near else ("unknown-distribution", "a distribution")
             raise UserError(slug, f"expected {kind} but got {key}{near or nearest(str(key), DISTRIBUTIONS)}")
@@ -113,20 +117,21 @@ def _distribution_name(mapping: Mapping[str, Any]) -> str:
     return named[0]
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _parse_shape(value: Any) -> tuple[int, ...]:
+    # `type is int`, because True would count as a length of 1.
     lengths = value if isinstance(value, list | tuple) else [value]
     if all(type(length) is int and length >= 0 for length in lengths):
         return tuple(lengths)
     raise UserError("bad-value", f"expected a list of whole numbers, none negative, but got shape={value}")
 
 
-def _dtype(value: Any) -> str:
+def _parse_dtype(value: Any) -> str:
     if value in DTYPE_NAMES:
         return str(value)
     raise UserError("unknown-dtype", f"expected a dtype but got dtype={value}{nearest(str(value), DTYPE_NAMES)}")
 
 
-def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
+def _parse_options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
     if not isinstance(mapping, Mapping):
         raise UserError("bad-value", f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}")
     struct = DISTRIBUTIONS[kind]
@@ -138,12 +143,12 @@ def _options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> Dis
         options = msgspec.convert(mapping, struct)
         options.check(shape, dtype)
     except (ValueError, OverflowError, msgspec.ValidationError) as error:
-        raise _bad_options(kind, str(error)) from error
+        raise _options_error(kind, str(error)) from error
     return options
 
 
-def _bad_options(kind: str, message: str) -> UserError:
-    """Put the place that msgspec gives at the end (" - at `$.rest.normal`") in front."""
+def _options_error(kind: str, message: str) -> UserError:
+    """Return the UserError for a message of msgspec, with its path, such as " - at `$.rest.normal`", in front."""
     problem, _, place = message.partition(" - at `$")
     slug = "unknown-key" if "unknown field" in problem else "bad-value"
     return UserError(slug, f"{kind}{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}")

@@ -61,7 +61,7 @@ def test_a_table_says_all_of_a_device(own):
     assert device.reductions == {"bfloat16": Unit(brain, single, brain, order=Order.PAIRWISE)}
     assert device.functions["tanh"] == Approximation("table", 64)
     assert device.casts == {"float16": Cast(format_named("float16_sat"), Rounding.TOWARD_ZERO)}
-    assert device.hops == (StorageCast("host", single), StorageCast("unit", nine, Rounding.STOCHASTIC))
+    assert device.storage_casts == (StorageCast("host", single), StorageCast("unit", nine, Rounding.STOCHASTIC))
 
 
 def test_what_is_shipped():
@@ -70,7 +70,7 @@ def test_what_is_shipped():
     assert all(device.about and device.name == name for name, device in devices.items())
     ascend, mlu370, gpu = devices["ascend"], devices["mlu370"], devices["gpu-tf32"]
     assert (ascend.matmul["float32"].input.name, ascend.matmul["float32"].accumulator.name) == ("float16", "float32")
-    assert [hop.format.name for hop in ascend.hops] == ["float32", "float32", "float16", "float16"]
+    assert [hop.format.name for hop in ascend.storage_casts] == ["float32", "float32", "float16", "float16"]
     twenty = mlu370.elementwise["float32"]
     assert (twenty.format.precision, twenty.format.subnormals, twenty.rounding) == (21, False, Rounding.TOWARD_ZERO)
     assert mlu370.matmul["float32"].product == twenty.format, "separate pipelines: the product is rounded"
@@ -86,7 +86,7 @@ def test_a_device_may_be_like_a_shipped_one(own):
     ascend = device_named("ascend")
     assert device.matmul == ascend.matmul | {"float16": Unit(*[FORMATS["float16"]] * 3)}
     assert (device.elementwise, device.functions) == (ascend.elementwise, ascend.functions)
-    assert [hop.place for hop in device.hops] == ["a"]
+    assert [hop.place for hop in device.storage_casts] == ["a"]
 
 
 def test_a_projects_own_are_named_after_their_files(own, tmp_path):
@@ -105,7 +105,7 @@ def test_a_projects_own_are_named_after_their_files(own, tmp_path):
         ("precision: 9", "precision: 0", 3, "bad-format", "precision=0"),
         ("precision: 9", "precison: 9", 3, "bad-format", 'did you mean "precision"?'),
         ("overflow: saturate", "zero: false", 3, "bad-format", "expected a format with a zero"),
-        ("nine: {", "tf32: {", 3, "bad-device", "expected a name that precreg has no format by but got tf32"),
+        ("nine: {", "tf32: {", 3, "bad-device", "expected a name that no format of precreg has but got tf32"),
         (
             "nine: {precision: 9, ",
             "nine: {precision: 25, ",

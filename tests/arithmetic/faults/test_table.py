@@ -8,7 +8,7 @@ from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES, fault_name
 from precreg.errors import UserError
 
 KINDS = {
-    "type conversion on a hop",
+    "type conversion",
     "naive accumulation",
     "stale buffer",
     "misaligned tail",

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from precreg.arithmetic.devices.array import SimulatedArray, plain_array, simulate_array
+from precreg.arithmetic.devices.computation import cast_through_device
 from precreg.arithmetic.devices.device import Device, StorageCast
-from precreg.arithmetic.devices.shipped import cast_through_device, device_named
+from precreg.arithmetic.devices.shipped import device_named
 from precreg.arithmetic.faults.fault import ArithmeticLayer
 from precreg.arithmetic.formats import Format
 from precreg.errors import UserError
@@ -39,9 +40,8 @@ def test_formats_without_a_dtype_rest_in_a_wider_one():
 
 def test_a_wide_format_keeps_its_largest_number():
     wide = Format("wide", 40, -126, 2.0**8 - 2.0**-32, overflow=2.0**8 - 2.0**-32)
-    assert (
-        cast_through_device(X, Device("wide", hops=(StorageCast("buffer", wide, None),)))["buffer"][1] == -wide.largest
-    )
+    device = Device("wide", storage_casts=(StorageCast("buffer", wide, None),))
+    assert cast_through_device(X, device)["buffer"][1] == -wide.largest
 
 
 def test_a_simulated_array_travels_on_its_own_device():
