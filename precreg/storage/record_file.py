@@ -1,4 +1,7 @@
-"""Records as files: JSON with the name and version of its schema, written in one step and read back without loss."""
+"""How are records and their schema versions stored?
+
+Records are JSON with the name and version of their schema. Reading gives back the same float64 values.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ _T = TypeVar("_T")
 
 
 def write_json_record(record: msgspec.Struct, path: Path) -> None:
-    """Write a record as one line of JSON, in one step; its folder is there.
+    """Write a record as one line of JSON, in one step; its folder must exist.
 
-    Numbers are the shortest that read back as the same float64.
+    Numbers have the fewest digits that read back as the same float64.
 
     Raises:
         UserError: not-writable.
@@ -26,7 +29,7 @@ def write_json_record(record: msgspec.Struct, path: Path) -> None:
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
-    """Return the line of JSON that a record is written as."""
+    """Return the line of JSON for a record, as bytes with a newline."""
     return msgspec.json.encode(record) + b"\n"
 
 
