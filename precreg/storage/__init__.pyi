@@ -25,6 +25,12 @@ from .npy import find_npz as find_npz
 from .npy import read_npy as read_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .python_source import ImportedName as ImportedName
+from .python_source import files_named as files_named
+from .python_source import names_bound as names_bound
+from .python_source import names_imported as names_imported
+from .python_source import parse_module as parse_module
+from .python_source import relative_import_folder as relative_import_folder
 from .record_file import encode_record as encode_record
 from .record_file import read_json_record as read_json_record
 from .record_file import write_json_record as write_json_record

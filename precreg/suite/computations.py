@@ -22,7 +22,7 @@ from typing import Any
 
 from precreg.arithmetic.devices import device_named, device_names
 from precreg.errors import UserError, nearest
-from precreg.storage import KeyPath, Source, format_value, path_beside_suite
+from precreg.storage import KeyPath, Source, format_value, names_bound, parse_module, path_beside_suite
 from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, require_known
@@ -137,9 +137,8 @@ def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
     None where reading cannot tell: a star import, a module-level __getattr__, or text that Python cannot parse (its
     cases then fail one by one, with Python's own message). `modified_ns` only makes the cache see a changed file.
     """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    tree = parse_module(path.read_bytes())
+    if tree is None:
         return None
     names = frozenset(name for statement in _top_level(tree) for name in _bound(statement))
     return None if names & {"*", "__getattr__"} else names
@@ -156,7 +155,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        yield from names_bound(node)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
 

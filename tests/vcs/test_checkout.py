@@ -61,7 +61,8 @@ def test_what_cannot_be_checked_out_is_a_clear_error(repo, tmp_path, monkeypatch
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_the_process_removes_it(repo, number):
     code = "import sys, time; from pathlib import Path; from precreg import vcs\n"
-    code += "with vcs.checkout(Path(sys.argv[1]), 'HEAD') as tree:\n    print(tree, flush=True)\n    time.sleep(60)\n"
+    code += "with vcs.checkout_commit(Path(sys.argv[1]), 'HEAD') as tree:\n"
+    code += "    print(tree, flush=True)\n    time.sleep(60)\n"
     with subprocess.Popen([sys.executable, "-c", code, repo], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         tree = process.stdout.readline().strip()
         assert worktrees(repo) == 2
