@@ -22,7 +22,7 @@ from precreg.types import FACTS_WITHOUT_EFFECT_ON_BITS, Environment
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
-    """Tell whether the variable CI marks an automatic run."""
+    """Return whether the variable CI marks an automatic run."""
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -46,7 +46,7 @@ def merge_request_base(project: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def on_default_branch(environ: Mapping[str, str]) -> bool:
-    """Tell whether this is a GitLab job on the default branch, after merge requests were merged."""
+    """Return whether this is a GitLab job on the default branch, after merge requests were merged."""
     branch = environ.get("CI_COMMIT_BRANCH")
     return bool(branch) and branch == environ.get("CI_DEFAULT_BRANCH")
 

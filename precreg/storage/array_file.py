@@ -142,14 +142,14 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
 
 
 def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Tell whether the shape is valid and its elements are addressable, counting lengths of 0 as 1."""
+    """Return whether the shape is valid and its elements are addressable, counting lengths of 0 as 1."""
     # numpy computes strides from every length, so an empty array with a huge other axis fails as well.
     largest = prod(max(length, 1) for length in shape) * dtype.itemsize
     return min(shape, default=0) >= 0 and largest <= maxsize and len(shape) <= _MOST_AXES
 
 
 def is_ml_dtype(scalar: Any) -> bool:
-    """Tell whether a type is one of the scalar types that ml_dtypes adds to numpy."""
+    """Return whether a type is one of the scalar types that ml_dtypes adds to numpy."""
     return isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar.__module__.startswith("ml_dtypes")
 
 

@@ -95,7 +95,7 @@ def _array(output: object, value: object) -> NDArray[Any]:
 
 
 def _is_masked(value: object) -> bool:
-    """Tell whether a copy would lose the array's mask."""
+    """Return whether a copy would lose the array's mask."""
     # numpy imports numpy.ma lazily. If nothing has imported it, no masked array exists.
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)

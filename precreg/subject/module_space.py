@@ -95,7 +95,7 @@ def _project_modules(space: ModuleSpace) -> list[str]:
 
 
 def _finds(space: ModuleSpace, name: str) -> bool:
-    """Tell whether an import within the space would find the loaded module."""
+    """Return whether an import within the space would find the loaded module."""
     loaded, found = sys.modules[name].__spec__, PathFinder.find_spec(name, space.path)
     return loaded is not None and found is not None and _location(found) == _location(loaded)
 

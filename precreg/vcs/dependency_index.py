@@ -44,12 +44,12 @@ class PackageOrigin(NamedTuple):
 
 
 def can_affect_cases(path: str) -> bool:
-    """Tell whether a case could depend on a file of the project; documents and hidden files never matter."""
+    """Return whether a case could depend on a file of the project; documents and hidden files never matter."""
     return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
 
 
 def no_case_affected(project: Path, changed: Set[str], environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether certainly no case depends on changed files; False means that suites must be read.
+    """Return whether certainly no case depends on changed files; False means that suites must be read.
 
     `changed` are paths relative to the project, and the working tree has their new content.
     """

@@ -70,7 +70,7 @@ class HookCheck(NamedTuple):
 
 
 def is_precreg_hook(text: str) -> bool:
-    """Tell whether precreg made a hook, in any version."""
+    """Return whether precreg made a hook, in any version."""
     return _PRECREG_HOOK.search(text) is not None
 
 
@@ -190,7 +190,7 @@ class Tip(NamedTuple):
 
     @property
     def is_tag(self) -> bool:
-        """Tell whether only tags will name the commit."""
+        """Return whether only tags will name the commit."""
         return all(target.startswith(TAGS) for target in self.targets)
 
 
@@ -284,7 +284,7 @@ def independent_commits(root: Path, names: Sequence[str]) -> set[str]:
 
 
 def commit_has_path(root: Path, commit: str, path: str) -> bool:
-    """Tell whether a commit has a file or folder; the path is relative to the root."""
+    """Return whether a commit has a file or folder; the path is relative to the root."""
     return run_git(root, "cat-file", "-e", f"{commit}:{path}").returncode == 0
 
 

@@ -199,7 +199,7 @@ def test_diff_shows_the_means_that_accepting_would_change(tmp_path):
 def test_diff_shows_the_baseline_that_judged_where_the_new_one_goes_elsewhere(tmp_path):
     store_entries(tmp_path, {BaselineKey("generic", X): entry(error=0.25)})
     run = [result(X, Reason.REGRESSED, error=1.0, found="generic")]
-    update_proposals(tmp_path, run, ENVIRONMENT, GIT, level="cpu-x86_64")
+    update_proposals(tmp_path, run, ENVIRONMENT, GIT, environment_level="cpu-x86_64")
     (change,) = diff_proposals(tmp_path)
     assert (change.place.environment, change.old) == ("cpu-x86_64", entry(error=0.25))
 

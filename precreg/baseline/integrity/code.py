@@ -218,7 +218,7 @@ def _possible_files(module: str, folders: Folders) -> Iterator[Path]:
 
 
 def _replaces_text(cached: Path, path: Path) -> bool:
-    """Tell whether Python loads a cached module in place of its text without comparing the two."""
+    """Return whether Python loads a cached module in place of its text without comparing the two."""
     if cached.parent != path.parent / "__pycache__" or not cached.name.startswith(f"{path.stem}."):
         return False
     return cached.is_file() and cached.read_bytes()[4:8] == _UNCHECKED
@@ -236,7 +236,7 @@ def _statements(text: bytes) -> list[ast.stmt]:
 
 
 def _has_no_effect(statement: ast.stmt) -> bool:
-    """Tell whether a statement does nothing at run time: a docstring, or imports for type checkers."""
+    """Return whether a statement does nothing at run time: a docstring, or imports for type checkers."""
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
     if not isinstance(statement, ast.If) or statement.orelse or not isinstance(statement.test, ast.Name):
@@ -250,7 +250,7 @@ def _imports(statement: ast.stmt) -> bool:
 
 
 def _may_have_effects(statement: ast.stmt) -> bool:
-    """Tell whether a statement may change other definitions: a call, a loop, an assignment to an attribute or item."""
+    """Return whether a statement may change other definitions: a call, a loop, a set attribute or item."""
     if isinstance(statement, ast.Assign):
         return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
     return not isinstance(statement, _DEFINING | ast.AnnAssign)
