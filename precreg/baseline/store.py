@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
     flush_folder,
+    lock_file,
     make_scratch_folder,
     pause_gc,
     replace_file,
@@ -240,20 +241,16 @@ def lock_baselines(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator
     Raises:
         UserError: locked, after timeout_s seconds of waiting; not-writable.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(project / LOCK_FILE)
-    with report_write_errors(LOCK_FILE):
-        make_scratch_folder(project / WORKING_FOLDER)
-        try:
-            lock.acquire(timeout=timeout_s)
-        except Timeout as problem:
+    with ExitStack() as held:
+        # The lock file stays in place: removing it would let a waiting process lock a file without a name.
+        with report_write_errors(LOCK_FILE):
+            make_scratch_folder(project / WORKING_FOLDER)
+            stream = held.enter_context((project / LOCK_FILE).open("ab"))
+            locked = lock_file(stream, timeout_s)
+        if not locked:
             message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"
-            raise UserError("locked", message, file=LOCK_FILE) from problem
-    try:
+            raise UserError("locked", message, file=LOCK_FILE)
         yield
-    finally:
-        lock.release()
 
 
 def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) -> None:

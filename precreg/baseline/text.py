@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from precreg.errors import UserError
+from precreg.storage import schema_age
 from precreg.types import AxisSums, Histogram
 
 _T = TypeVar("_T")
@@ -137,12 +138,11 @@ def _finite(literal: str) -> float:
 def _check_header(document: Any, shown: str, header: Mapping[str, str], members: str) -> None:
     if not isinstance(document, dict) or not isinstance(document.get(members), dict):
         raise UserError("unreadable-baseline", f'expected an object with "{members}" in it', file=shown)
-    family, _, version = header["schema"].rpartition("/")
-    written = re.fullmatch(rf"{family}/([0-9]{{1,9}})", str(document.get("schema")))
-    if written is not None and int(written[1]) != int(version):
-        slug = "future-schema" if int(written[1]) > int(version) else "old-schema"
+    age = schema_age(document.get("schema"), header["schema"])
+    if age in ("older", "newer"):
+        # An older one is refused, too: its figures were computed by other rules, and could not be compared.
         message = f"expected schema {header['schema']} but got schema={document['schema']}"
-        raise UserError(slug, message, file=shown)
+        raise UserError("old-schema" if age == "older" else "future-schema", message, file=shown)
     for key in {**header, **document}:
         if key != members and document.get(key) != header.get(key):
             message = f"expected {key} to be {header.get(key)!r}, as its place says, but got {document.get(key)!r}"

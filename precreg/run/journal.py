@@ -7,7 +7,6 @@ A killed run keeps what it had. Only the last line can be torn by a kill, and a 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from msgspec import Struct
 
 from precreg import __version__
 from precreg.errors import UserError
-from precreg.storage import make_scratch_folder, report_write_errors
+from precreg.storage import lock_file, make_scratch_folder, report_write_errors, schema_age
 from precreg.subject import escape_surrogates
 from precreg.types import Environment, Outcome
 
@@ -106,12 +105,11 @@ class Journal:
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
             self._file = path.open("ab", buffering=0)
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                self._file.close()
-                message = f"expected to be the only run that writes {path.name} but another process has it open"
-                raise UserError("locked", message, file=str(path)) from error
+            locked = lock_file(self._file)
+        if not locked:
+            self._file.close()
+            message = f"expected to be the only run that writes {path.name} but another process has it open"
+            raise UserError("locked", message, file=str(path))
 
     def append(self, line: JournalHeader | Outcome) -> None:
         """Add a line and give it to the system. Raises UserError (not-writable), for instance when the disk is full."""
@@ -170,12 +168,10 @@ def _header(line: bytes, path: Path) -> JournalHeader:
     if not line:
         raise UserError("nothing-to-resume", "expected a header but the run was stopped before it", file=str(path))
     schema = _decoded(line, _Schema, path, 1).schema
-    if schema == JOURNAL_SCHEMA:
+    age = schema_age(schema, JOURNAL_SCHEMA)
+    if age == "same":
         return _decoded(line, JournalHeader, path, 1)
-    family, _, version = schema.rpartition("/")
-    own_family, _, own_version = JOURNAL_SCHEMA.rpartition("/")
-    is_newer = family == own_family and version.isdecimal() and int(version) > int(own_version)
-    slug = "future-schema" if is_newer else "unreadable-journal"
+    slug = "future-schema" if age == "newer" else "unreadable-journal"
     raise UserError(slug, f"expected schema={JOURNAL_SCHEMA} but got schema={schema}", file=str(path), line=1)
 
 

@@ -6,6 +6,7 @@ wherever symbolic links lead.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from errno import ELOOP
 from os.path import realpath
 from pathlib import Path, PurePosixPath
+from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
 from precreg.errors import UserError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 # Journals, proposals, the lock and the dependency index of a project. Git ignores the folder.
 WORKING_FOLDER = ".precreg"
+# Seconds between two attempts to take a lock.
+_LOCK_POLL_S = 0.05
 
 
 @contextmanager
@@ -82,6 +86,24 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def lock_file(stream: IO[bytes], timeout_s: float = 0.0) -> bool:
+    """Lock an open file against every other process, and return whether that succeeded in time. Raises OSError.
+
+    The lock ends with the stream, or with the process, even with a killed one.
+    """
+    deadline = monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= deadline:
+                return False
+            # A blocking flock has no time limit, so this polls.
+            sleep(_LOCK_POLL_S)
+        else:
+            return True
 
 
 def flush_folder(folder: Path) -> None:

@@ -32,7 +32,7 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 
 
 _INSTALLED = (
-    "click filelock git jinja2 junit_xml markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
+    "click git jinja2 junit_xml markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
     "sqlalchemy xxhash yaml"
 )
 
