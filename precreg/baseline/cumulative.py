@@ -37,6 +37,7 @@ def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[st
     """
     layers, baselines = group_layers_by_case(every), Baselines(project)
     found = []
+    # An id may have entries in several environments, and the lookup takes the one that a run would use.
     for id in sorted(set(_ids_with_history(project, chain))):
         baseline = baselines.lookup(id, chain)
         if baseline is not None:

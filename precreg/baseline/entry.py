@@ -64,6 +64,7 @@ def error_sketches(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, His
         name: merge_histograms(comparison.histogram for comparison in seeds if comparison.histogram is not None)
         for name, seeds in outputs.items()
     }
+    # Joined bins lose resolution and no counts, so sketches of different widths still merge.
     width = 1
     while len(msgspec.json.encode(merged)) > SKETCH_BYTES:
         if width == _COARSEST:
@@ -171,6 +172,7 @@ def is_continuation(entry: BaselineEntry, former: BaselineEntry) -> bool:
     Up to MAX_ACCEPTED_VALUES may have been accepted in between. An entry with equal figures is the same value.
     """
     values = accepted_values(former)
+    # The number of values accepted since the former entry is unknown after thinning, so each possible one is tried.
     for since in range(min(len(entry.accepted), MAX_ACCEPTED_VALUES) + 1):
         recent = entry.accepted[len(entry.accepted) - since :]
         if _without_half_widths(thin_values([*values, *recent], entry.definition)) == _without_half_widths(
@@ -218,5 +220,6 @@ def _smallest(values: Sequence[AcceptedValue], same_definition: Sequence[int]) -
 
 
 def _same_value(entry: BaselineEntry, former: BaselineEntry) -> bool:
+    # The same proposal accepted again has another date and confirmation, but the same value.
     without = {"accepted": [], "reach": {}, "date": "", "confirmation": ""}
     return replace(entry, **without) == replace(former, **without)

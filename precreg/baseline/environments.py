@@ -61,13 +61,14 @@ def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None
 
 
 def prune_environment_facts(project: Path, fingerprints: Collection[str]) -> None:
-    """Remove all facts except those of the given fingerprints. The caller holds the lock."""
+    """Keep only the facts of the given fingerprints. The caller holds the lock."""
     before = read_environment_facts(project)
     _write(project, ACCEPTED_ENVIRONMENTS_FILE, before, {id: before[id] for id in before if id in fingerprints})
 
 
 def describe_environment_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Describe differing facts: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if none differ."""
+    # A dict keeps the order and removes repetitions.
     names = dict.fromkeys((*FIRST_FACTS, *sorted({*before, *now})))
     differing = (name for name in names if before.get(name) != now.get(name))
     return ", ".join(_describe_fact(name, before.get(name), now.get(name)) for name in differing)
@@ -86,7 +87,7 @@ def explain_baseline(
 def describe_entry_environments(
     before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]
 ) -> str:
-    """Describe how an entry's environment differs from that of the entry before; empty for the same fingerprint."""
+    """Describe the environment change from one entry to the next; empty for the same fingerprint."""
     return "" if before is None else _difference(before.fingerprint, now.fingerprint, known)
 
 
@@ -98,7 +99,8 @@ def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -
         return f"nothing is kept of the environment {unknown[0]}"
     # Equal facts have equal fingerprints, except between versions of precreg that compute them differently.
     return (
-        describe_environment_change(known[before], known[now]) or f"environments {before} and {now} are described alike"
+        describe_environment_change(known[before], known[now])
+        or f"environments {before} and {now} have the same description"
     )
 
 

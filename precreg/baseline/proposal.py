@@ -130,6 +130,7 @@ def _paired_entry(result: CaseResult) -> BaselineEntry | None:
     """Return the entry of the other version that judged a result in a paired run; None for all other results."""
     if result.baseline is None or result.baseline is result.stored:
         return None
+    # Sketches and group sums serve judging. A review shows the metrics alone.
     return replace(result.baseline.entry, sketch={}, groups={})
 
 
@@ -145,6 +146,7 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
         data = read_project_bytes(project, file)
         return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
     except UserError as problem:
+        # Proposals are made again by a run, so advice about merge conflicts in baselines would mislead.
         if problem.slug == "future-schema":
             raise
         raise UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line) from problem

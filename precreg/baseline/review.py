@@ -123,6 +123,7 @@ def _metric_changes(
     before: Mapping[str, BaselineOutput] = {} if old is None else old.outputs
     of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
     for name in {**before, **new.outputs}:
+        # With fewer seeds now, only the common ones are comparable: other seeds draw other inputs.
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
         sides = before.get(name), new.outputs.get(name), None if paired is None else paired.outputs.get(name)
         for metric in (*METRICS, *of_analyzers):
@@ -156,6 +157,7 @@ def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str
     """
     proposals, baselines = pending_proposals(project), Baselines(project)
     chosen = select_proposals(proposals, patterns) if patterns else list(proposals)
+    # Accepted facts take precedence. Both describe the same fingerprint, and those were reviewed.
     known = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE) | read_environment_facts(project)
     changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
     return [
@@ -231,7 +233,7 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
     """Refuse proposals that a run replaced after they were reviewed or confirmed. Raises UserError (no-proposal)."""
     for change in changes:
         if proposals.get(change.place.id) != change.proposal:
-            message = f"expected the proposal of {change.place.id} that was looked at, but it was replaced meanwhile"
+            message = f"expected the proposal of {change.place.id} as it was reviewed, but a run replaced it meanwhile"
             raise UserError("no-proposal", message)
 
 
@@ -260,6 +262,7 @@ def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping
             if place.id not in known and not is_test_defined(entry.definition)
         }
         renamed = _pair_renamed(orphans, accepted, known)
+        # New names first: a kill in between leaves an entry under both names, and never under none.
         store_entries(project, {place: orphans[former] for former, place in renamed.items()})
         remove_entries(project, orphans)
         prune_environment_facts(project, {entry.fingerprint for entry in read_all_entries(project).values()})

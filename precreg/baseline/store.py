@@ -72,6 +72,7 @@ def baseline_file(environment: str, suite: str) -> str:
     Raises:
         UserError: outside-project, for a part that is no plain name.
     """
+    # Names come from suites and from the command line, so "../../x" must not leave the folder.
     for part in (environment, *suite.split("/")):
         if part.startswith(".") or not part or set(part) & set("/\\\0"):
             raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
@@ -123,6 +124,7 @@ def read_project_bytes(project: Path, file: str) -> bytes | None:
 
 def resolve_project_file(project: Path, file: str) -> Path:
     """Return the path of a project file. Raises UserError (outside-project) for a link that leads out."""
+    # A repository may contain links, and a merge request may add one that leads to another project's file.
     path = project / file
     if not Path(realpath(path)).is_relative_to(realpath(project)):
         raise UserError("outside-project", f"expected a file inside the project but {file} is a link out of it")
@@ -224,6 +226,7 @@ class Baselines:
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)
         if key not in self._suites:
+            # Decoded entries are many small objects without cycles.
             with pause_gc():
                 self._suites[key] = read_baseline_file(self._project, environment, suite)
         return self._suites[key]
@@ -303,6 +306,7 @@ def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
+    # A file without entries is removed, so that an environment that lost its last case does not stay visible.
     texts = {
         baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases)
         if cases

@@ -21,6 +21,7 @@ from precreg.types import AxisSums, Histogram
 _T = TypeVar("_T")
 # Fields that are left out if empty, so that files from before these fields keep their bytes.
 _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
+# git's conflict markers have seven characters, then a space and a label, or the end of the line.
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
@@ -72,6 +73,7 @@ def _has_figures(value: Any) -> bool:
 
 
 def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:
+    # json and not msgspec: msgspec has no space after a colon, and these lines are for reading.
     lines = (json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False) for value in values)
     return "[" + ",".join(f"{newline}  {line}" for line in lines) + newline + "]"
 
@@ -100,6 +102,7 @@ def _parse_document(text: str, shown: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique_members, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as problem:
+        # Conflict markers are searched only after a failure: a reason may quote them.
         conflict = _CONFLICT.search(text)
         if conflict is None:
             message, line = _explain_syntax(problem, text)
@@ -169,6 +172,7 @@ def _key_pattern(key: str) -> str:
 
 
 def _last_line(text: str, pattern: str) -> int | None:
+    # The last one, because a key may also be part of an earlier text; of two equal keys, the second is the extra one.
     found = [match.end() for match in re.finditer(pattern, text, re.MULTILINE)]
     return _line(text, found[-1]) if found else None
 

@@ -61,7 +61,7 @@ class SettingsRestored:
 
 
 class SurroundingsRestored(SettingsRestored):
-    """Restore the state that calls change: that of SettingsRestored and the environment variables."""
+    """Restore the state that calls change: the settings of an import and the environment variables."""
 
     def __enter__(self) -> None:
         """Save the state."""

@@ -76,6 +76,7 @@ def is_precreg_hook(text: str) -> bool:
 
 def render_hook(checks: Iterable[HookCheck]) -> str:
     """Return the text of the hook that checks these projects, one after another."""
+    # Quoted, because a folder's name may contain spaces or characters of the shell.
     lines = (f"check {shlex.quote(check.python)} {shlex.quote(check.folder)}\n" for check in checks)
     return f"{_HEAD}{''.join(lines)}{_TAIL}"
 
@@ -106,6 +107,7 @@ def install_hook(hooks: Path, check: HookCheck, *, chain: bool) -> None:
         if checks is None and os.path.lexists(path):
             _move_other_hook(path, chain)
         others = [other for other in checks or [] if other.folder != check.folder]
+        # git makes the folder only from its template, and core.hooksPath may name a missing one.
         hooks.mkdir(parents=True, exist_ok=True)
         _write_hook(path, [*others, check])
 
@@ -147,6 +149,7 @@ def _move_other_hook(path: Path, chain: bool) -> None:
     kept = path.with_name(CHAINED_HOOK_NAME)
     if os.path.lexists(kept):
         raise UserError("hook-exists", f"expected a free name for the hook that is there, but {kept} exists")
+    # Refused above if the name is taken: an earlier chained hook would be lost.
     os.rename(path, kept)
 
 
@@ -229,6 +232,7 @@ def parse_pre_commit_push(environ: Mapping[str, str]) -> list[Push]:
 def pushed_tips(pushes: Iterable[Push], commits: Mapping[str, str]) -> list[Tip]:
     """Return each pushed commit once; `commits` has the commit of each revision that names one."""
     grouped: dict[str, list[Push]] = {}
+    # A push of several refs to one commit checks it once.
     for push in pushes:
         if push.revision in commits:
             grouped.setdefault(commits[push.revision], []).append(push)
@@ -308,6 +312,7 @@ def files_pushed(root: Path, folder: str, commit: str, before: str, remote: str)
 
 def _files_between(root: Path, folder: str, before: str, after: str) -> set[str] | None:
     """Return the files in which two commits differ; None if this repository lacks the first."""
+    # A rename counts under both names. `:(literal)` keeps git from reading wildcards in a folder's name.
     options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
     result = run_git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
     if result.returncode != 0:

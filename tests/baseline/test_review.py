@@ -85,7 +85,7 @@ def test_a_proposal_that_was_replaced_while_it_was_confirmed_is_not_stored(tmp_p
             replace_proposals(tmp_path, {X: other})
         return {}
 
-    with pytest.raises(UserError, match=r"no-proposal.*replaced meanwhile"):
+    with pytest.raises(UserError, match=r"no-proposal.*replaced it meanwhile"):
         accept_proposals(tmp_path, [X], confirm=confirm, **REVIEW)
     assert read_all_entries(tmp_path) == {}
 

@@ -73,6 +73,7 @@ def _with_base_fields(now: Case, before: Case | None, refused: set[FindingKind])
         fields["layers"] = before.layers
     if FindingKind.CASE_RENAMED in refused:
         fields |= {"baseline_id": before.baseline_id, "baseline_definition": before.baseline_definition}
+    # The base's digest would make the new computation look stale against HEAD's baseline.
     if is_redefined(before, now):
         fields.pop("baseline_definition", None)
     return replace(now, **fields)
@@ -141,6 +142,7 @@ def acceptance_criteria(
 
     They are equal for every selection and shard. Raises UserError as `read_sides` does.
     """
+    # Imports are late: most runs have no base, and need neither git's objects nor the comparison of sides.
     from precreg.baseline.integrity.sides import find_merged_allowances, read_allowances
 
     if commit is None:

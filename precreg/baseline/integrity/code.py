@@ -154,8 +154,10 @@ class ProjectCode:
         if key not in self._steps:
             module = self._module(name.path)
             wanted = (name.base, _EFFECTS)
+            # Statements with effects belong to every name of a module: they may change any of its definitions.
             statements = [statement for statement, names in module if not names.isdisjoint(wanted)]
             more = [_Name(name.path, _EFFECTS), *self._used(name, statements, folders)]
+            # `a.b` is one attribute only if `a` is an imported module. Of any other object, all of it counts.
             if name.name != name.base and not all(map(_imports, self._statements_of(name))):
                 more.append(_Name(name.path, name.base))
             for statement in (each for each, _ in module if isinstance(each, ast.Import | ast.ImportFrom)):
@@ -185,6 +187,7 @@ class ProjectCode:
                 found = self._find(part, places)
                 if found is None or not found.is_relative_to(self._project):
                     continue
+                # Importing a.b.c runs a and a.b first, with all their effects.
                 yield _Name(found, _EFFECTS)
                 if wanted.base in (known, _WHOLE) or known == "*":
                     name = wanted.base if known == "*" else alias.name
@@ -204,6 +207,7 @@ class ProjectCode:
     def _module(self, path: Path) -> list[tuple[ast.stmt, frozenset[str]]]:
         """Return the statements of a module, each with the names that it defines or changes."""
         if path not in self._modules:
+            # Python may run a cached module in place of the text, so both are part of the code.
             cached = [each for each in self._compiled if _replaces_text(each, path)]
             statements = [statement for each in (path, *cached) for statement in _statements(each.read_bytes())]
             self._modules[path] = [(statement, frozenset(_names_of(statement))) for statement in statements]
@@ -219,6 +223,7 @@ def _possible_files(module: str, folders: Folders) -> Iterator[Path]:
 
 def _replaces_text(cached: Path, path: Path) -> bool:
     """Return whether Python loads a cached module in place of its text without comparing the two."""
+    # Bytes 4 to 8 are the flags. Other cached modules carry the text's time or digest, and Python compares it.
     if cached.parent != path.parent / "__pycache__" or not cached.name.startswith(f"{path.stem}."):
         return False
     return cached.is_file() and cached.read_bytes()[4:8] == _UNCHECKED
@@ -228,6 +233,7 @@ def _statements(text: bytes) -> list[ast.stmt]:
     """Return the statements of a module that have an effect; unparsable text as a constant."""
     tree = parse_module(text)
     if tree is None:
+        # Such a file still differs from another one that Python cannot parse either.
         return [ast.Expr(ast.Constant(text))]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _has_no_effect(node.body[0]):

@@ -75,6 +75,7 @@ def pair_cases(base: dict[str, Case], head: dict[str, Case]) -> CasePairs:
     """Pair the cases of two sides by id, and the remaining ones by definition, in order of ids."""
     left = {id: case for id, case in sorted(base.items()) if id not in head}
     free: dict[str, list[Case]] = {}
+    # Reversed, because `pop` takes from the end: several cases of one definition are paired in order of their ids.
     for id, case in sorted(head.items(), reverse=True):
         if id not in base:
             free.setdefault(case.definition, []).append(case)
@@ -120,9 +121,11 @@ def written_layers(layers: Sequence[Layer]) -> PyramidLayers:
 
 def find_loosened_bounds(base: PyramidLayers, head: PyramidLayers, about: str) -> tuple[IntegrityChange, ...]:
     """Return every bound and every allowed growth that is looser under `head` than under `base`."""
+    # Most changes touch no bound. Equal layers need no look at every dtype and environment.
     before, now = written_layers(base), written_layers(head)
     if list(map(_settings, before)) == list(map(_settings, now)):
         return ()
+    # A setting that is looser in many scopes is one change. Its key is the setting itself, so equal ones meet.
     found: dict[_Looser, list[_Scope]] = {}
     scopes = _scopes((*before, *now))
     for scope in scopes:
@@ -149,6 +152,7 @@ def _scopes(layers: PyramidLayers) -> list[_Scope]:
 
 
 def _looser(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
+    # rtol and atol count matches, so they bind only through a bound on match_ratio.
     if _counts_matches(old):
         for before, now in ((old.rtol, new.rtol), (old.atol, new.atol)):
             if is_tighter(before.metric, before.limit, now.limit):
@@ -182,6 +186,7 @@ def _counts_matches(tolerance: Tolerance) -> bool:
 
 def _looser_alternatives(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
     """Yield an alternative that suffices now and is weaker than every former one."""
+    # One of the alternatives has to hold. New ones beside none make a case stricter, and never looser.
     if old.alternatives and not new.alternatives:
         yield _Looser("alternatives", float(len(old.alternatives)), None, None)
     if old.alternatives:
@@ -206,12 +211,10 @@ def _bound_change(looser: _Looser, where: list[_Scope], scopes: list[_Scope], ab
 
 def _describe(looser: _Looser) -> str:
     key, old, new = looser.key, looser.old, looser.new
+    if key == "alternatives" and new is None:
+        return f"no alternative has to hold, and one of {old:g} had to"
     if key == "alternatives":
-        return (
-            "one of several sets of bounds had to hold, and none has to"
-            if new is None
-            else (f"alternative {new:g} is enough now, and asks for less than any that was")
-        )
+        return f"alternative {new:g} suffices now, and is weaker than every former one"
     has, had = _distinct_texts(new, old)
     if key.startswith(REGRESSION_PREFIX):
         return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
@@ -224,6 +227,7 @@ def _describe(looser: _Looser) -> str:
 
 def _distinct_texts(new: float | None, old: float | None) -> tuple[str, str]:
     """Write two numbers with enough digits to differ, at least six."""
+    # 17 digits distinguish any two float64, and 6 suffice for nearly all bounds.
     figures = (tuple("" if each is None else f"{each:.{digits}g}" for each in (new, old)) for digits in range(6, 18))
     return next(((has, had) for has, had in figures if has != had), ("", ""))
 
@@ -247,6 +251,7 @@ def _describe_scopes(where: list[_Scope], scopes: list[_Scope]) -> str:
 
 def _factor(looser: _Looser) -> float | None:
     """Return how many times looser a setting is; None without a meaningful ratio."""
+    # Regions and alternatives have no order, so they have no ratio either.
     if looser.old is None or looser.new is None or looser.key == "alternatives" or looser.key.startswith(REGION_PREFIX):
         return None
     old, new = looser.old, looser.new
@@ -267,12 +272,13 @@ def find_weakened_settings(before: Case, now: Case) -> Iterator[IntegrityChange]
     yield from _lowered_counts(before, now)
     yield from _weakened_rules(before, now)
     yield from _widened_skips(before, now)
+    # A case may borrow another case's baseline. A change of the lender moves the bar as a changed baseline does.
     if before.baseline_id != now.baseline_id and before.baseline_id != before.id:
-        message = f"judged by the baseline of {now.baseline_id}, and was by that of {before.baseline_id}"
+        message = f"judged by the baseline of {now.baseline_id}, formerly of {before.baseline_id}"
         yield _setting_change(FindingKind.SETTING_LOOSENED, now, message)
     elif now.baseline_id != now.id and before.baseline_id == before.id:
         yield _setting_change(
-            FindingKind.SETTING_LOOSENED, now, f"judged by the baseline of {now.baseline_id}, and was by its own"
+            FindingKind.SETTING_LOOSENED, now, f"judged by the baseline of {now.baseline_id}, formerly by its own"
         )
 
 
@@ -285,7 +291,7 @@ def _lowered_counts(before: Case, now: Case) -> Iterator[IntegrityChange]:
         yield _setting_change(FindingKind.REPEATS_LOWERED, now, message, before.repeats / now.repeats)
     for analyzer in before.analyzers:
         if analyzer not in now.analyzers:
-            yield _setting_change(FindingKind.SETTING_LOOSENED, now, f"analyzer {analyzer} measures it no more")
+            yield _setting_change(FindingKind.SETTING_LOOSENED, now, f"analyzer {analyzer} no longer measures it")
 
 
 def _weakened_rules(before: Case, now: Case) -> Iterator[IntegrityChange]:
@@ -293,8 +299,9 @@ def _weakened_rules(before: Case, now: Case) -> Iterator[IntegrityChange]:
         yield _setting_change(FindingKind.EXPECT_FAILURE_ADDED, now, f"expect: fail is new: {now.expect_failure}")
     if before.exact and not now.exact:
         yield _setting_change(
-            FindingKind.EXACT_DROPPED, now, "exact: true is gone: other bits are no regression any more"
+            FindingKind.EXACT_DROPPED, now, "exact: true was removed: other bits no longer count as a regression"
         )
+
     if before.deterministic and not now.deterministic:
         yield _setting_change(FindingKind.DETERMINISM_DROPPED, now, "deterministic: false is new: repeats may differ")
     old, new = before.budget.time_ratio, now.budget.time_ratio
@@ -303,6 +310,7 @@ def _weakened_rules(before: Case, now: Case) -> Iterator[IntegrityChange]:
         yield _setting_change(
             FindingKind.BUDGET_LOOSENED, now, f"{budget}, and had {old:g}", None if new is None else new / old
         )
+    # Under the base's own timeout a slower case would end as timed_out.
     if now.timeout_s > before.timeout_s:
         message = f"timeout: {now.timeout_s:g} s, and had {before.timeout_s:g} s"
         yield _setting_change(FindingKind.BUDGET_LOOSENED, now, message, now.timeout_s / before.timeout_s)
@@ -318,7 +326,7 @@ def _widened_skips(before: Case, now: Case) -> Iterator[IntegrityChange]:
     for tag in before.tags:
         if tag not in now.tags:
             yield _setting_change(
-                FindingKind.CASE_SKIPPED, now, f"has the tag {tag} no more: what selects by it leaves the case out"
+                FindingKind.CASE_SKIPPED, now, f"lost the tag {tag}: a selection by this tag leaves the case out"
             )
 
 

@@ -57,6 +57,7 @@ def find_rewritten_entries(base: ProjectSide, head: ProjectSide, pairs: CasePair
     for place, entry in base.accepted.items():
         id = place.id if is_test_defined(entry.definition) else ids.get(place.id)
         if id is not None:
+            # A renamed case keeps its baseline under the new id.
             yield from _compare_entries(place, entry, head.accepted.get(BaselineKey(place.environment, id)), id)
     yield from _added_entries(base, head, ids)
 
@@ -66,18 +67,20 @@ def _compare_entries(
 ) -> Iterator[IntegrityChange]:
     source = Location(place.file)
     if now is None:
-        message = f"what was accepted on {before.date or 'an unknown day'} is gone from {place.file}"
+        message = f"the baseline accepted on {before.date or 'an unknown day'} was removed from {place.file}"
         yield IntegrityChange(FindingKind.BASELINE_REMOVED, id, message, source=source)
         return
+    # A dict in place of a set: the message lists parts in the order of the fields, each once.
     parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
     if parts:
         worst = _worst(before, now)
-        message = f"another baseline in {place.file}: {', '.join(parts)} changed"
+        message = f"the baseline in {place.file} changed: {', '.join(parts)}"
         if worst is not None:
-            message += f"; {worst[1]} is {worst[0]:.3g} times what was accepted"
+            message += f"; {worst[1]} is {worst[0]:.3g} times the accepted value"
         yield IntegrityChange(FindingKind.BASELINE_CHANGED, id, message, None if worst is None else worst[0], source)
+    # Another definition computes something else, so its accepted values begin anew.
     if before.definition == now.definition and not is_continuation(now, before):
-        message = f"what was accepted before is not all kept in {place.file}: small losses would add up unseen"
+        message = f"accepted values were removed from {place.file}: small losses could add up unseen"
         yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, message, source=source)
 
 
@@ -103,6 +106,7 @@ def _added_entries(base: ProjectSide, head: ProjectSide, ids: Mapping[str, str])
     unreadable = {each.file for each in base.unreadable}
     for place, entry in head.accepted.items():
         before = former.get(place.id, place.id)
+        # Behind an unreadable file of the base, an entry only looks new.
         known = (place.id in former or is_test_defined(entry.definition)) and place.file not in unreadable
         if known and BaselineKey(place.environment, before) not in base.accepted:
             levels = (
@@ -165,7 +169,7 @@ def _unreadable(base: ProjectSide) -> Iterator[IntegrityChange]:
         files.setdefault(each.message, []).append(each.file)
     for message, names in files.items():
         several = f"{len(names)} files " if len(names) > 1 else ""
-        text = f"{several}cannot be read as the base has it, so HEAD's own bar judges: {message}"
+        text = f"{several}cannot be read as the base has it, so HEAD's own criteria apply: {message}"
         yield IntegrityChange(FindingKind.BASE_UNREADABLE, commonpath(names), text)
 
 
@@ -177,7 +181,7 @@ def _project_changes(base: ProjectSide, head: ProjectSide) -> Iterator[Integrity
 
 def _case_changes(pairs: CasePairs, references: Mapping[str, str]) -> Iterator[IntegrityChange]:
     for case in pairs.removed:
-        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, f"is no case any more, and was one of {case.source}")
+        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, f"was removed from {case.source}")
     for before, now in pairs.renamed:
         message = f"is {before.id} under another name, and its baseline judges"
         yield IntegrityChange(FindingKind.CASE_RENAMED, now.id, message, source=now.source)
@@ -194,6 +198,7 @@ def _loosened(
     before: PyramidLayers, now: PyramidLayers, id_: str, compared: dict[tuple[int, int], tuple[IntegrityChange, ...]]
 ) -> Iterator[IntegrityChange]:
     """Yield loosened bounds; the cases of a suite share their layers, which are compared once."""
+    # By identity, because the cases of a suite share one tuple of layers, and its bounds are slow to compare.
     key = (id(before), id(now))
     if key not in compared:
         compared[key] = find_loosened_bounds(before, now, id_)
@@ -213,6 +218,7 @@ def _by_suite(found: Sequence[RunFinding], pairs: CasePairs) -> Iterator[RunFind
     by_finding: dict[RunFinding, list[RunFinding]] = {}
     for finding in found:
         by_finding.setdefault(replace(finding, about=_suite_of(finding.about)), []).append(finding)
+    # Only if every case of the suite has the finding. Otherwise the reader must see which cases have it.
     for of_suite, each in by_finding.items():
         yield from [of_suite] if len({finding.about for finding in each}) == sizes.get(of_suite.about) else each
 

@@ -42,7 +42,7 @@ _KEYS = ("case", "change", "reason")
 ALLOWABLE_KINDS = tuple(
     kind for kind in FindingKind if kind not in (FindingKind.CASE_INTRODUCED, FindingKind.ALLOWANCE_UNUSED)
 )
-# Kinds that only a run finds. A comparison of two commits cannot tell whether a permission for them was needed.
+# Kinds that only a run finds. A comparison of two commits cannot show whether a permission for them was needed.
 COMPUTED_KINDS = frozenset({FindingKind.CREEP, FindingKind.COMBINED_LOSS})
 
 
@@ -70,6 +70,7 @@ def read_allowances(project: Path) -> tuple[Allowance, ...]:
     path = project / FILE
     if not path.exists():
         return ()
+    # A link out of the project would let a file that nobody reviews permit changes.
     resolve_inside(project, FILE, file=FILE)
     source = read_yaml(path, FILE)
     if source.data is None:
@@ -106,6 +107,7 @@ def _read_allowance(source: Source, index: int, entry: Any) -> Allowance:
 
 def mark_spent(now: Iterable[Allowance], base: Iterable[Allowance]) -> tuple[Allowance, ...]:
     """Mark the entries that the base has too: they permit nothing more, whatever their patterns match now."""
+    # An entry for another change needs another reason, so equal text means the entry of an earlier merge request.
     before = {(entry.case, entry.kind, entry.reason) for entry in base}
     return tuple(replace(entry, spent=(entry.case, entry.kind, entry.reason) in before) for entry in now)
 
@@ -145,11 +147,12 @@ def find_merged_allowances(allowances: Iterable[Allowance]) -> list[RunFinding]:
 def _why_unused(entry: Allowance) -> str:
     named = f"{entry.kind} of {entry.case}"
     if entry.spent:
-        return f"{named} is merged: the entry allows nothing any more, remove it"
-    return f"{named} is allowed, and nothing needs that: remove the entry"
+        return f"{named} is merged: the entry permits nothing further, remove it"
+    return f"{named} is allowed, and nothing uses that: remove the entry"
 
 
 _READ_SUFFIXES = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml")
+# Suites only check that these exist. Their contents may be gigabytes, and stay in git.
 _ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
 
 
@@ -176,6 +179,7 @@ def read_sides(
     Raises:
         UserError: no-git, bad-allowance, and those of reading the project's own suites and baselines.
     """
+    # Only suites with other baseline bytes are decoded. Most changes touch few of them, and equal bytes need no look.
     with files_at_commit(project, commit, _is_read, _is_named) as then:
         before, unread = _read_cases(then, environ)
         suites = _differing_suites(then, project)
@@ -292,12 +296,13 @@ def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str
     `changed` are the files of the project that differ from the base.
     """
     changes: dict[str, str] = {}
+    # Modules are parsed only if one changed: most merge requests change suites or code, and seldom references.
     code = _CodeOfBoth(ProjectCode(then, changed), ProjectCode(now, changed))
     modules = any(path.endswith((".py", *COMPILED_SUFFIXES)) for path in changed)
     for before, case in pairs.judged if changed else ():
         files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
         if files:
-            changes[case.id] = f"what it is held against changed: {', '.join(files)}"
+            changes[case.id] = f"files of its {case.role} changed: {', '.join(files)}"
         elif modules and (text := code.change(before, case)):
             changes[case.id] = text
     return changes
