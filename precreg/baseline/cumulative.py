@@ -1,4 +1,7 @@
-"""What has crept among the baselines of a project: each entry that a run looks up, held against what a case allows."""
+"""Which small losses have added up over the accepted baselines of a case?
+
+Each entry that a run looks up is compared with the best value that was ever accepted for the same definition.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,24 @@ from precreg.tolerance import resolve_tolerance
 from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, Layer, Location, RunFinding
 from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding
 
+# Layers of the tolerance pyramid by the id under which a case's baseline is looked up.
 LayersByCase = Mapping[str, tuple[Layer, ...]]
-"""Layers of the tolerance pyramid by the id that a case's baseline is looked up by."""
-
-
+# Only entries with earlier accepted values contain this, as baseline/text.py writes it.
 ACCEPTED_MARKER = b'\n      "accepted": ['
-"""What an entry has that was accepted before, and nothing else in a file, as baseline/text.py writes it."""
 
 
 def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[str, ...]) -> tuple[RunFinding, ...]:
-    """Return what is found of each baseline that a run in this environment would look up, whatever it selects.
+    """Return the cumulative losses of all baselines that a run in this environment could look up, selected or not.
 
-    Looked at are the project's own baselines: what a commit accepts creeps when it is accepted. Those of hand-written
-    tests, which no suite tells of, are allowed as much as where nothing is said. Raises UserError for baselines, and
-    for allowances if they are needed, that cannot be read.
+    Only the project's own baselines count: a commit that accepts a loss shows it in the same commit.
+
+    Raises:
+        UserError: for unreadable baselines, and for unreadable allowances if there is a loss.
     """
     layers, baselines = group_layers_by_case(every), Baselines(project)
     found = []
-    for id in sorted(set(_with_a_past(project, chain))):
+    # An id may have entries in several environments, and the lookup takes the one that a run would use.
+    for id in sorted(set(_ids_with_history(project, chain))):
         baseline = baselines.lookup(id, chain)
         if baseline is not None:
             found.append(cumulative_loss_of_entry(BaselineKey(baseline.environment, id), baseline.entry, layers, chain))
@@ -45,7 +48,7 @@ def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[st
 def cumulative_loss_of_entry(
     place: BaselineKey, entry: BaselineEntry, layers: LayersByCase, chain: tuple[str, ...]
 ) -> RunFinding | None:
-    """Return what a run would be told of one entry, were it the baseline."""
+    """Return the finding that a run would report if the entry were its baseline; None without a loss."""
     if not entry.accepted:
         return None
     return cumulative_loss_finding(
@@ -56,7 +59,8 @@ def cumulative_loss_of_entry(
 def cumulative_budgets(
     entry: BaselineEntry, layers: tuple[Layer, ...] | None, chain: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return how many times what was accepted before each output of an entry may be; some may be what they are."""
+    """Return by output the allowed ratio to the best accepted value; an output may have no limit."""
+    # Test-defined cases are in no suite, so their layers are unknown and the default applies.
     if layers is None:
         return dict.fromkeys(entry.outputs, CUMULATIVE_BUDGET)
     growths = {
@@ -67,15 +71,17 @@ def cumulative_budgets(
 
 
 def group_layers_by_case(every: Iterable[Case]) -> dict[str, tuple[Layer, ...]]:
-    """Return the layers of cases by the id that their baseline is looked up by; of several the case it belongs to."""
+    """Return the layers of cases by the id under which their baseline is looked up."""
     cases = list(every)
+    # Several cases may share one baseline. The layers of the case that owns it take precedence.
     return {case.baseline_id: case.layers for case in cases} | {case.id: case.layers for case in cases}
 
 
-def _with_a_past(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
-    """Yield the ids of the entries that are not the first of their case; of most files it is seen without reading."""
+def _ids_with_history(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
+    """Yield the ids of entries with earlier accepted values."""
     for environment in chain:
         for file in baseline_files(project, environment):
+            # Most files have no such entry, and a search for bytes is faster than reading them as JSON.
             if ACCEPTED_MARKER in (read_project_bytes(project, file) or b""):
                 suite = suite_of_file(file)
                 entries = read_baseline_file(project, environment, suite)

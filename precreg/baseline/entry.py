@@ -1,9 +1,8 @@
-"""What is kept of one case when it is accepted: digests, metrics seed by seed, group sums, a sketch of the errors.
+"""What does a baseline keep of a case?
 
-What was accepted of a case before its present baseline: kept with the entry, and never longer than can be read.
-
-Kept are the last ones; and, of those with the definition that the case has now, the first, and for each output and
-metric the smallest. So nothing that creep is told by is ever thinned out.
+An entry has digests, metrics seed by seed, group sums and a sketch of the errors. It also keeps earlier accepted
+values: the latest, and of the present definition the first and the smallest of each output and metric. Those are all
+that a cumulative loss is measured by, so the list stays short without losing any of it.
 """
 
 from __future__ import annotations
@@ -12,35 +11,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import hypot, isfinite
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from precreg.measure import (
-    GROUP_LAYOUTS,
     MEAN_METRICS,
-    keep_group_sums,
     mean_over_seeds,
     merge_histograms,
     metrics_to_keep,
 )
 from precreg.types import AcceptedValue, AxisSums, BaselineEntry, BaselineOutput, Comparison, Histogram, Outcome
-from precreg.verdict.statistics import LogHalfWidths, half_widths
 
+if TYPE_CHECKING:
+    from precreg.verdict.statistics import LogHalfWidths
+
+# The longest sketch. With the group sums, indentation and keys, a case has at most 8 KiB that nobody reads.
 SKETCH_BYTES = 3 * 1024
-"""The longest sketch: with the group sums, indentation and keys, a case has at most 8 KiB that nobody reads."""
-
-
+# The longest group sums.
 GROUPS_BYTES = 5 * 1024 - 64
-"""The longest group sums."""
-
-
+# Bins have numbers below this, so wider bins change nothing.
 _COARSEST = 2**14
-"""Bins are numbered below this, so that wider ones change nothing."""
 
 
 def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry:
-    """Return what a baseline keeps of an outcome; reason, author and date stay empty until someone accepts it."""
+    """Return the entry for an outcome; reason, author and date stay empty until someone accepts it."""
     ordered = sorted(outcome.comparisons, key=lambda comparison: (comparison.output, comparison.seed))
     outputs = {name: list(seeds) for name, seeds in groupby(ordered, lambda comparison: comparison.output)}
     return BaselineEntry(
@@ -52,7 +48,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         commit=commit,
         fingerprint=fingerprint,
         duration_s=outcome.execution.duration_s,
-        outputs={name: _output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
+        outputs={name: _baseline_output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
         sketch=error_sketches(outputs),
         groups=output_group_sums(outputs),
         described=list(dict.fromkeys(metric for comparison in ordered for metric in comparison.described)),
@@ -60,28 +56,32 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
 
 
 def error_sketches(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, Histogram]:
-    """Return each output's errors over all seeds, neighbouring bins joined until the line is short enough.
+    """Return each output's errors over all seeds as a histogram, with bins joined until the text is short enough.
 
-    A case with so many outputs that one bin for each is too much has no sketch.
+    A case with so many outputs that one bin each is still too long has no sketch.
     """
     merged = {
         name: merge_histograms(comparison.histogram for comparison in seeds if comparison.histogram is not None)
         for name, seeds in outputs.items()
     }
+    # Joined bins lose resolution and no counts, so sketches of different widths still merge.
     width = 1
     while len(msgspec.json.encode(merged)) > SKETCH_BYTES:
         if width == _COARSEST:
             return {}
         width *= 2
-        merged = {name: _coarser(histogram, width) for name, histogram in merged.items()}
+        merged = {name: _join_bins(histogram, width) for name, histogram in merged.items()}
     return merged
 
 
 def output_group_sums(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, list[AxisSums]]:
-    """Return each output's group sums, groups joined and axes left out until the line is short enough.
+    """Return each output's group sums, with groups joined and axes left out until the text is short enough.
 
-    A case with so many outputs and seeds that this is not enough has none: seeds are its sample.
+    A case with too many outputs and seeds has no group sums; its seeds are its sample.
     """
+    # Late, because groups need numpy, and a review of proposals does not.
+    from precreg.measure import GROUP_LAYOUTS, keep_group_sums
+
     for joined, axes in GROUP_LAYOUTS:
         found = {name: keep_group_sums(seeds, joined, axes) for name, seeds in outputs.items()}
         long = {name: axes for name, axes in found.items() if axes}
@@ -90,47 +90,50 @@ def output_group_sums(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, 
     return {}
 
 
-def _output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:
+def _baseline_output(seeds: Sequence[Comparison], digests: Sequence[str]) -> BaselineOutput:
     metrics = {
-        metric: [_number(comparison.metrics.get(metric)) for comparison in seeds]
+        metric: [_finite_or_none(comparison.metrics.get(metric)) for comparison in seeds]
         for metric in metrics_to_keep(seeds[0].described)
     }
     return BaselineOutput(seeds[0].dtype, seeds[0].shape, list(digests), metrics)
 
 
-def _number(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return None if value is None or not isfinite(value) else float(value)
 
 
-def _coarser(histogram: Histogram, width: int) -> Histogram:
-    """Join bins into groups of `width`, each under the number of its lowest."""
+def _join_bins(histogram: Histogram, width: int) -> Histogram:
+    """Join bins into groups of `width`, each numbered by its lowest bin."""
     counts = Counter[int]()
     for bin, count in zip(histogram.bins, histogram.counts, strict=True):
         counts[bin // width * width] += count
     return Histogram(histogram.zeros, list(counts), list(counts.values()))
 
 
+# Latest accepted values that an entry keeps.
 MAX_ACCEPTED_VALUES = 30
-"""How many values are kept for being the last ones."""
 
 
 def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> BaselineEntry:
-    """Return the entry with the past of the one whose place it takes, which becomes the last of it.
+    """Return the entry with the accepted values of the entry that it replaces, and that one as the latest.
 
-    An entry that takes its own place, as where accepting was interrupted, has had no other since.
+    An entry that replaces itself stays as it is, which happens when an interrupted acceptance is repeated.
     """
     if former is None:
         return entry
     if _same_value(entry, former):
         return replace(entry, accepted=former.accepted, reach=former.reach)
-    reach = half_widths(former, entry) if former.definition == entry.definition else {}
-    return replace(
-        entry, accepted=thin_values([*former.accepted, accepted_value(former)], entry.definition), reach=reach
-    )
+    # Late, because statistics need numpy, and a review that accepts nothing does not.
+    from precreg.verdict.statistics import half_widths
+
+    # Only values of one definition have a ratio with a confidence interval.
+    widths = half_widths(former, entry) if former.definition == entry.definition else {}
+    values = thin_values([*former.accepted, accepted_value(former)], entry.definition)
+    return replace(entry, accepted=values, reach=widths)
 
 
 def accepted_value(entry: BaselineEntry) -> AcceptedValue:
-    """Return what is kept of an entry when another takes its place."""
+    """Return the values that remain of an entry after another one replaces it."""
     means = {
         name: {metric: output.metrics[metric] for metric in MEAN_METRICS if metric in output.metrics}
         for name, output in entry.outputs.items()
@@ -148,65 +151,66 @@ def accepted_value(entry: BaselineEntry) -> AcceptedValue:
 
 
 def accepted_values(entry: BaselineEntry) -> tuple[AcceptedValue, ...]:
-    """Return every accepted value that is kept, oldest first; the last one is the entry itself."""
+    """Return all kept accepted values, oldest first; the last one is the entry itself."""
     return (*entry.accepted, accepted_value(entry))
 
 
 def thin_values(values: Sequence[AcceptedValue], definition: str) -> list[AcceptedValue]:
-    """Keep the last values; of those of the definition the first, too, and the smallest of each output and metric.
+    """Keep the latest values, and of the definition the first and the smallest of each output and metric.
 
-    What is kept is as sure of its ratio to the value before it as all steps together are that led there.
+    A value that stays takes over the uncertainty of the steps that were left out before it.
     """
     last = range(max(0, len(values) - MAX_ACCEPTED_VALUES), len(values))
-    alike = [index for index, value in enumerate(values) if value.definition == definition]
-    kept = sorted({*last, *alike[:1], *_smallest(values, alike)})
-    return [_in_one(values[former + 1 : index + 1]) for former, index in pairwise([-1, *kept])]
+    same_definition = [index for index, value in enumerate(values) if value.definition == definition]
+    kept = sorted({*last, *same_definition[:1], *_smallest(values, same_definition)})
+    return [_join_steps(values[former + 1 : index + 1]) for former, index in pairwise([-1, *kept])]
 
 
 def is_continuation(entry: BaselineEntry, former: BaselineEntry) -> bool:
-    """Tell whether the past of an entry is what accepting makes of a former one's: nothing of it left out or altered.
+    """Return whether an entry's accepted values follow from a former entry by accepting, with none removed or changed.
 
-    Up to LAST values may have been accepted since. An entry that has the former's figures is the same value still.
+    Up to MAX_ACCEPTED_VALUES may have been accepted in between. An entry with equal figures is the same value.
     """
     values = accepted_values(former)
+    # The number of values accepted since the former entry is unknown after thinning, so each possible one is tried.
     for since in range(min(len(entry.accepted), MAX_ACCEPTED_VALUES) + 1):
         recent = entry.accepted[len(entry.accepted) - since :]
-        if _told(thin_values([*values, *recent], entry.definition)) == _told(entry.accepted):
+        if _without_half_widths(thin_values([*values, *recent], entry.definition)) == _without_half_widths(
+            entry.accepted
+        ):
             return True
     return entry.accepted == former.accepted and entry.reach == former.reach and entry.outputs == former.outputs
 
 
-def _told(values: Sequence[AcceptedValue]) -> list[AcceptedValue]:
-    """Leave out how sure the ratios are, which several steps that became one tell in rounded sums."""
+def _without_half_widths(values: Sequence[AcceptedValue]) -> list[AcceptedValue]:
+    """Remove the half-widths, which differ in their last digits if several steps were joined in another order."""
     return [replace(value, reach={}) for value in values]
 
 
-def _in_one(values: Sequence[AcceptedValue]) -> AcceptedValue:
-    """Return the last of several values, of which it alone is kept."""
-    reach = combine_half_widths([value.reach for value in values])
-    return replace(values[-1], reach=reach, steps=sum(value.steps for value in values))
+def _join_steps(values: Sequence[AcceptedValue]) -> AcceptedValue:
+    """Return the last of several values, with the uncertainty and the number of all their steps."""
+    widths = combine_half_widths([value.reach for value in values])
+    return replace(values[-1], reach=widths, steps=sum(value.steps for value in values))
 
 
-def combine_half_widths(reaches: Sequence[LogHalfWidths]) -> LogHalfWidths:
-    """Return how sure the product of several steps is, where that is known of each: independent errors add in squares.
-
-    Of one step it is what it was.
-    """
-    if len(reaches) == 1:
-        return reaches[0]
+def combine_half_widths(steps: Sequence[LogHalfWidths]) -> LogHalfWidths:
+    """Return the half-widths of a product of several steps, where every step has one."""
+    if len(steps) == 1:
+        return steps[0]  # hypot would round it
     found: LogHalfWidths = {}
-    for output, metrics in reaches[0].items():
+    for output, metrics in steps[0].items():
         for metric in metrics:
-            known = [reach[output][metric] for reach in reaches if metric in reach.get(output, {})]
-            if len(known) == len(reaches):
+            known = [widths[output][metric] for widths in steps if metric in widths.get(output, {})]
+            if len(known) == len(steps):
+                # Logarithms of ratios add, and independent errors add in squares.
                 found.setdefault(output, {})[metric] = hypot(*known)
     return found
 
 
-def _smallest(values: Sequence[AcceptedValue], alike: Sequence[int]) -> Iterator[int]:
-    """Yield the index of the smallest value of each output and metric, the first of several that are equal."""
+def _smallest(values: Sequence[AcceptedValue], same_definition: Sequence[int]) -> Iterator[int]:
+    """Yield the index of the smallest value of each output and metric, the first of equal ones."""
     smallest: dict[tuple[str, str], tuple[float, int]] = {}
-    for index in alike:
+    for index in same_definition:
         for output, means in values[index].means.items():
             for metric, seeds in means.items():
                 mean = mean_over_seeds(seeds)
@@ -216,5 +220,6 @@ def _smallest(values: Sequence[AcceptedValue], alike: Sequence[int]) -> Iterator
 
 
 def _same_value(entry: BaselineEntry, former: BaselineEntry) -> bool:
+    # The same proposal accepted again has another date and confirmation, but the same value.
     without = {"accepted": [], "reach": {}, "date": "", "confirmation": ""}
     return replace(entry, **without) == replace(former, **without)

@@ -1,7 +1,8 @@
-"""What the environments were like in which baselines were accepted: the facts behind every fingerprint, kept once.
+"""In which environments were baselines accepted?
 
-A fingerprint is the digest of its facts: it tells that an environment is another one, and not how. So the facts stand
-beside the baselines, sorted, one a line; facts that are not there explain nothing and hinder nobody.
+An entry has only the fingerprint of its environment, which shows that another one differs, and not how. The facts
+behind every fingerprint are stored once, beside the baselines, sorted and one a line. Missing facts explain nothing and
+prevent nothing.
 """
 
 from __future__ import annotations
@@ -19,23 +20,16 @@ from precreg.storage import WORKING_FOLDER
 from precreg.types import Baseline, BaselineEntry, Environment
 
 ENVIRONMENTS_SCHEMA = "precreg-environments/1"
-
 ACCEPTED_ENVIRONMENTS_FILE = f"{BASELINES_FOLDER}/environments.json"
-
 PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
-
 _HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
-
-
 EnvironmentFacts = dict[str, str]
-
-
-FIRST = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
-"""Facts in the order in which changes of them are told; others follow by name."""
+# The order of facts in messages, from the most likely cause of other bits; others follow by name.
+FIRST_FACTS = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
 
 
 def read_environment_facts(project: Path, file: str = ACCEPTED_ENVIRONMENTS_FILE) -> dict[str, EnvironmentFacts]:
-    """Return the facts of environments by fingerprint; nothing of a project that has no such file.
+    """Return the facts of environments by fingerprint; empty if the project has no such file.
 
     Raises:
         UserError: unreadable-baseline, conflicted-baseline, old-schema, future-schema, outside-project.
@@ -47,39 +41,43 @@ def read_environment_facts(project: Path, file: str = ACCEPTED_ENVIRONMENTS_FILE
 def add_environment_facts(
     project: Path, known: Mapping[str, Mapping[str, str]], file: str = ACCEPTED_ENVIRONMENTS_FILE
 ) -> None:
-    """Add facts by fingerprint to those that are kept. The caller holds the lock. Raises UserError as `facts` does."""
+    """Add facts by fingerprint to the stored ones. The caller holds the lock.
+
+    Raises UserError as `read_environment_facts` does.
+    """
     before = read_environment_facts(project, file)
     _write(project, file, before, before | {id: dict(sorted(known[id].items())) for id in known})
 
 
 def propose_environment_facts(project: Path, environment: Environment) -> None:
-    """Keep the facts of the environment that proposes, until someone accepts. The caller holds the lock."""
+    """Store the facts of the environment of a proposal. The caller holds the lock."""
     add_environment_facts(project, {environment.fingerprint: environment.decisive}, PROPOSED_ENVIRONMENTS_FILE)
 
 
 def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None:
-    """Keep the facts of what was accepted, where they are known. The caller holds the lock."""
+    """Copy the facts of accepted entries from the proposals to the baselines, if known. The caller holds the lock."""
     proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
     add_environment_facts(project, {id: proposed[id] for id in fingerprints if id in proposed})
 
 
 def prune_environment_facts(project: Path, fingerprints: Collection[str]) -> None:
-    """Keep the facts of these alone, because no baseline has another. The caller holds the lock."""
+    """Keep only the facts of the given fingerprints. The caller holds the lock."""
     before = read_environment_facts(project)
     _write(project, ACCEPTED_ENVIRONMENTS_FILE, before, {id: before[id] for id in before if id in fingerprints})
 
 
 def describe_environment_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Say in words what is different now: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if nothing is."""
-    names = dict.fromkeys((*FIRST, *sorted({*before, *now})))
+    """Describe differing facts: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if none differ."""
+    # A dict keeps the order and removes repetitions.
+    names = dict.fromkeys((*FIRST_FACTS, *sorted({*before, *now})))
     differing = (name for name in names if before.get(name) != now.get(name))
-    return ", ".join(_change(name, before.get(name), now.get(name)) for name in differing)
+    return ", ".join(_describe_fact(name, before.get(name), now.get(name)) for name in differing)
 
 
 def explain_baseline(
     found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
 ) -> Baseline | None:
-    """Say of a baseline what is different here from where it was accepted. `known` are facts by fingerprint."""
+    """Add to a baseline how this environment differs from its own. `known` are facts by fingerprint."""
     if found is None:
         return None
     known = {**known, here.fingerprint: here.decisive}
@@ -89,7 +87,7 @@ def explain_baseline(
 def describe_entry_environments(
     before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]
 ) -> str:
-    """Say what is different where an entry was made from where the one before was; empty on the same fingerprint."""
+    """Describe the environment change from one entry to the next; empty for the same fingerprint."""
     return "" if before is None else _difference(before.fingerprint, now.fingerprint, known)
 
 
@@ -99,21 +97,24 @@ def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -
     unknown = [fingerprint for fingerprint in (before, now) if fingerprint not in known]
     if unknown:
         return f"nothing is kept of the environment {unknown[0]}"
+    # Equal facts have equal fingerprints, except between versions of precreg that compute them differently.
     return (
-        describe_environment_change(known[before], known[now]) or f"environments {before} and {now} are described alike"
+        describe_environment_change(known[before], known[now])
+        or f"environments {before} and {now} have the same description"
     )
 
 
-def _change(name: str, before: str | None, now: str | None) -> str:
+def _describe_fact(name: str, before: str | None, now: str | None) -> str:
     if before is None or now is None:
         return f"{name} {now} new" if before is None else f"{name} {before} gone"
     if name != "cpu_features":
         return f"{name} {before} -> {now}"
+    # A processor has dozens of features, so only the difference is readable.
     had, has = before.split(), now.split()
     gone = " ".join(each for each in had if each not in has)
     new = " ".join(each for each in has if each not in had)
-    told = (f"{word} {those}" for word, those in (("without", gone), ("with", new)) if those)
-    return f"{name} {' and '.join(told) or 'in another order'}"
+    changes = (f"{word} {features}" for word, features in (("without", gone), ("with", new)) if features)
+    return f"{name} {' and '.join(changes) or 'in another order'}"
 
 
 def _facts_of(value: Any) -> EnvironmentFacts:

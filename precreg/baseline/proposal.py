@@ -1,4 +1,7 @@
-"""What a run found and nobody has accepted yet: .precreg/proposals/<tier>/<suite>.json. A run writes nothing else."""
+"""Which results of runs could become baselines?
+
+A run proposes entries in .precreg/proposals/<tier>/<suite>.json, and writes nothing else. A person accepts them.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +30,15 @@ from precreg.storage import WORKING_FOLDER
 from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, Reason, Status
 
 PROPOSALS_SCHEMA = "precreg-proposals/3"
-
 PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
-
 DEFAULT_ENVIRONMENT = "generic"
 
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry that waits: the verdict it came with, where it would be stored, and where its baseline was found.
+    """Hold a proposed entry with its verdict, its target environment, and the environment of its baseline.
 
-    `message` is the verdict's, and `findings` are what it was made from, worst first. `paired` is what the other
-    version gave in a paired run, with figures alone.
+    `message` is the verdict's, and `findings` are its evidence, worst first. `paired` is the result of the other
+    version in a paired run, with metrics only.
     """
 
     verdict: Reason
@@ -54,29 +55,29 @@ def update_proposals(
     results: Iterable[CaseResult],
     environment: Environment,
     git: GitState | None,
-    level: str | None = None,
+    environment_level: str | None = None,
     gone: Iterable[str] = (),
 ) -> list[str]:
-    """Bring the pending proposals up to date with a run, and return the ids that it proposes.
+    """Update the pending proposals after a run, and return the ids that it proposes.
 
-    A result replaces what waited for its case, with nothing where there is nothing to accept; a case that could not
-    be judged, or was not run, keeps its proposal. `level` names the environment to store entries in; without it
-    that is where the old baseline was found, or the generic one. `gone` are ids that no suite has any more, whose
-    proposals are dropped.
+    A result replaces the proposal of its case, or removes it if there is nothing to accept. A case without a verdict
+    keeps its proposal. `environment_level` is the environment to store entries in; by default that of the old baseline,
+    or generic. Proposals of the ids in `gone`, which no suite has, are removed.
 
     Raises:
         UserError: locked, not-writable, outside-project, unreadable-proposals or future-schema.
     """
     commit = "" if git is None else git.commit + ("-dirty" if git.dirty else "")
-    answers = dict.fromkeys(gone) | {
-        result.id: _proposal(result, environment, commit, level)
+    changes = dict.fromkeys(gone) | {
+        result.id: _proposal(result, environment, commit, environment_level)
         for result in results
         if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
     }
-    proposed = sorted(id for id, proposal in answers.items() if proposal is not None)
-    if proposed or pending_proposals(project):  # otherwise there is nothing to write, and a read-only disk will do
+    proposed = sorted(id for id, proposal in changes.items() if proposal is not None)
+    # Without any, nothing is locked or written, so that a run works on a read-only disk.
+    if proposed or pending_proposals(project):
         with lock_baselines(project):
-            replace_proposals(project, answers)
+            replace_proposals(project, changes)
             if proposed:
                 propose_environment_facts(project, environment)
     return proposed
@@ -91,12 +92,12 @@ def pending_proposals(project: Path) -> dict[str, Proposal]:
     return found
 
 
-def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> None:
-    """Set the proposals of some cases, by id; None removes. The caller holds the lock."""
-    for suite in sorted({suite_of_case(id) for id in answers}):
+def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
+    """Set the proposals of some cases, by id; None removes one. The caller holds the lock."""
+    for suite in sorted({suite_of_case(id) for id in changes}):
         before = _read_suite(project, suite)
         after: dict[str, Proposal | None] = {**before}
-        after |= {id.removeprefix(f"{suite}/"): answer for id, answer in answers.items() if suite_of_case(id) == suite}
+        after |= {id.removeprefix(f"{suite}/"): new for id, new in changes.items() if suite_of_case(id) == suite}
         cases = {name: proposal for name, proposal in after.items() if proposal is not None}
         if cases == before:
             continue
@@ -107,31 +108,34 @@ def replace_proposals(project: Path, answers: Mapping[str, Proposal | None]) -> 
 
 
 def is_proposed(result: CaseResult) -> bool:
-    """Tell whether a person may accept a result: it could be its own baseline, and it borrows no other case's."""
+    """Return whether a person may accept a result: it is acceptable, and its baseline is its own."""
     return result.acceptable and result.baseline_id in ("", result.id)
 
 
-def _proposal(result: CaseResult, environment: Environment, commit: str, level: str | None) -> Proposal | None:
+def _proposal(
+    result: CaseResult, environment: Environment, commit: str, environment_level: str | None
+) -> Proposal | None:
     if not is_proposed(result):
         return None
     found = None if result.stored is None else result.stored.environment
-    target = level or found or DEFAULT_ENVIRONMENT
-    baseline_file(target, suite_of_case(result.id))
+    target = environment_level or found or DEFAULT_ENVIRONMENT
+    baseline_file(target, suite_of_case(result.id))  # refuses an environment that could not be stored
     entry = entry_from(result.outcome, environment.fingerprint, commit)
     verdict = result.verdict
-    evidence = [*map(_storable, verdict.findings)]
-    return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _of_pair(result))
+    evidence = [*map(_without_infinities, verdict.findings)]
+    return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result))
 
 
-def _of_pair(result: CaseResult) -> BaselineEntry | None:
-    """Return the figures of the other version that judged a result; None of a result that was judged by no other."""
+def _paired_entry(result: CaseResult) -> BaselineEntry | None:
+    """Return the entry of the other version that judged a result in a paired run; None for all other results."""
     if result.baseline is None or result.baseline is result.stored:
         return None
+    # Sketches and group sums serve judging. A review shows the metrics alone.
     return replace(result.baseline.entry, sketch={}, groups={})
 
 
-def _storable(finding: Finding) -> Finding:
-    """Leave out the numbers that JSON has none for: infinities and NaN."""
+def _without_infinities(finding: Finding) -> Finding:
+    """Replace infinities and NaN, which JSON cannot store, by None."""
     numbers = {name: value for name in finding.__struct_fields__ if isinstance(value := getattr(finding, name), float)}
     return replace(finding, **{name: None for name, value in numbers.items() if not isfinite(value)})
 
@@ -140,15 +144,17 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
     file = _file(suite)
     try:
         data = read_project_bytes(project, file)
-        return {} if data is None else parse_baseline(data, file, _header(suite), _proposal_of)
+        return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
     except UserError as problem:
+        # Proposals are made again by a run, so advice about merge conflicts in baselines would mislead.
         if problem.slug == "future-schema":
             raise
         raise UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line) from problem
 
 
-def _proposal_of(value: Any) -> Proposal:
+def _decode_proposal(value: Any) -> Proposal:
     proposal = msgspec.convert(value, Proposal)
+    # Checks the lengths of lists, which msgspec's types do not express.
     decode_entry(value["entry"])
     if proposal.paired is not None:
         decode_entry(value["paired"])

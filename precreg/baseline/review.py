@@ -1,9 +1,7 @@
-"""What accepting a proposal would change: what was accepted before, what would be, and each metric before and after.
+"""How do proposals become baselines?
 
-Promoting what runs propose: a person compares it with what was accepted, and accepts or rejects it for a reason.
-
-Nothing here happens by itself, and nothing that writes baselines happens in CI. Every step writes the new place of an
-entry before it clears the old one: killed in between, the entry stands in both, and the same command finishes the work.
+A person compares proposed figures with accepted ones, and accepts or rejects them for a reason. Nothing here happens by
+itself, and nothing writes baselines in CI.
 """
 
 from __future__ import annotations
@@ -40,85 +38,79 @@ from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import STATISTIC, BaselineEntry, BaselineOutput, Reason, is_test_defined, register_metrics
 
 ChangeDirection = Literal["better", "worse", "same", "new", "gone"]
-
-
+# The ratio of a mean, in either direction, from which accepting it requires confirming reruns.
 MIN_RELEVANT_RATIO = 1 + DEFAULT_GROWTHS[STATISTIC]
-"""The ratio of a mean, either way, from which accepting it asks for confirming reruns."""
 
 
 class MetricChange(NamedTuple):
-    """One metric's mean over the seeds that both have, before and after; None where it is undefined or absent.
-
-    `paired` is what the other version of a paired run gave here: up to it the environment's change, from it the code's.
-    """
+    """Hold one metric's mean over the common seeds, before and after; None if it is undefined or absent."""
 
     output: str
     metric: str
     old: float | None
     new: float | None
+    # The mean of the other version in a paired run: the change up to it comes from the environment, the rest from code.
     paired: float | None = None
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times the old figure the new one is; None where that has no meaning."""
+        """Return the new figure divided by the old one; None where a ratio has no meaning."""
         return metric_ratio(self.metric, self.new, self.old)
 
     @property
     def kind(self) -> ChangeDirection:
-        """Tell which way it went; a bias is the better the nearer it is to zero."""
+        """Return the direction of the change."""
         if self.old is None or self.new is None:
             return "same" if self.old == self.new else "new" if self.old is None else "gone"
+        # A bias may have either sign, and is better the nearer it is to zero.
         old, new = (abs(self.old), abs(self.new)) if self.metric == "bias" else (self.old, self.new)
         if old == new:
             return "same"
         return "better" if (new < old) == (metric_named(self.metric).better == "lower") else "worse"
 
     @property
-    def material(self) -> bool:
-        """Tell whether a mean moved by so much that chance should be ruled out before it is accepted."""
+    def is_relevant(self) -> bool:
+        """Return whether a mean changed so much that reruns must exclude noise before it is accepted."""
         if self.metric not in MEAN_METRICS or self.kind not in ("better", "worse"):
             return False
         return self.ratio is None or not 1 / MIN_RELEVANT_RATIO <= self.ratio <= MIN_RELEVANT_RATIO
 
 
 class ProposalChange(NamedTuple):
-    """What accepting one proposal would do: the entry it was judged against, if any, and the one to be stored.
-
-    `surroundings` says what is different between the environments of the two; empty if they are of one fingerprint.
-    """
+    """Hold the effect of accepting one proposal: the present entry, if any, and the new one."""
 
     place: BaselineKey
     proposal: Proposal
     old: BaselineEntry | None
     new: BaselineEntry
     metrics: tuple[MetricChange, ...]
-    surroundings: str = ""
+    # The difference between the environments of the two entries; empty for one fingerprint.
+    environment_change: str = ""
 
     @property
     def verdict(self) -> Reason:
-        """Return the reason of the verdict that the proposal came with."""
+        """Return the reason of the proposal's verdict."""
         return self.proposal.verdict
 
     @property
-    def to_confirm(self) -> bool:
-        """Tell whether it is accepted only if reruns confirm it: a loss, or a gain, over what the same case had.
-
-        A lucky or an unlucky run is none that others should be held against. What has no baseline of its definition
-        has neither gained nor lost.
-        """
+    def needs_rerun(self) -> bool:
+        """Return whether acceptance requires confirming reruns: a loss or gain over an entry of the same definition."""
+        # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
+        # same definition, the case has neither lost nor gained.
         if self.old is None or self.old.definition != self.new.definition:
             return False
-        moved = any(metric.material for metric in self.metrics)
+        moved = any(metric.is_relevant for metric in self.metrics)
         return moved or self.verdict in (Reason.REGRESSED, Reason.IMPROVED)
 
 
 def change_of_proposal(
     baselines: Baselines, id: str, proposal: Proposal, environment: str | None = None
 ) -> ProposalChange:
-    """Return what accepting one proposal would do, stored under `environment` where it is given."""
+    """Return the effect of accepting one proposal, stored under `environment` if given."""
     target = environment or proposal.environment
     found = baselines.lookup(id, (target, proposal.judged_against or target))
     old = None if found is None else found.entry
+    # Entries describe the metrics of analyzers, so that a review does not need the analyzers' packages.
     for entry in filter(None, (old, proposal.entry)):
         register_metrics(entry.described)
     metrics = tuple(_metric_changes(old, proposal.entry, proposal.paired))
@@ -131,6 +123,7 @@ def _metric_changes(
     before: Mapping[str, BaselineOutput] = {} if old is None else old.outputs
     of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
     for name in {**before, **new.outputs}:
+        # With fewer seeds now, only the common ones are comparable: other seeds draw other inputs.
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
         sides = before.get(name), new.outputs.get(name), None if paired is None else paired.outputs.get(name)
         for metric in (*METRICS, *of_analyzers):
@@ -143,36 +136,38 @@ def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | Non
     return None if output is None else mean_over_seeds(output.metrics.get(metric, [])[:seeds])
 
 
+# Runs before anything is stored. Returns the confirmation text by case id, or raises.
 ConfirmChanges = Callable[[Sequence[ProposalChange]], Mapping[str, str]]
-"""What is asked before anything is stored: it returns, by case id, how a change was confirmed, or raises."""
 
 
 class PruneResult(NamedTuple):
-    """Entries removed because no case is called so, and those moved to the new name of their case."""
+    """Hold the entries removed because their case is gone, and the entries moved to the new name of their case."""
 
     removed: tuple[BaselineKey, ...]
     renamed: dict[BaselineKey, BaselineKey]
 
 
 def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str | None = None) -> list[ProposalChange]:
-    """Return what accepting the proposals that match would change; without patterns, all of them.
+    """Return the effects of accepting the matching proposals; without patterns, of all.
 
     `environment` overrides where the proposals would be stored.
 
     Raises:
-        UserError: no-proposal, for a pattern that matches none.
+        UserError: no-proposal, for a pattern without a match.
     """
     proposals, baselines = pending_proposals(project), Baselines(project)
     chosen = select_proposals(proposals, patterns) if patterns else list(proposals)
+    # Accepted facts take precedence. Both describe the same fingerprint, and those were reviewed.
     known = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE) | read_environment_facts(project)
     changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
     return [
-        change._replace(surroundings=describe_entry_environments(change.old, change.new, known)) for change in changes
+        change._replace(environment_change=describe_entry_environments(change.old, change.new, known))
+        for change in changes
     ]
 
 
 def confirm_nothing(_changes: Sequence[ProposalChange]) -> dict[str, str]:
-    """Confirm nothing."""
+    """Confirm no change."""
     return {}
 
 
@@ -188,25 +183,25 @@ def accept_proposals(
     confirm: ConfirmChanges = confirm_nothing,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[BaselineKey, BaselineEntry]:
-    """Store the proposals that match as baselines, and return them. `known` are the ids of the suites' cases.
+    """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
-    `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
-    `confirm` is given what would change, before anything is locked: what it returns by case id is kept with the entry.
+    `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored. `confirm`
+    receives the changes before anything is locked, and its result by case id is stored with the entry.
 
     Raises:
-        UserError: accept-in-ci, missing-reason, no-proposal, unknown-case for a proposal of a case that no suite
-            has any more, locked, not-writable, outside-project, or a file that cannot be read; and what `confirm`
-            raises; before anything is written, but for a disk that fails half-way, when the same command finishes
-            later.
+        UserError: accept-in-ci, missing-reason, no-proposal, locked, not-writable, outside-project, an unreadable file,
+            or unknown-case for a proposal of a case that no suite has. Also the exceptions of `confirm`. Nothing is
+            written before, except if a disk fails half-way. Then the same command finishes the work.
     """
     refuse_in_ci(environ)
     if not reason.strip():
         raise UserError("missing-reason", f"expected why the new figures are right but got reason={reason!r}")
-    changes = _acceptable(project, patterns, known, environment)
+    changes = _acceptable_changes(project, patterns, known, environment)
     confirmed = confirm(changes)
     with lock_baselines(project):
         require_unchanged(changes, pending_proposals(project))
-        baselines = Baselines(project)  # read anew: another process may have accepted something meanwhile
+        # Reruns take minutes, in which another process may have accepted a proposal. So baselines are read again.
+        baselines = Baselines(project)
         accepted: dict[BaselineKey, BaselineEntry] = {}
         for place, proposal, *_ in changes:
             signed = replace(
@@ -217,13 +212,15 @@ def accept_proposals(
                 confirmation=confirmed.get(place.id, ""),
             )
             accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
+        # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
+        # places, and the same command finishes the work.
         accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
         store_entries(project, accepted)
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
     return accepted
 
 
-def _acceptable(
+def _acceptable_changes(
     project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None
 ) -> list[ProposalChange]:
     proposals, baselines = pending_proposals(project), Baselines(project)
@@ -233,15 +230,15 @@ def _acceptable(
 
 
 def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str, Proposal]) -> None:
-    """Refuse what nobody looked at, or no rerun confirmed: a run has replaced it. Raises UserError (no-proposal)."""
+    """Refuse proposals that a run replaced after they were reviewed or confirmed. Raises UserError (no-proposal)."""
     for change in changes:
         if proposals.get(change.place.id) != change.proposal:
-            message = f"expected the proposal of {change.place.id} that was looked at, but it was replaced meanwhile"
+            message = f"expected the proposal of {change.place.id} as it was reviewed, but a run replaced it meanwhile"
             raise UserError("no-proposal", message)
 
 
 def reject_proposals(project: Path, patterns: Sequence[str]) -> list[str]:
-    """Drop the proposals that match, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
+    """Remove the matching proposals, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
     with lock_baselines(project):
         chosen = select_proposals(pending_proposals(project), patterns)
         replace_proposals(project, dict.fromkeys(chosen))
@@ -249,12 +246,12 @@ def reject_proposals(project: Path, patterns: Sequence[str]) -> list[str]:
 
 
 def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str] = os.environ) -> PruneResult:
-    """Remove the entries of cases that are gone, in every environment; a case that was renamed keeps its entry.
+    """Remove the entries of missing cases in every environment; a renamed case keeps its entry.
 
-    `known` has the definition digest of every case of the project, by the id its baseline is looked up by.
+    `known` has the definition digest of every case of the project, by the id under which its baseline is looked up.
 
     Raises:
-        UserError: accept-in-ci, locked, not-writable, or a file that cannot be read.
+        UserError: accept-in-ci, locked, not-writable, or an unreadable file.
     """
     refuse_in_ci(environ)
     with lock_baselines(project):
@@ -264,7 +261,8 @@ def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping
             for place, entry in accepted.items()
             if place.id not in known and not is_test_defined(entry.definition)
         }
-        renamed = _renames(orphans, accepted, known)
+        renamed = _pair_renamed(orphans, accepted, known)
+        # New names first: a kill in between leaves an entry under both names, and never under none.
         store_entries(project, {place: orphans[former] for former, place in renamed.items()})
         remove_entries(project, orphans)
         prune_environment_facts(project, {entry.fingerprint for entry in read_all_entries(project).values()})
@@ -272,15 +270,16 @@ def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping
 
 
 def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
-    """Return the ids that are named, or that match a pattern (fnmatch) which is no id itself, in their order.
+    """Return the ids that match a name or a pattern (fnmatch), in their order.
 
     Raises:
-        UserError: no-proposal, for a pattern that matches none, and for no pattern at all.
+        UserError: no-proposal, for a pattern without a match, and without any pattern.
     """
     if not patterns:
         raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
     chosen: set[str] = set()
     for pattern in patterns:
+        # An id may contain brackets, which fnmatch would read as a set of characters.
         matching = {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
         if not matching:
             message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
@@ -290,24 +289,25 @@ def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]
 
 
 def refuse_in_ci(environ: Mapping[str, str]) -> None:
-    """Raise UserError (accept-in-ci) where no person is there."""
+    """Refuse to write baselines in CI. Raises UserError (accept-in-ci)."""
     if in_ci(environ):
         message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
         raise UserError("accept-in-ci", message)
 
 
 def _require_known(chosen: Mapping[str, Proposal], known: Collection[str]) -> None:
-    """Refuse what nobody defines any more. A hand-written test need not be known: its proposal says who defines it."""
+    """Refuse proposals of cases that no suite defines. Raises UserError (unknown-case)."""
+    # No suite has test-defined cases; their proposals show that a test defines them.
     gone = [id for id in chosen if id not in known and not is_test_defined(chosen[id].entry.definition)]
     if gone:
         message = f"expected cases that a suite has but got {', '.join(gone)}; precreg baseline reject drops proposals"
         raise UserError("unknown-case", message)
 
 
-def _renames(
+def _pair_renamed(
     orphans: Mapping[BaselineKey, BaselineEntry], accepted: Collection[BaselineKey], known: Mapping[str, str]
 ) -> dict[BaselineKey, BaselineKey]:
-    """Pair each orphan with a case of its definition that has no entry in its environment, the first by name."""
+    """Pair each orphan with the first case of its definition that has no entry in its environment."""
     renamed: dict[BaselineKey, BaselineKey] = {}
     for former, entry in orphans.items():
         namesakes = (BaselineKey(former.environment, id) for id in sorted(known) if known[id] == entry.definition)

@@ -1,16 +1,15 @@
-"""Reading what was accepted: one file per environment and suite, looked up through a chain of environments.
+"""Where are accepted entries stored?
 
-Writing what was accepted: under one lock, and whole files at a time, so that a kill or a full disk leaves the old.
-
-The lock is the project's only one. Whoever changes baselines or proposals holds it from before reading until after
-writing; readers need none, because a file is always either the old one or the new one.
+A file per environment and suite holds them, and a chain of environments finds them. One lock protects baselines and
+proposals: a writer holds it from before reading until after writing. Readers need no lock, because each file is
+replaced in one step.
 """
 
 from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,26 +18,26 @@ import msgspec
 
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.measure import GROUP_SUMS
 from precreg.storage import (
     WORKING_FOLDER,
     flush_folder,
+    lock_file,
     make_scratch_folder,
     pause_gc,
     replace_file,
     report_write_errors,
 )
-from precreg.types import BASELINE_SCHEMA, Baseline, BaselineEntry, is_test_defined
+from precreg.types import BASELINE_SCHEMA, AxisSums, Baseline, BaselineEntry, is_test_defined
 
 BASELINES_FOLDER = "baselines"
-
-
+# Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
-"""What every entry begins with, and nothing else in a file, as baseline/text.py writes it."""
+# Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
+_SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
 
 
 class BaselineKey(NamedTuple):
-    """Where an entry stands: one case (tier/suite/name) in one environment."""
+    """Identify an entry: one case (tier/suite/name) in one environment."""
 
     environment: str
     id: str
@@ -71,8 +70,9 @@ def baseline_file(environment: str, suite: str) -> str:
     """Return the file of one suite (tier/suite) in one environment, relative to the project.
 
     Raises:
-        UserError: outside-project, where a part would lead elsewhere.
+        UserError: outside-project, for a part that is no plain name.
     """
+    # Names come from suites and from the command line, so "../../x" must not leave the folder.
     for part in (environment, *suite.split("/")):
         if part.startswith(".") or not part or set(part) & set("/\\\0"):
             raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
@@ -80,17 +80,17 @@ def baseline_file(environment: str, suite: str) -> str:
 
 
 def suite_of_file(file: str) -> str:
-    """Return the tier/suite whose baselines a file has."""
+    """Return the tier/suite of a baseline file."""
     return file.split("/", 2)[2].removesuffix(".json")
 
 
 def baseline_header(environment: str, suite: str) -> dict[str, str]:
-    """Return what a baseline file says of itself."""
+    """Return the header that a baseline file must have."""
     return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
 
 
 def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str, BaselineEntry]:
-    """Return the entries of one file by case name; none where there is no file.
+    """Return the entries of one file by case name; empty without a file.
 
     Raises:
         UserError: unreadable-baseline, conflicted-baseline, old-schema or future-schema.
@@ -107,7 +107,7 @@ def baseline_files(project: Path, environment: str) -> list[str]:
 
 
 def read_project_bytes(project: Path, file: str) -> bytes | None:
-    """Return a file's bytes, or None where there is no such file.
+    """Return a file's bytes; None for a missing file.
 
     Raises:
         UserError: unreadable-baseline, outside-project.
@@ -123,7 +123,8 @@ def read_project_bytes(project: Path, file: str) -> bytes | None:
 
 
 def resolve_project_file(project: Path, file: str) -> Path:
-    """Return where a file of the project is. Raises UserError (outside-project) where a link leads out of it."""
+    """Return the path of a project file. Raises UserError (outside-project) for a link that leads out."""
+    # A repository may contain links, and a merge request may add one that leads to another project's file.
     path = project / file
     if not Path(realpath(path)).is_relative_to(realpath(project)):
         raise UserError("outside-project", f"expected a file inside the project but {file} is a link out of it")
@@ -131,9 +132,9 @@ def resolve_project_file(project: Path, file: str) -> Path:
 
 
 def decode_entry(value: Any) -> BaselineEntry:
-    """Make an entry of plain JSON values.
+    """Make an entry from plain JSON values.
 
-    Raises msgspec.ValidationError, also for lists of unequal length and for groups of what an output does not have.
+    Raises msgspec.ValidationError, also for lists of unequal length and for groups of an unknown output.
     """
     entry = msgspec.convert(value, BaselineEntry)
     for path, length in _lengths_per_seed(entry):
@@ -157,18 +158,18 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
             yield f"outputs.{name}.metrics.{metric}", len(values)
     for name, axes in entry.groups.items():
         for number, axis in enumerate(axes):
-            for sums in GROUP_SUMS:
+            for sums in _SUMS_BY_SEED:
                 yield f"groups.{name}[{number}].{sums}", len(getattr(axis, sums))
 
 
 def read_all_entries(project: Path) -> dict[BaselineKey, BaselineEntry]:
-    """Return everything that was accepted, in every environment, sorted by place."""
+    """Return all accepted entries in every environment, sorted."""
     folders = sorted(path for path in (project / BASELINES_FOLDER).glob("*/") if not path.name.startswith("."))
     return dict(Baselines(project).entries(folder.name for folder in folders))
 
 
 class BaselineLookup(Protocol):
-    """Where the baseline of a case is looked up: in a project as it stands, or as a commit had it."""
+    """Look up baselines in the working tree, or as a commit had them."""
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
         """Return the entry of the first environment of the chain that has the case."""
@@ -178,7 +179,7 @@ class BaselineLookup(Protocol):
 
 
 class Baselines:
-    """The baselines of a project as one run sees them: each file is read once, when it is first asked for."""
+    """Read the baselines of a project for one run; each file is read once, on first use."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -195,15 +196,16 @@ class Baselines:
         return None
 
     def number(self, chain: tuple[str, ...]) -> int:
-        """Return how many entries the environments of the chain have together, without reading what they say.
+        """Return how many entries the environments of the chain have together.
 
-        Raises UserError as `read_bytes` does.
+        Raises UserError as `read_project_bytes` does.
         """
+        # Counting bytes is much faster than decoding all entries, of which a run may need a few.
         files = (file for environment in chain for file in baseline_files(self._project, environment))
         return sum((read_project_bytes(self._project, file) or b"").count(CASE_MARKER) for file in files)
 
     def entries(self, environments: Iterable[str]) -> Iterator[tuple[BaselineKey, BaselineEntry]]:
-        """Yield everything that was accepted in these environments."""
+        """Yield all accepted entries of these environments."""
         for environment in environments:
             for file in baseline_files(self._project, environment):
                 suite = suite_of_file(file)
@@ -211,9 +213,9 @@ class Baselines:
                     yield BaselineKey(environment, f"{suite}/{name}"), entry
 
     def orphans(self, ids: Collection[str], chain: tuple[str, ...]) -> dict[BaselineKey, BaselineEntry]:
-        """Return the entries in the chain's environments that no suite's case looks up; `ids` are those that are.
+        """Return the entries of the chain's environments that no case of a suite looks up.
 
-        The entries of hand-written tests are left out.
+        `ids` are the ids that cases look up. Entries of test-defined cases are not orphans.
         """
         return {
             place: entry
@@ -224,13 +226,14 @@ class Baselines:
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)
         if key not in self._suites:
+            # Decoded entries are many small objects without cycles.
             with pause_gc():
                 self._suites[key] = read_baseline_file(self._project, environment, suite)
         return self._suites[key]
 
 
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"
-
+# Longer than any writer holds the lock: reruns happen before it is taken.
 LOCK_TIMEOUT_S = 60.0
 
 
@@ -241,27 +244,21 @@ def lock_baselines(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator
     Raises:
         UserError: locked, after timeout_s seconds of waiting; not-writable.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(project / LOCK_FILE)
-    with report_write_errors(LOCK_FILE):
-        make_scratch_folder(project / WORKING_FOLDER)
-        try:
-            lock.acquire(timeout=timeout_s)
-        except Timeout as problem:
+    with ExitStack() as held:
+        # The lock file stays in place: removing it would let a waiting process lock a file without a name.
+        with report_write_errors(LOCK_FILE):
+            make_scratch_folder(project / WORKING_FOLDER)
+            stream = held.enter_context((project / LOCK_FILE).open("ab"))
+            locked = lock_file(stream, timeout_s)
+        if not locked:
             message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"
-            raise UserError("locked", message, file=LOCK_FILE) from problem
-    try:
+            raise UserError("locked", message, file=LOCK_FILE)
         yield
-    finally:
-        lock.release()
 
 
 def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) -> None:
-    """Store entries beside those that are there, or in their place. The caller holds the lock.
-
-    Every file is read and rendered before the first is written.
-    """
+    """Store entries beside the existing ones, or in their place. The caller holds the lock."""
+    # Every file is read and rendered before the first one is written, so that an unreadable file changes nothing.
     changed = _suites_at(project, accepted)
     for place, entry in accepted.items():
         changed[place.environment, place.suite][place.name] = entry
@@ -269,7 +266,7 @@ def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) 
 
 
 def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
-    """Remove entries, and the files that hold no other. The caller holds the lock."""
+    """Remove entries, and files without entries. The caller holds the lock."""
     changed = _suites_at(project, places)
     for place in places:
         changed[place.environment, place.suite].pop(place.name, None)
@@ -277,9 +274,9 @@ def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
 
 
 def write_file(project: Path, file: str, text: str) -> None:
-    """Replace a file, or make it, in one step. A name that is no Unicode (an author's) becomes a JSON escape.
+    """Replace or create a file in one step; characters that UTF-8 cannot encode become JSON escapes.
 
-    The caller holds the lock, so what is half-written beside the file was left by a process that was killed.
+    The caller holds the lock.
 
     Raises:
         UserError: not-writable, outside-project.
@@ -287,13 +284,14 @@ def write_file(project: Path, file: str, text: str) -> None:
     path = resolve_project_file(project, file)
     with report_write_errors(file):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Nobody else writes while this process holds the lock, so temporary files are left from killed processes.
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
             left.unlink()
         replace_file(path, text.encode(errors="backslashreplace"))
 
 
 def delete_file(project: Path, file: str) -> None:
-    """Remove a file that may be gone already. Raises UserError (not-writable, outside-project)."""
+    """Remove a file if it exists. Raises UserError (not-writable, outside-project)."""
     path = resolve_project_file(project, file)
     with report_write_errors(file), suppress(FileNotFoundError):
         path.unlink()
@@ -308,6 +306,7 @@ def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
+    # A file without entries is removed, so that an environment that lost its last case does not stay visible.
     texts = {
         baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases)
         if cases

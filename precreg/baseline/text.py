@@ -1,8 +1,8 @@
-"""The file format of baselines and proposals: JSON that a person reviews, and git merges, line by line.
+"""How are baselines and proposals written as text?
 
-A header, then the cases sorted by name; one field a line, lists on one line, accepted values and findings one a line,
-a sketch as one compact line, and floats in the shortest form that reads back to the same bits. Rendering what was
-parsed gives the same bytes again.
+The JSON can be reviewed by a person and merged by git, line by line. A header comes first, then the cases by name: one
+field a line, lists on one line, accepted values and findings one a line, and a sketch as one compact line. Floats have
+the fewest digits that read back as the same bits. Rendering a parsed file gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from precreg.errors import UserError
+from precreg.storage import schema_age
 from precreg.types import AxisSums, Histogram
 
 _T = TypeVar("_T")
-
-
+# Fields that are left out if empty, so that files from before these fields keep their bytes.
 _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
-"""Fields that are left out where they are empty, as files from before them have it."""
-
-
+# git's conflict markers have seven characters, then a space and a label, or the end of the line.
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
@@ -35,19 +33,18 @@ def render_baseline(header: Mapping[str, str], cases: Mapping[str, Any], *, memb
 def parse_baseline(
     data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T], *, members: str = "cases"
 ) -> dict[str, _T]:
-    """Return the cases of one file by name, or what else its `members` are, in the order of the file.
+    """Return the `members` of one file by name, in its order.
 
-    `shown` names the file in errors, `header` is what the file must say of itself (schema first), and `decode` makes
-    one case of plain JSON values or raises msgspec.ValidationError.
+    Errors name the file as `shown`. The file must have exactly this `header`, schema first. `decode` makes one member
+    of plain JSON values, or raises msgspec.ValidationError.
 
     Raises:
-        UserError: conflicted-baseline, old-schema, future-schema or unreadable-baseline, with the line where one is
-            to blame.
+        UserError: conflicted-baseline, old-schema, future-schema or unreadable-baseline, with the line if known.
     """
-    text = _decoded(data, shown)
-    document = _document(text, shown)
+    text = _decode_text(data, shown)
+    document = _parse_document(text, shown)
     _check_header(document, shown, header, members)
-    return dict(_decoded_members(document[members], text, shown, decode))
+    return dict(_decode_members(document[members], text, shown, decode))
 
 
 def _text(value: Any, newline: str) -> str:
@@ -66,7 +63,7 @@ def _text(value: Any, newline: str) -> str:
 
 
 def _is_compact(value: dict[str, Any]) -> bool:
-    """Tell what nobody reads: sketches, group sums, and figures by output and metric; one line a case."""
+    """Return whether nobody reads a value: sketches, group sums, and figures by output and metric go on one line."""
     firsts = [member[0] if isinstance(member, list) and member else member for member in value.values()]
     return all(isinstance(first, Histogram | AxisSums) or _has_figures(first) for first in firsts)
 
@@ -76,6 +73,7 @@ def _has_figures(value: Any) -> bool:
 
 
 def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:
+    # json and not msgspec: msgspec has no space after a colon, and these lines are for reading.
     lines = (json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False) for value in values)
     return "[" + ",".join(f"{newline}  {line}" for line in lines) + newline + "]"
 
@@ -85,14 +83,14 @@ def _quoted(key: str) -> str:
 
 
 class _RefusedError(ValueError):
-    """JSON that Python would take and precreg does not; `pattern` finds the place in the text."""
+    """Refuse JSON that Python accepts and precreg does not; `pattern` finds the place in the text."""
 
     def __init__(self, message: str, pattern: str) -> None:
         super().__init__(message)
         self.pattern = pattern
 
 
-def _decoded(data: bytes, shown: str) -> str:
+def _decode_text(data: bytes, shown: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as problem:
@@ -100,20 +98,21 @@ def _decoded(data: bytes, shown: str) -> str:
         raise UserError("unreadable-baseline", "expected UTF-8 text", file=shown, line=line) from problem
 
 
-def _document(text: str, shown: str) -> Any:
+def _parse_document(text: str, shown: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_without_duplicates, parse_float=_finite, parse_constant=_finite)
+        return json.loads(text, object_pairs_hook=_unique_members, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as problem:
+        # Conflict markers are searched only after a failure: a reason may quote them.
         conflict = _CONFLICT.search(text)
         if conflict is None:
-            message, line = _explained(problem, text)
+            message, line = _explain_syntax(problem, text)
             raise UserError("unreadable-baseline", f"expected JSON but {message}", file=shown, line=line) from problem
         line = _line(text, conflict.start())
         message = f"expected JSON but got a conflict marker of a merge: {conflict[1]}"
         raise UserError("conflicted-baseline", message, file=shown, line=line) from problem
 
 
-def _explained(problem: Exception, text: str) -> tuple[str, int | None]:
+def _explain_syntax(problem: Exception, text: str) -> tuple[str, int | None]:
     if isinstance(problem, json.JSONDecodeError):
         return f"reading stops here: {problem.msg}", problem.lineno
     if isinstance(problem, _RefusedError):
@@ -121,7 +120,8 @@ def _explained(problem: Exception, text: str) -> tuple[str, int | None]:
     return f"got {problem}", None
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # A merge by git may leave a case in the file twice. Python would silently take the second.
     members = dict(pairs)
     if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -132,6 +132,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(literal: str) -> float:
     number = float(literal)
+    # 1e999 is infinite in float64, and Python also accepts NaN and Infinity, which JSON does not have.
     if number - number != 0:
         raise _RefusedError(f"a number that is not finite: {literal}", re.escape(literal))
     return number
@@ -140,19 +141,18 @@ def _finite(literal: str) -> float:
 def _check_header(document: Any, shown: str, header: Mapping[str, str], members: str) -> None:
     if not isinstance(document, dict) or not isinstance(document.get(members), dict):
         raise UserError("unreadable-baseline", f'expected an object with "{members}" in it', file=shown)
-    family, _, version = header["schema"].rpartition("/")
-    written = re.fullmatch(rf"{family}/([0-9]{{1,9}})", str(document.get("schema")))
-    if written is not None and int(written[1]) != int(version):
-        slug = "future-schema" if int(written[1]) > int(version) else "old-schema"
+    age = schema_age(document.get("schema"), header["schema"])
+    if age in ("older", "newer"):
+        # An older one is refused, too: its figures were computed by other rules, and could not be compared.
         message = f"expected schema {header['schema']} but got schema={document['schema']}"
-        raise UserError(slug, message, file=shown)
+        raise UserError("old-schema" if age == "older" else "future-schema", message, file=shown)
     for key in {**header, **document}:
         if key != members and document.get(key) != header.get(key):
             message = f"expected {key} to be {header.get(key)!r}, as its place says, but got {document.get(key)!r}"
             raise UserError("unreadable-baseline", message, file=shown)
 
 
-def _decoded_members(
+def _decode_members(
     members: dict[str, Any], text: str, shown: str, decode: Callable[[Any], _T]
 ) -> Iterator[tuple[str, _T]]:
     for name, value in members.items():
@@ -172,6 +172,7 @@ def _key_pattern(key: str) -> str:
 
 
 def _last_line(text: str, pattern: str) -> int | None:
+    # The last one, because a key may also be part of an earlier text; of two equal keys, the second is the extra one.
     found = [match.end() for match in re.finditer(pattern, text, re.MULTILINE)]
     return _line(text, found[-1]) if found else None
 

@@ -89,7 +89,7 @@ def accept_and_report(
             found = cumulative_loss_of_change(terms, change)
             if found is not None:
                 click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
-        return _rerun(terms, [change for change in changes if change.to_confirm])
+        return _rerun(terms, [change for change in changes if change.needs_rerun])
 
     accepted = accept_proposals(
         terms.project,
@@ -145,14 +145,14 @@ def _unconfirmed_error(problems: Mapping[str, str]) -> UserError:
 def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
     """Yield the case with its verdict, the changes of its environment, and each metric that moved, or all metrics."""
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
-    if change.surroundings:
-        yield f"  environment: {change.surroundings}"
+    if change.environment_change:
+        yield f"  environment: {change.environment_change}"
         if change.proposal.paired is None:
             yield f"  {INSEPARABLE}"
     for metric in change.metrics:
         if verbose or metric.kind != "same":
             yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_before_and_after(metric)}"
-            if change.surroundings and metric.paired is not None and metric.old is not None:
+            if change.environment_change and metric.paired is not None and metric.old is not None:
                 yield f"  {'':7} {_separated(metric)}"
 
 
@@ -222,8 +222,8 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         "verdict": change.verdict,
         "message": change.proposal.message,
         "commit": change.new.commit,
-        "to_confirm": change.to_confirm,
-        "environment_change": change.surroundings,
+        "to_confirm": change.needs_rerun,
+        "environment_change": change.environment_change,
         "metrics": [
             {
                 "output": metric.output,

@@ -1,8 +1,7 @@
-"""What the variables of an automatic run say: that no person is there, what the project is called, what is merged.
+"""Where does this run?
 
-How many processors there are to work with.
-
-Where a run takes place: a label that baselines are kept under, and the facts that can change a result's bits.
+Variables show a CI job, its project and its merge base. A label names the environment of a baseline, and its
+fingerprint is the digest of all facts that can change the bits of a result.
 """
 
 from __future__ import annotations
@@ -23,45 +22,41 @@ from precreg.types import FACTS_WITHOUT_EFFECT_ON_BITS, Environment
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
-    """Tell whether the variable CI says that this is an automatic run."""
+    """Return whether the variable CI marks an automatic run."""
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def project_name(project: Path, environ: Mapping[str, str]) -> str:
-    """Return what a project is called: like its folder, but in a GitLab job like its repository.
-
-    A runner may give each job a folder of its own, and the shards of a run are of one project.
-    """
+    """Return the project's name: its folder's, or in a GitLab job its repository's."""
+    # A runner may give each job another folder, and the shards of one run must have one project name.
     root, name = environ.get("CI_PROJECT_DIR"), environ.get("CI_PROJECT_NAME")
     return name if root and name and realpath(root) == realpath(project) else project.name
 
 
 def merge_request_base(project: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the commit that a merge request's job in GitLab is to be held against; None in any other run.
-
-    It is the merge base of the request; where GitLab has merged the result for the pipeline, HEAD has the target's last
-    commit in it, and that is the base. A project outside the job's repository is none of the request's.
-    """
+    """Return the base commit of a GitLab merge request job; None in any other run."""
+    # A project outside the job's repository is not part of its merge request.
     root = environ.get("CI_PROJECT_DIR")
     if root and not Path(realpath(project)).is_relative_to(realpath(root)):
         return None
+    # GitLab sets the target's commit only in pipelines for merged results. There HEAD already contains that commit,
+    # so it is the base. In all other pipelines the base is the merge base of the request.
     merged = environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_SHA")
     return merged or environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA") or None
 
 
 def on_default_branch(environ: Mapping[str, str]) -> bool:
-    """Tell whether this is a job of GitLab on the default branch, where merge requests have been merged."""
+    """Return whether this is a GitLab job on the default branch, after merge requests were merged."""
     branch = environ.get("CI_COMMIT_BRANCH")
     return bool(branch) and branch == environ.get("CI_DEFAULT_BRANCH")
 
 
 def count_processors() -> int:
-    """Count the processors that this process may use: in a container they are often fewer than the machine's."""
+    """Count the processors available to this process; a container often has fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 LABEL_VARIABLE = "PRECREG_ENVIRONMENT"
-
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -69,7 +64,7 @@ THREAD_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-
+# Libraries read these to use the kernels of another processor, which changes the bits of their results.
 KERNEL_VARIABLES = (
     "OPENBLAS_CORETYPE",
     "MKL_CBWR",
@@ -78,16 +73,15 @@ KERNEL_VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "ONEDNN_MAX_CPU_ISA",
 )
-"""By which libraries are told to compute as on another processor."""
-
-
+# Operating systems report one architecture under several names; a baseline's folder needs one.
 _MACHINES = {"amd64": "x86_64", "aarch64": "arm64"}
 
 
 def detect_environment(label: str | None = None) -> Environment:
-    """Describe this machine; the label is the one given, else that of PRECREG_ENVIRONMENT, else cpu-<machine>.
+    """Describe this machine under the given label, otherwise PRECREG_ENVIRONMENT, otherwise cpu-<machine>.
 
-    Raises UserError (bad-value) for a label that cannot be the name of a folder.
+    Raises:
+        UserError: bad-value, for a label that is not usable as a folder name.
     """
     limit_blas_threads()
     chosen = label or os.environ.get(LABEL_VARIABLE) or f"cpu-{_machine()}"
@@ -99,11 +93,10 @@ def detect_environment(label: str | None = None) -> Environment:
 
 
 def limit_blas_threads() -> None:
-    """Let BLAS use one thread, unless the user set any of its variables or numpy is already there to have read them.
-
-    Sums split over threads differ in their bits. Workers inherit the variables, so a case has the same bits in this
-    process and in any number of workers; and several workers do not fight over the cores.
-    """
+    """Set BLAS to one thread, unless the user set one of its variables or numpy is already imported."""
+    # Sums split over threads differ in their bits. Workers inherit the variables, so a case has the same bits in this
+    # process and in any number of workers, and workers do not compete for cores. Once numpy is imported, BLAS has read
+    # its variables, and a change would only make the fingerprint wrong.
     if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_VARIABLES):
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
 
@@ -114,11 +107,12 @@ def _machine() -> str:
 
 
 def environment_chain(label: str) -> tuple[str, ...]:
-    """Return the levels at which an environment's baselines are looked for: its label, its family, and generic."""
+    """Return the environments whose baselines apply, in order: the label, its family, and generic."""
     return tuple(dict.fromkeys((label, label.partition("-")[0], "generic")))
 
 
 def _fingerprint(facts: dict[str, str]) -> str:
+    # Eight digits keep a baseline readable. A project has few environments, so collisions are improbable.
     decisive = sorted((name, fact) for name, fact in facts.items() if name not in FACTS_WITHOUT_EFFECT_ON_BITS)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:8]
 
@@ -133,10 +127,10 @@ def _facts() -> dict[str, str]:
         "cpu": _cpu(),
         "cpu_features": _cpu_features(),
         "libc": _libc(),
-        "threads": _threads(),
+        "threads": _variables_set(THREAD_VARIABLES) or f"all of {os.cpu_count()} cores",
         "os": f"{platform.system()} {platform.release()}",
     }
-    if kernels := _set(KERNEL_VARIABLES):
+    if kernels := _variables_set(KERNEL_VARIABLES):
         facts["kernels"] = kernels
     if find_spec("torch") is not None:
         from importlib.metadata import version
@@ -153,9 +147,10 @@ def _blas() -> str:
 
 
 def _cpu_features() -> str:
-    """Name the instruction sets that numpy chooses between and uses, after NPY_DISABLE_CPU_FEATURES."""
+    """List the instruction sets in use by numpy, after NPY_DISABLE_CPU_FEATURES."""
     import numpy as np
 
+    # numpy 2 renamed its private module. No public function returns the features in use rather than those present.
     numpy_1 = np.__version__.startswith("1.")
     core = import_module("numpy.core._multiarray_umath" if numpy_1 else "numpy._core._multiarray_umath")
     known = [*core.__cpu_baseline__, *core.__cpu_dispatch__]
@@ -163,9 +158,10 @@ def _cpu_features() -> str:
 
 
 def _cpu() -> str:
-    """Return the model of the processor, by which BLAS chooses its kernels; the machine where it has no name."""
+    """Return the processor's model, by which BLAS chooses its kernels; without a model, the architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
+            # x86 has "model name", arm64 "CPU part". The first processor of the list suffices.
             described = re.search(r"^(?:model name|CPU part)\s*:\s*(.+)$", file.read(4096), re.MULTILINE)
     except OSError:
         described = None
@@ -173,13 +169,10 @@ def _cpu() -> str:
 
 
 def _libc() -> str:
+    # libm, a part of glibc, computes exp and sin for numpy's scalar loops; macOS and musl have no such name.
     names = getattr(os, "confstr_names", {})
     return (os.confstr("CS_GNU_LIBC_VERSION") or "unknown") if "CS_GNU_LIBC_VERSION" in names else "unknown"
 
 
-def _threads() -> str:
-    return _set(THREAD_VARIABLES) or f"all of {os.cpu_count()} cores"
-
-
-def _set(variables: Iterable[str]) -> str:
+def _variables_set(variables: Iterable[str]) -> str:
     return " ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)

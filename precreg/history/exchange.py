@@ -45,6 +45,7 @@ from precreg.history.series import (
     state_digest,
     stored_runs,
 )
+from precreg.storage import future_schema, schema_age
 
 _T = TypeVar("_T", bound=Struct)
 
@@ -160,12 +161,11 @@ class ExportReader:
             self._refuse(f"expected runs of {case.environment} but got ran={case.ran}")
 
     def _check_schema(self) -> None:
-        known, version = (schema.rpartition("/") for schema in (HISTORY_SCHEMA, self.header.schema))
-        if version[0] != known[0] or not version[2].isdecimal():
+        age = schema_age(self.header.schema, HISTORY_SCHEMA)
+        if age == "other":
             self._refuse(f"expected a history of schema {HISTORY_SCHEMA} but got schema={self.header.schema!r}")
-        if int(version[2]) > int(known[2]):
-            message = f"expected schema {HISTORY_SCHEMA} or older but got schema={self.header.schema}"
-            raise UserError("future-schema", message, file=self.shown, line=1)
+        if age == "newer":
+            raise future_schema(self.header.schema, HISTORY_SCHEMA, self.shown, line=1)
 
     def _check_order(self) -> None:
         keys = [(run.started, run.number) for run in self.runs]

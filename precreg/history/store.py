@@ -24,7 +24,7 @@ from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
 from precreg.history.series import HistoryRun, HistorySeries, case_states, every_series, stored_runs
-from precreg.storage import report_write_errors
+from precreg.storage import future_schema, report_write_errors, schema_age
 from precreg.types import RunRecord
 
 CONNECT_TIMEOUT_S = 10
@@ -195,9 +195,6 @@ WAIT_S = 60.0
 """How long to wait for another process that writes."""
 
 
-_FAMILY, _, _VERSION = HISTORY_SCHEMA.partition("/")
-
-
 def open_history(place: str | Path, *, project: str, create: bool = False, wait_s: float = WAIT_S) -> History:
     """Open the history of a project, by its name, at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
 
@@ -233,10 +230,8 @@ def _require(connection: Connection, shown: str, project: str) -> None:
     found = connection.execute(select(HISTORY_TABLE.c.version, HISTORY_TABLE.c.project)).first()
     if found is None:
         raise DamagedError("it does not say whose history it is")
-    family, _, version = found.version.partition("/")
-    if family != _FAMILY or not version.isdecimal() or int(version) > int(_VERSION):
-        message = f"expected schema {HISTORY_SCHEMA} or older but got schema={found.version}"
-        raise UserError("future-schema", message, file=shown)
+    if schema_age(found.version, HISTORY_SCHEMA) in ("newer", "other"):
+        raise future_schema(found.version, HISTORY_SCHEMA, shown)
     if found.project != project:
         message = f"expected the history of {project} but got project={found.project}"
         raise UserError("other-project", message, file=shown)

@@ -7,7 +7,6 @@ a digest of the project's sources: a run goes on only with the code that it bega
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.errors import UserError
-from precreg.storage import make_scratch_folder, report_write_errors
+from precreg.storage import lock_file, make_scratch_folder, report_write_errors, schema_age
 from precreg.subject import escape_surrogates
 from precreg.types import Environment, Outcome
 
@@ -109,13 +108,13 @@ class Journal:
         self._encoder = msgspec.json.Encoder()
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
-            self._file = path.open("ab", buffering=0)  # unbuffered: a kill loses at most the last line
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                self._file.close()
-                message = f"expected to be the only run that writes {path.name} but another process has it open"
-                raise UserError("locked", message, file=str(path)) from error
+            # Unbuffered, so that a kill loses at most the last line.
+            self._file = path.open("ab", buffering=0)
+            locked = lock_file(self._file)
+        if not locked:
+            self._file.close()
+            message = f"expected to be the only run that writes {path.name} but another process has it open"
+            raise UserError("locked", message, file=str(path))
 
     def append(self, line: JournalHeader | Outcome) -> None:
         """Write a line. Raises UserError (not-writable), for instance if the disk is full."""
@@ -176,12 +175,10 @@ def _read_header(line: bytes, path: Path) -> JournalHeader:
         raise UserError("nothing-to-resume", "expected a header but the run was stopped before it", file=str(path))
     # The schema first and alone: other versions may have other fields.
     schema = _decode(line, _Schema, path, 1).schema
-    if schema == JOURNAL_SCHEMA:
+    age = schema_age(schema, JOURNAL_SCHEMA)
+    if age == "same":
         return _decode(line, JournalHeader, path, 1)
-    family, _, version = schema.rpartition("/")
-    own_family, _, own_version = JOURNAL_SCHEMA.rpartition("/")
-    is_newer = family == own_family and version.isdecimal() and int(version) > int(own_version)
-    slug = "future-schema" if is_newer else "unreadable-journal"
+    slug = "future-schema" if age == "newer" else "unreadable-journal"
     raise UserError(slug, f"expected schema={JOURNAL_SCHEMA} but got schema={schema}", file=str(path), line=1)
 
 

@@ -11,6 +11,7 @@ from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import find_project as find_project
 from .files import flush_folder as flush_folder
+from .files import lock_file as lock_file
 from .files import make_scratch_folder as make_scratch_folder
 from .files import open_replacement as open_replacement
 from .files import path_beside_suite as path_beside_suite
@@ -26,8 +27,16 @@ from .npy import find_npz as find_npz
 from .npy import read_npy as read_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .python_source import ImportedName as ImportedName
+from .python_source import files_named as files_named
+from .python_source import names_bound as names_bound
+from .python_source import names_imported as names_imported
+from .python_source import parse_module as parse_module
+from .python_source import relative_import_folder as relative_import_folder
 from .record_file import encode_record as encode_record
+from .record_file import future_schema as future_schema
 from .record_file import read_json_record as read_json_record
+from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record
 from .safetensors import find_safetensors as find_safetensors
 from .yaml_source import KeyPath as KeyPath

@@ -1,18 +1,8 @@
-"""The digest of an array: equal for equal dtype, shape and bits, on every machine.
+"""How are arrays stored in files, and when are two arrays equal?
 
-It is there to see changes, at the speed of memory: XXH3 with 128 bits, in which no accident makes two arrays the same.
-It does not withstand forgery: who aims at a digest can make other bits that have it, but could as well write another
-digest into the baseline. Review in git guards both. Digests of what is no array (definitions, sources, environments)
-are SHA-256 or BLAKE2.
-
-An array as it lies in a file: dtype, shape and place, checked; its elements are mapped when they are asked for.
-
-Raw files: elements one after the other in C order, and not a word about what they are.
-
-Writing .npy and .npz files, so that the readers of this room give back every element's bits and every dtype.
-
-The same arrays make the same bytes: no time of writing is kept. An array of an ml_dtypes dtype is written as raw
-bytes, as numpy does; its dtype has to stand in a name (see npy.py).
+An array's digest depends on dtype, shape and bits, and is the same on every machine. A stored array knows its dtype,
+shape and position in a file; `load` maps or reads the elements. Raw files hold elements in C order and nothing else.
+Writing equal arrays gives equal files.
 """
 
 from __future__ import annotations
@@ -32,16 +22,20 @@ from xxhash import xxh3_128
 
 from precreg.errors import UserError
 
+# Elements hashed at a time. An array in another layout is copied block by block, so this limits the copy, too:
+# 512 KiB of float64.
 _BLOCK = 2**16
-"""Elements that are hashed at a time: all that is ever copied, of an array that is not laid out as it is hashed."""
 
 
 def array_digest(array: NDArray[Any]) -> str:
-    """Return 32 hexadecimal digits: XXH3-128 of dtype name, shape and bytes.
+    """Return the XXH3-128 digest of dtype name, shape and bytes, as 32 hexadecimal digits.
 
-    What is hashed is `float16 4x64`, a newline, and the elements in C order, little-endian; the shape of a scalar
-    is empty. -0.0 and 0.0 differ, and so do NaN of different bits. The padding of a longdouble is hashed as zeros.
+    The hashed text is `float16 4x64`, a newline, and the elements in C order, little-endian. A scalar has an empty
+    shape. -0.0 and 0.0 differ, and so do NaN of different bits. The padding of a longdouble counts as zeros.
     """
+    # XXH3 hashes 32 GB/s on one thread, SHA-256 2.1 GB/s (xxhash 3, AVX-512 server). It does not resist forgery, and
+    # need not: a forger could also edit the digest in the baseline. Code review protects both. Definitions, sources
+    # and environments have SHA-256 or BLAKE2 digests.
     digest = xxh3_128(_header(array.dtype, array.shape))
     for block in _blocks(array):
         digest.update(block.data)
@@ -49,18 +43,19 @@ def array_digest(array: NDArray[Any]) -> str:
 
 
 def element_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the bytes of each element, (elements, bytes), with zeros where a longdouble leaves them unused."""
+    """Return the bytes of each element, uint8 of shape (elements, bytes); unused bytes of a longdouble are zeros."""
     taken = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return (_without_padding(taken) if _is_padded(array.dtype) else taken).reshape(array.size, array.dtype.itemsize)
 
 
+# numpy builds a dtype's name anew at each access; most arrays of a run share a few dtypes and shapes.
 @lru_cache
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return f"{dtype.name} {'x'.join(map(str, shape))}\n".encode()
 
 
 def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the elements in C order as little-endian bytes: all at once where they are laid out so."""
+    """Yield the elements in C order as little-endian bytes, in one block if the array is laid out so."""
     is_swapped = array.dtype.str.startswith(">")
     dtype = array.dtype.newbyteorder("<") if is_swapped else array.dtype
     laid_out = array.flags.c_contiguous and not is_swapped
@@ -71,6 +66,7 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
 
 
 def _is_padded(dtype: np.dtype[Any]) -> bool:
+    # Of the long doubles, only the x87 format with its 63 bits of mantissa leaves bytes unused.
     return dtype.char in "gG" and np.finfo(dtype).nmant == 63
 
 
@@ -81,23 +77,21 @@ def _in_c_order(array: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[NDArray[A
 
 
 def _without_padding(taken: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Clear what the x87 format leaves unused: six bytes of sixteen, or two of twelve."""
+    """Set the unused bytes of x87 numbers to zero: six bytes of sixteen, or two of twelve."""
     numbers = taken.reshape(-1, np.dtype(np.longdouble).itemsize).copy()
     numbers[:, 10:] = 0
     return numbers.reshape(-1)
 
 
 Array = NDArray[Any]
-
-
+# Up to this size, reading a file is faster than mapping it.
 SMALL_BYTES = 1 << 18
-"""Up to this size reading a file is faster than mapping it."""
 
 
 class StoredArray(NamedTuple):
-    """A plain array in a file, from byte `start` on. `shown` is how messages name it.
+    """Locate a plain array in a file, from byte `start` on; messages name the file as `shown`.
 
-    `content` is all of a small file, where it was read for its header's sake.
+    `content` holds the whole of a small file that was read for its header.
     """
 
     path: Path
@@ -109,9 +103,10 @@ class StoredArray(NamedTuple):
     content: bytes | None = None
 
     def load(self) -> Array:
-        """Return the array, read-only, in the byte order of the file; a large one is mapped: no element is read yet.
+        """Return the array, read-only, in the file's byte order; a large array is mapped and not yet read.
 
-        Raises UserError (bad-array-file) where the file went away or became shorter.
+        Raises:
+            UserError: bad-array-file, if the file was removed or truncated meanwhile.
         """
         size = prod(self.shape) * self.dtype.itemsize
         try:
@@ -132,7 +127,11 @@ class StoredArray(NamedTuple):
 
 
 def open_array_file(path: Path, shown: str) -> IO[bytes]:
-    """Open a file for reading. Raises UserError: missing-file, bad-array-file."""
+    """Open a file for reading.
+
+    Raises:
+        UserError: missing-file, bad-array-file.
+    """
     if not path.is_file():
         raise UserError("missing-file", "expected a file of arrays but there is none", file=shown)
     try:
@@ -143,32 +142,33 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
 
 
 def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Tell whether a shape is one, and memory has addresses for its elements (lengths of 0 counted as 1)."""
+    """Return whether the shape is valid and its elements are addressable, counting lengths of 0 as 1."""
+    # numpy computes strides from every length, so an empty array with a huge other axis fails as well.
     largest = prod(max(length, 1) for length in shape) * dtype.itemsize
     return min(shape, default=0) >= 0 and largest <= maxsize and len(shape) <= _MOST_AXES
 
 
 def is_ml_dtype(scalar: Any) -> bool:
-    """Tell whether something is a type of number that ml_dtypes adds to numpy."""
+    """Return whether a type is one of the scalar types that ml_dtypes adds to numpy."""
     return isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar.__module__.startswith("ml_dtypes")
 
 
 def to_native_byte_order(array: Array) -> Array:
-    """Return the array, read-only, in this machine's byte order and where its dtype may lie in memory."""
+    """Return the array, read-only, aligned and in this machine's byte order."""
     ready: Array = np.require(array, array.dtype.newbyteorder("="), "A")
     ready.flags.writeable = False
     return ready
 
 
+# The limit of numpy 1.26, the oldest supported version; numpy 2 allows 64.
 _MOST_AXES = 32
-"""numpy 1.26 holds no more."""
 
 
 def find_raw(path: Path, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> StoredArray:
-    """Return the array that a raw file is said to hold; without a shape it has one axis, as long as the file.
+    """Locate the array of a raw file; without a shape it has one axis, as long as the file.
 
-    The file's size is all there is to check. Raises UserError: missing-file; bad-raw-file where the size is not that
-    of the shape, or no multiple of the dtype's.
+    Raises:
+        UserError: missing-file; bad-raw-file, if the file's size does not match the shape or the dtype.
     """
     with open_array_file(path, shown):
         size = path.stat().st_size
@@ -185,42 +185,45 @@ def find_raw(path: Path, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...
     return StoredArray(path, shown, dtype, shape, "C", 0)
 
 
+# Bytes of a file name in a zip archive: its length field has 16 bits (APPNOTE.TXT 4.4.10).
 _LONGEST_NAME = 65_535
-"""Bytes of the name of a file in a zip archive (APPNOTE.TXT 4.4.10)."""
 
 
 def dtype_suffix(array: Array) -> str | None:
-    """Return the dtype that the name of an array's file must end in, before .npy; None where the file says it."""
+    """Return the dtype that an array's file name must end in, before .npy; None for dtypes that .npy can express."""
     return array.dtype.name if is_ml_dtype(array.dtype.type) else None
 
 
 def write_npy(stream: IO[bytes], array: Array) -> None:
     """Write a .npy file of numbers."""
+    # numpy itself would write float8_e5m2 as "<f1", which no reader accepts, and the other ml_dtypes as raw bytes.
     raw = array.view(f"V{array.dtype.itemsize}") if dtype_suffix(array) else array
     npy.write_array(stream, raw, allow_pickle=False)
 
 
 def write_npz(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write a .npz file of arrays by name, not compressed, so that they can be mapped.
+    """Write a .npz file of named arrays, uncompressed, so that readers can map them.
 
-    Raises UserError (bad-outputs) for a name that no archive takes, and where two names become one, because a dtype has
-    to stand in one of them.
+    Raises:
+        UserError: bad-outputs, for a name that zip archives cannot hold, and for two names that become equal once a
+            dtype suffix is added.
     """
     members = {_member(name, array): array for name, array in arrays.items()}
     if len(members) < len(arrays):
         raise UserError("bad-outputs", f"expected names that differ in a .npz file but got {', '.join(arrays)}")
     with zipfile.ZipFile(stream, "w") as archive:
         for member, array in members.items():
+            # A bare ZipInfo has a fixed date, so equal arrays give equal files.
             with archive.open(zipfile.ZipInfo(member), "w", force_zip64=True) as file:
                 write_npy(file, array)
 
 
 def _member(name: str, array: Array) -> str:
-    """Name the file of an array in the archive; zip would cut a name at NUL, and has 16 bits for its length."""
+    """Name an array's file in the archive; zip cuts a name at NUL, and encodes its length in 16 bits."""
     dtype = dtype_suffix(array)
     member = f"{name}.npy" if dtype is None else f"{name}.{dtype}.npy"
     written = member.encode(errors="replace")
     if "\0" in name or len(written) > _LONGEST_NAME or written.decode() != member:
-        what = "without NUL or lone surrogates"
-        raise UserError("bad-outputs", f"expected a name {what}, at most {_LONGEST_NAME} bytes, but got {name[:60]!a}")
+        limits = f"without NUL or lone surrogates, at most {_LONGEST_NAME} bytes,"
+        raise UserError("bad-outputs", f"expected a name {limits} but got {name[:60]!a}")
     return member

@@ -1,14 +1,12 @@
-"""Writing files that are either the old ones or the new ones, whatever kills the process in between.
+"""How are files found and replaced?
 
-Keeping paths inside the project, wherever symbolic links lead.
-
-Where the project is, and which paths belong to it.
-
-Making many objects at once: Python's search for cycles would go through all there are, again and again.
+A replaced file has either its old or its new content, even if the process is killed. Paths stay inside the project,
+wherever symbolic links lead.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from contextlib import contextmanager, suppress
 from errno import ELOOP
 from os.path import realpath
 from pathlib import Path, PurePosixPath
+from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
 from precreg.errors import UserError
@@ -24,13 +23,15 @@ if TYPE_CHECKING:
     from precreg.types import Location
 
 
+# Journals, proposals, the lock and the dependency index of a project. Git ignores the folder.
 WORKING_FOLDER = ".precreg"
-"""The folder of a project's journals, proposals and lock, and of what its cases were found to depend on."""
+# Seconds between two attempts to take a lock.
+_LOCK_POLL_S = 0.05
 
 
 @contextmanager
 def report_write_errors(shown: str) -> Iterator[None]:
-    """Tell a user what could not be written, and why: no permission, a full disk, a file where a folder should be.
+    """Report a failed write as a mistake that the user can fix: no permission, a full disk, a file as folder.
 
     Raises:
         UserError: not-writable, in place of an OSError.
@@ -43,21 +44,21 @@ def report_write_errors(shown: str) -> Iterator[None]:
 
 
 def make_scratch_folder(folder: Path) -> None:
-    """Make a folder, and those above it, with a .gitignore for all it will hold; one that is there stays as it is.
+    """Make a folder and its parents, with a .gitignore for its content; an existing folder stays as it is.
 
-    For what is made again at any time: reports, journals, proposals. A run that leaves files behind would otherwise
-    make its own tree dirty. Several processes may make it at once. Raises OSError.
+    Reports, journals and proposals go into such folders. Several processes may make one at once. Raises OSError.
     """
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
+        # Without it, a run that leaves files behind would make its own working tree dirty.
         (folder / ".gitignore").write_text("*\n")
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file, or make it, in one step: after it the new content is on the disk, before it the old.
+    """Replace or create a file in one step: a kill leaves the old content or the new.
 
-    A device or a pipe is written to instead. The folder must be there. Two processes that replace one file at once do
-    not mix their contents. Raises OSError.
+    Content for a device or a pipe is written into it. The folder must exist. Two processes that replace one file at
+    once do not mix their contents. Raises OSError.
     """
     with open_replacement(path) as stream:
         stream.write(content)
@@ -65,17 +66,20 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_replacement(path: Path) -> Iterator[IO[bytes]]:
-    """Open what becomes the new content of a file, as `replace_file` does, once all of it is written."""
+    """Open a stream for the new content of a file; `replace_file` describes the replacement at the end."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as stream:  # a device or a pipe is written to: /dev/null must stay what it is
+        # A rename would turn /dev/null into an ordinary file.
+        with path.open("wb") as stream:
             yield stream
         return
+    # The process id keeps two writers apart; the leading dot hides the file from every glob of the project.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        # The content must be on disk before the rename: after a power cut the new name could have no content.
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -84,8 +88,26 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
     flush_folder(path.parent)
 
 
+def lock_file(stream: IO[bytes], timeout_s: float = 0.0) -> bool:
+    """Lock an open file against every other process, and return whether that succeeded in time. Raises OSError.
+
+    The lock ends with the stream, or with the process, even with a killed one.
+    """
+    deadline = monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= deadline:
+                return False
+            # A blocking flock has no time limit, so this polls.
+            sleep(_LOCK_POLL_S)
+        else:
+            return True
+
+
 def flush_folder(folder: Path) -> None:
-    """Make a rename in the folder outlast a power cut; a file system that cannot flush folders has to do without."""
+    """Make a rename in the folder survive a power cut, if the file system can flush folders."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -95,14 +117,17 @@ def flush_folder(folder: Path) -> None:
 
 
 def resolve_inside(project: Path, path: str | Path, *, file: str | None = None, line: int | None = None) -> Path:
-    """Return `path` (absolute, or relative to the project) resolved, symbolic links too.
+    """Return `path` (absolute, or relative to the project) with symbolic links resolved.
 
-    Raises UserError (outside-project) where it leads out of the project; `file` and `line` say who named it.
+    Errors name `file` and `line`, where the path is written.
+
+    Raises:
+        UserError: outside-project, for a path that leads out of the project.
     """
     try:
-        resolved = _resolved(project / path)
+        resolved = _follow_links(project / path)
         inner = resolved.is_relative_to(project.resolve())
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in the name
+    except (OSError, RuntimeError, ValueError):  # circular links, a NUL in the name
         inner = False
     if not inner:
         message = f"expected a path inside the project but got path={path}"
@@ -110,9 +135,10 @@ def resolve_inside(project: Path, path: str | Path, *, file: str | None = None, 
     return resolved
 
 
-def _resolved(path: Path) -> Path:
-    """Follow symbolic links as far as there are files; raise OSError or RuntimeError for links in a circle."""
+def _follow_links(path: Path) -> Path:
+    """Resolve symbolic links of a path that may not exist; raise OSError or RuntimeError for circular links."""
     try:
+        # Only the strict form reports circular links; the other one returns a path with the links still in it.
         return path.resolve(strict=True)
     except OSError as error:
         if error.errno == ELOOP:
@@ -120,15 +146,18 @@ def _resolved(path: Path) -> Path:
         return path.resolve()
 
 
+# PATH_MAX of macOS; Linux allows 4,096 bytes.
 MAX_PATH = 1024
 
 
 def find_project(start: Path) -> Path:
-    """Return the nearest folder at or above `start` that has a suites/ folder, or else .precreg/.
+    """Return the nearest folder at or above `start` that has a suites/ folder, or otherwise .precreg/.
 
-    A project of hand-written tests alone has no suites; its tests have made .precreg/. Raises UserError (no-project).
+    Raises:
+        UserError: no-project.
     """
     start = Path(realpath(start))
+    # A project of test-defined cases has no suites; its tests have made .precreg/.
     for mark in ("suites", WORKING_FOLDER):
         for folder in (start, *start.parents):
             if (folder / mark).is_dir():
@@ -141,7 +170,7 @@ DEVICES_FOLDER = "suites/devices"
 
 
 def yaml_files(project: Path) -> list[Path]:
-    """Return the YAML files below suites/, hidden ones too; folders behind links are not entered."""
+    """Return the YAML files below suites/, hidden ones included; folders behind links are not entered."""
     return [
         Path(folder, name)
         for folder, folders, files in os.walk(project / "suites")
@@ -151,21 +180,26 @@ def yaml_files(project: Path) -> list[Path]:
 
 
 def path_beside_suite(project: Path, directory: str, path: str, where: Location) -> str:
-    """Return a path that a suite names relative to its folder, as a path relative to the project.
+    """Return a path that a suite gives relative to its own folder, as a path relative to the project.
 
-    Links are followed first, so that one cannot lead out. Raises UserError: outside-project, also for an absolute
-    path; bad-value as `require_path` does.
+    Raises:
+        UserError: outside-project, also for an absolute path; bad-value as `require_path` does.
     """
     require_path(path, where)
     if PurePosixPath(path).is_absolute():
         message = f"expected a path relative to {directory}/ but got path={path}"
         raise UserError("outside-project", message, file=where.file, line=where.line)
+    # Links are followed before the path is compared with the project, so that none can lead out.
     target = resolve_inside(project, Path(directory, path), file=where.file, line=where.line)
     return target.relative_to(realpath(project)).as_posix()
 
 
 def require_path(path: str, where: Location) -> None:
-    """Raise UserError (bad-value) for a path, or a pattern of paths, that no file system takes."""
+    """Refuse a path, or a pattern of paths, that file systems do not accept.
+
+    Raises:
+        UserError: bad-value.
+    """
     if "\0" in path or len(path) > MAX_PATH:
         message = f"expected a path of at most {MAX_PATH} characters, without NUL, but got path={path[:60]!r}"
         raise UserError("bad-value", message, file=where.file, line=where.line)
@@ -173,11 +207,14 @@ def require_path(path: str, where: Location) -> None:
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Make many objects that have no cycles without a search for garbage among them; afterwards it is as it was."""
-    searching = gc.isenabled()
+    """Pause the search for garbage while many objects without cycles are created.
+
+    Python's collector would traverse all of them again and again as their number grows.
+    """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if searching:
+        if was_enabled:
             gc.enable()

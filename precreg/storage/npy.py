@@ -1,12 +1,9 @@
-"""Reading .npy files. The layout is that of numpy.lib.format; versions 1 and 2, which hold every plain array.
+"""Which arrays does a .npy or .npz file hold?
 
-Pickled objects are refused. numpy stores an array of an ml_dtypes dtype as raw bytes. Such a file says its dtype at
-the end of its name, y.bfloat16.npy, and so does such an array in a .npz file: y.bfloat16, whose name is then y.
-
-Reading .npz files: zip archives of .npy files, stored or deflated.
-
-The directory of the archive says where each array lies. One that is stored is mapped, one that is deflated is
-unpacked into memory when it is asked for; the checksum of both is verified then.
+The layout is numpy.lib.format, versions 1 and 2, which cover every plain array; pickled objects are refused. numpy
+stores ml_dtypes as raw bytes, so such a file has its dtype in its name, y.bfloat16.npy. In a .npz file the member is
+y.bfloat16, and the array is called y. A stored member is mapped, a deflated one unpacked on load. Either way, `load`
+verifies the checksum.
 """
 
 from __future__ import annotations
@@ -35,16 +32,14 @@ from precreg.storage.array_file import (
     to_native_byte_order,
 )
 
+# Bytes of the header's length field, by format version.
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4}
-"""How many bytes say the length of the header, by version."""
-
-
+# numpy accepts at most 10,000 characters of header. This allows for 4-byte characters and rejects a hostile length.
 _LONGEST = 1 << 16
-"""More of a header is not read: numpy takes 10,000 characters of it."""
 
 
 class NpyHeader(NamedTuple):
-    """What the start of a .npy file says of the rest."""
+    """Describe the data that follow the header of a .npy file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -52,26 +47,28 @@ class NpyHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Return how long the data must be."""
+        """Return the required length of the data in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy(path: Path, shown: str) -> Array:
-    """Return the array of a .npy file, read-only, in native byte order; large files are mapped, not read.
+    """Return the array of a .npy file, read-only, in native byte order; large files are mapped.
 
-    `shown` is how messages name the file. Raises UserError as `find_array` does.
+    Messages name the file as `shown`. Raises UserError as `find_npy` does.
     """
     return to_native_byte_order(find_npy(path, shown).load())
 
 
 def find_npy(path: Path, shown: str) -> StoredArray:
-    """Return where the array of a .npy file lies.
+    """Locate the array of a .npy file.
 
-    Raises UserError: missing-file where there is no such file, bad-array-file where it is no .npy file of numbers, is
-    cut short, or goes on after the array.
+    Raises:
+        UserError: missing-file; bad-array-file, for anything but a .npy file of numbers, a truncated file, or bytes
+            after the array.
     """
     with open_array_file(path, shown) as stream:
         size = os.fstat(stream.fileno()).st_size
+        # A small file is read once, header and data together, in place of a second open for the data.
         content = stream.read() if size <= SMALL_BYTES else None
         beginning = stream if content is None else BytesIO(content)
         header = read_npy_header(beginning, shown)
@@ -81,50 +78,59 @@ def find_npy(path: Path, shown: str) -> StoredArray:
 
 
 def bad_array_file(shown: str, expectation: str) -> UserError:
-    """Make the error of a .npy or .npz file that is not as it should be."""
+    """Make the error for a malformed .npy or .npz file."""
     return UserError("bad-array-file", f"expected {expectation}", file=shown)
 
 
 def read_npy_header(stream: IO[bytes], shown: str) -> NpyHeader:
-    """Read the start of a .npy file, up to its data. Raises UserError (bad-array-file)."""
+    """Read the header of a .npy file and leave the stream at its data.
+
+    Raises:
+        UserError: bad-array-file.
+    """
     try:
         version = npy.read_magic(stream)
         length = stream.read(_LENGTH_BYTES[version])
-        shape, fortran_order, dtype = _parsed(
+        shape, fortran_order, dtype = _parse_header(
             version, length + stream.read(min(int.from_bytes(length, "little"), _LONGEST))
         )
-    except Exception as error:  # numpy promises nothing about what a damaged header raises
+    except Exception as error:  # numpy does not document the errors for a damaged header
         raise bad_array_file(shown, "a .npy file, version 1 or 2, but its header cannot be read") from error
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
-        dtype = _declared(dtype, shown)
+        dtype = _dtype_of_name(dtype, shown)
     header = NpyHeader(dtype, shape, "F" if fortran_order else "C")
     _check_header(header, shown)
     return header
 
 
+# numpy evaluates the header as Python text. A folder of test data has thousands of files with the same header.
 @lru_cache(maxsize=256)
-def _parsed(version: tuple[int, int], text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Let numpy parse a header from its length on; a folder has thousands that are the same."""
+def _parse_header(version: tuple[int, int], text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Parse a header, from its length field on, with numpy's own reader."""
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
     return read(BytesIO(text))
 
 
 def check_npy_size(header: NpyHeader, available: int, shown: str) -> None:
-    """Raise UserError (bad-array-file) unless the data are as long as the header says."""
+    """Check that the data are as long as the header requires.
+
+    Raises:
+        UserError: bad-array-file.
+    """
     if header.size_bytes != available:
-        what = f"{header.dtype} of shape {header.shape}"
-        raise bad_array_file(shown, f"{header.size_bytes} bytes of data ({what}) but the file has {available}")
+        data = f"{header.size_bytes} bytes of data ({header.dtype} of shape {header.shape})"
+        raise bad_array_file(shown, f"{data} but the file has {available}")
 
 
-def _declared(raw: np.dtype[Any], shown: str) -> np.dtype[Any]:
-    """Return the dtype of ml_dtypes that the end of a name says, which must be as long as the raw bytes are."""
+def _dtype_of_name(raw: np.dtype[Any], shown: str) -> np.dtype[Any]:
+    """Return the ml_dtypes dtype at the end of a file name; it must have as many bytes as the raw elements."""
     import ml_dtypes
 
     name = shown.removesuffix(".npy").rpartition(".")[2]
     scalar = getattr(ml_dtypes, name, None)
     if is_ml_dtype(scalar) and np.dtype(scalar).itemsize == raw.itemsize:
         return np.dtype(scalar)
-    advice = "a dtype of ml_dtypes stands in the name, y.bfloat16.npy (in a .npz file: y.bfloat16)"
+    advice = "name an ml_dtypes dtype in the file name, y.bfloat16.npy (in a .npz file: y.bfloat16)"
     raise bad_array_file(shown, f"an array of numbers but got raw bytes (dtype={raw}); {advice}")
 
 
@@ -136,7 +142,7 @@ def _check_header(header: NpyHeader, shown: str) -> None:
 
 
 def strip_dtype_suffix(file: str) -> str:
-    """Return the name of a file without its suffix, and without the dtype that y.bfloat16.npy says in it."""
+    """Return a file name without its suffix and without the dtype, if it has one: y.bfloat16.npy gives y."""
     import ml_dtypes
 
     name, _, suffix = file.rpartition(".")
@@ -145,23 +151,18 @@ def strip_dtype_suffix(file: str) -> str:
     return rest if declared else name
 
 
+# No deflated byte expands to more bytes than this (zlib's technical note). A larger claim is an attack on memory.
 _DEFLATE_RATIO = 1032
-"""No deflated byte becomes more than this many (zlib's technical note): a larger claim is a lie."""
-
-
+# The header of each member (APPNOTE.TXT 4.3.7): signature, then the lengths of its name and its extra field.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-"""What stands before a member's data (APPNOTE.TXT 4.3.7): signature, lengths of its name and of its extra field."""
-
-
+# Bytes of a member read for its .npy header: numpy's limit of 10,000 characters, and room for the preamble.
 _LONGEST_HEADER = 12_000
-"""Of a .npy file: numpy reads at most 10,000 characters of it."""
-
-
+# Bit 0 of a member's flags (APPNOTE.TXT 4.4.4).
 _ENCRYPTED = 1
 
 
 class NpzMember(NamedTuple):
-    """One array of an archive: its header, and `packed`: its bytes as they lie in the file, header included."""
+    """Locate one array of an archive: its header, and as `packed` its bytes in the file, header included."""
 
     header: NpyHeader
     packed: StoredArray
@@ -171,7 +172,11 @@ class NpzMember(NamedTuple):
     deflated: bool
 
     def load(self) -> Array:
-        """Return the array, read-only, in the byte order of the file. Raises UserError (bad-array-file)."""
+        """Return the array, read-only, in the file's byte order.
+
+        Raises:
+            UserError: bad-array-file.
+        """
         content = self._unpacked(self.packed.load())
         if zlib.crc32(content.data) != self.checksum:
             raise bad_array_file(
@@ -185,6 +190,7 @@ class NpzMember(NamedTuple):
             return packed
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
+            # One byte more than declared is enough to notice a longer stream, without unpacking all of it.
             content = unpacker.decompress(packed.data, self.size_bytes + 1)
         except zlib.error as error:
             raise bad_array_file(self.packed.shown, f"a whole .npz file but got: {error}") from error
@@ -194,17 +200,18 @@ class NpzMember(NamedTuple):
 
 
 def read_npz(path: Path, shown: str) -> dict[str, Array]:
-    """Return the arrays of a .npz file by name, in the order of the file, read-only and in native byte order.
+    """Return the named arrays of a .npz file in their order, read-only and in native byte order.
 
-    `shown` is how messages name the file. Raises UserError as `find_arrays` does, for each array in the file.
+    Messages name the file as `shown`. Raises UserError as `find_npz` and `NpzMember.load` do.
     """
     return {name: to_native_byte_order(member.load()) for name, member in find_npz(path, shown).items()}
 
 
 def find_npz(path: Path, shown: str) -> dict[str, NpzMember]:
-    """Return what a .npz file holds, by name, in the order of the file.
+    """Locate the arrays of a .npz file by name, in the order of the file.
 
-    Raises UserError: missing-file where there is no such file, bad-array-file where it is no .npz file of numbers.
+    Raises:
+        UserError: missing-file; bad-array-file, for anything but a .npz file of numbers.
     """
     with open_array_file(path, shown) as stream:
         try:
@@ -213,16 +220,18 @@ def find_npz(path: Path, shown: str) -> dict[str, NpzMember]:
                 found = [(name, _member(stream, path, info, f"{shown}:{name}")) for name, info in members.items()]
         except UserError:
             raise
-        except Exception as error:  # zipfile and its decompressors raise a dozen kinds on damage
+        # zipfile and its decompressors raise a dozen kinds of exceptions for damaged files.
+        except Exception as error:
             raise bad_array_file(shown, f"a whole .npz file but got: {error}") from error
-    return _named(found, shown)
+    return _arrays_by_name(found, shown)
 
 
 def _members(archive: zipfile.ZipFile, size: int, shown: str) -> dict[str, zipfile.ZipInfo]:
-    """Name the arrays of an archive, after checking what its directory says of them."""
+    """Name the arrays of an archive and check the sizes that its directory claims."""
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
+        # An archive may hold one name twice; numpy would return the last.
         if name == info.filename or name in members:
             raise bad_array_file(shown, f"arrays with names of their own, NAME.npy, but got {info.filename}")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & _ENCRYPTED:
@@ -241,23 +250,22 @@ def _member(stream: IO[bytes], path: Path, info: zipfile.ZipInfo, shown: str) ->
     signature, name, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
     if signature != b"PK\x03\x04":
         raise bad_array_file(shown, "a whole .npz file but its directory names a place where no member begins")
+    # The directory has an extra field too, of another length; only the local header gives the data's position.
     stream.seek(name + extra, 1)
     start = stream.tell()
     deflated = info.compress_type == zipfile.ZIP_DEFLATED
-    head = BytesIO(_head(stream, min(info.compress_size, _LONGEST_HEADER), deflated))
+    packed_head = stream.read(min(info.compress_size, _LONGEST_HEADER))
+    # Deflated data may be longer than their beginning, which is all that the header needs.
+    unpacked = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed_head, _LONGEST_HEADER) if deflated else packed_head
+    head = BytesIO(unpacked)
     header = read_npy_header(head, shown)
     check_npy_size(header, info.file_size - head.tell(), shown)
     packed = StoredArray(path, shown, np.dtype(np.uint8), (info.compress_size,), "C", start)
     return NpzMember(header, packed, head.tell(), info.file_size, info.CRC, deflated)
 
 
-def _head(stream: IO[bytes], length: int, deflated: bool) -> bytes:
-    packed = stream.read(length)
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _LONGEST_HEADER) if deflated else packed
-
-
-def _named(found: list[tuple[str, NpzMember]], shown: str) -> dict[str, NpzMember]:
-    """Return the arrays by name, less the dtype that stood in it because the file could not say it otherwise."""
+def _arrays_by_name(found: list[tuple[str, NpzMember]], shown: str) -> dict[str, NpzMember]:
+    """Return the arrays by name, without the dtype suffix of ml_dtypes arrays."""
     named = {
         name.removesuffix(f".{member.header.dtype}") if is_ml_dtype(member.header.dtype.type) else name: member
         for name, member in found

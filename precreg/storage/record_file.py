@@ -1,9 +1,13 @@
-"""Records as files: JSON with the name and version of its schema, written in one step and read back without loss."""
+"""How are records and their schema versions stored?
+
+Records are JSON with the name and version of their schema. Reading gives back the same float64 values.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -14,9 +18,9 @@ _T = TypeVar("_T")
 
 
 def write_json_record(record: msgspec.Struct, path: Path) -> None:
-    """Write a record as one line of JSON, in one step; its folder is there.
+    """Write a record as one line of JSON, in one step; its folder must exist.
 
-    Numbers are the shortest that read back as the same float64.
+    Numbers have the fewest digits that read back as the same float64.
 
     Raises:
         UserError: not-writable.
@@ -26,47 +30,65 @@ def write_json_record(record: msgspec.Struct, path: Path) -> None:
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
-    """Return the line of JSON that a record is written as."""
+    """Return the line of JSON for a record, as bytes with a newline."""
     return msgspec.json.encode(record) + b"\n"
 
 
-def read_json_record(path: Path, kind: type[_T], schema: str, what: str) -> _T:
-    """Read a record of this schema or an older one; fields that this version does not know are passed over.
+def schema_age(found: object, own: str) -> Literal["older", "same", "newer", "other"]:
+    """Compare the schema that a document states, such as "precreg-record/1", with the one of this version.
 
-    `what` names the kind of record in messages, as in "a run record".
+    A newer document is refused, because its fields may have another meaning. Each reader decides whether it reads an
+    older one. "other" is a document of another kind, or without a version.
+    """
+    family, _, newest = own.rpartition("/")
+    # At most 18 digits: Python refuses to convert thousands of them, and no version has as many.
+    stated = re.fullmatch(rf"{re.escape(family)}/([0-9]{{1,18}})", str(found))
+    if stated is None:
+        return "other"
+    difference = int(stated[1]) - int(newest)
+    return "newer" if difference > 0 else "older" if difference < 0 else "same"
+
+
+def future_schema(found: object, own: str, file: str, line: int | None = None) -> UserError:
+    """Make the error for a document that a newer version wrote."""
+    return UserError("future-schema", f"expected schema {own} or older but got schema={found}", file=file, line=line)
+
+
+def read_json_record(path: Path, kind: type[_T], schema: str, noun: str) -> _T:
+    """Read a record of this schema or an older one; unknown fields are ignored.
+
+    `noun` names the kind of record in messages, as in "a run record".
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    data = _bytes(path, what)
-    found = _decoded(data, _Header, path, what).schema
-    family, _, version = found.partition("/")
-    own_family, _, newest = schema.partition("/")
-    if family != own_family or not version.isdecimal():
-        message = f"expected {what} of schema {schema} but got schema={found!r}"
+    data = _read_bytes(path, noun)
+    found = _decode(data, _Header, path, noun).schema
+    age = schema_age(found, schema)
+    if age == "other":
+        message = f"expected {noun} of schema {schema} but got schema={found!r}"
         raise UserError("unreadable-record", message, file=str(path))
-    if int(version) > int(newest):
-        message = f"expected schema {schema} or older but got schema={found}"
-        raise UserError("future-schema", message, file=str(path))
-    return _decoded(data, kind, path, what)
+    if age == "newer":
+        raise future_schema(found, schema, str(path))
+    return _decode(data, kind, path, noun)
 
 
 class _Header(msgspec.Struct):
     schema: str
 
 
-def _bytes(path: Path, what: str) -> bytes:
+def _read_bytes(path: Path, noun: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as problem:
-        raise UserError("missing-file", f"expected {what}, but there is no such file", file=str(path)) from problem
+        raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
     except OSError as problem:
-        message = f"expected {what} but got: {problem.strerror or problem}"
+        message = f"expected {noun} but got: {problem.strerror or problem}"
         raise UserError("unreadable-record", message, file=str(path)) from problem
 
 
-def _decoded(data: bytes, kind: type[_T], path: Path, what: str) -> _T:
+def _decode(data: bytes, kind: type[_T], path: Path, noun: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError) as problem:
-        raise UserError("unreadable-record", f"expected {what} but got: {problem}", file=str(path)) from problem
+        raise UserError("unreadable-record", f"expected {noun} but got: {problem}", file=str(path)) from problem

@@ -1,7 +1,8 @@
-"""Reading .safetensors files: 8 bytes of length, a header of JSON, then the arrays one after the other, little-endian.
+"""Which arrays does a .safetensors file hold?
 
-Stricter than need be where a file could mean two things: no key twice, no byte of data that no array has, none that
-two have. The format: https://github.com/huggingface/safetensors, README, "Format".
+The file is 8 bytes of length, a JSON header, then the arrays one after the other, little-endian. This reader is
+stricter than the format requires: it refuses duplicate keys, unclaimed bytes, and bytes that two arrays share. The
+format: https://github.com/huggingface/safetensors, README, "Format".
 """
 
 from __future__ import annotations
@@ -17,12 +18,9 @@ import numpy as np
 from precreg.errors import UserError
 from precreg.storage.array_file import StoredArray, fits_in_memory, open_array_file
 
+# The limit of the format's own reader.
 MAX_HEADER_BYTES = 100_000_000
-"""As the format's own reader has it."""
-
-
 _LENGTH_BYTES = 8
-
 _METADATA = "__metadata__"
 
 _NUMPY = {
@@ -44,7 +42,7 @@ _ML_DTYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8
 
 
 class _Entry(NamedTuple):
-    """One array of the header; `begin` and `end` count from the end of the header."""
+    """Describe one array of the header; `begin` and `end` count from the end of the header."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -53,9 +51,10 @@ class _Entry(NamedTuple):
 
 
 def find_safetensors(path: Path, shown: str) -> dict[str, StoredArray]:
-    """Return what a .safetensors file holds, by name, in the order of its header.
+    """Locate the named arrays of a .safetensors file, in the order of its header.
 
-    Raises UserError: missing-file; bad-safetensors-file where the header cannot be read, or is not that of the data.
+    Raises:
+        UserError: missing-file; bad-safetensors-file, for an unreadable header, or one that does not match the data.
     """
     with open_array_file(path, shown) as stream:
         size = path.stat().st_size
@@ -63,7 +62,7 @@ def find_safetensors(path: Path, shown: str) -> dict[str, StoredArray]:
         if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
             most = f"at most {MAX_HEADER_BYTES} bytes, within the file's {size}"
             raise _bad(shown, f"a header of {most}, but its length is {length}")
-        header = _parsed(stream.read(length), shown)
+        header = _parse_header(stream.read(length), shown)
     start = _LENGTH_BYTES + length
     entries = {name: _entry(entry, f"{shown}:{name}") for name, entry in header.items() if name != _METADATA}
     _check_metadata(header, shown)
@@ -78,7 +77,8 @@ def _bad(shown: str, expectation: str) -> UserError:
     return UserError("bad-safetensors-file", f"expected {expectation}", file=shown)
 
 
-def _parsed(content: bytes, shown: str) -> dict[str, Any]:
+def _parse_header(content: bytes, shown: str) -> dict[str, Any]:
+    # Of two equal keys, json takes the last; another reader of the same file may take the first.
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(pairs)
         if len(mapping) < len(pairs):
@@ -126,18 +126,20 @@ def _dtype(name: Any, shown: str) -> np.dtype[Any]:
 
 
 def _lengths(value: Any, key: str, shown: str) -> tuple[int, ...]:
+    # `type(item) is int`, because isinstance would accept true and false.
     if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
         raise _bad(shown, f"{key} of whole numbers that are not negative but got {_short(value)}")
     return tuple(value)
 
 
 def _check_places(entries: dict[str, _Entry], available: int, shown: str) -> None:
-    """Require that the arrays lie one after the other, from the first byte after the header to the last of the file."""
+    """Require contiguous arrays, from the first byte after the header to the last byte of the file."""
     end = 0
+    # Sorted by end as well, so that empty arrays come before the array that begins at the same byte.
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
         if entry.begin != end:
-            what = "overlaps the array before it" if entry.begin < end else "leaves a hole before it"
-            raise _bad(shown, f"arrays one after the other but {name!r} {what}: it begins at {entry.begin}, not {end}")
+            fault = "overlaps the array before it" if entry.begin < end else "leaves a hole before it"
+            raise _bad(shown, f"arrays one after the other but {name!r} {fault}: it begins at {entry.begin}, not {end}")
         end = entry.end
     if end != available:
         raise _bad(shown, f"{end} bytes of data, as the header says, but the file has {available}")

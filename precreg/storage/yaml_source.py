@@ -1,7 +1,6 @@
-"""YAML as plain data, with the line of every key: YAML 1.2 core scalars, no tags that run code, no duplicate keys.
+"""How is YAML read as plain data with the line of every key?
 
-PyYAML follows YAML 1.1, where 1e-3 is text, `off` is false, and the last of two equal keys wins. So its parser is
-used only up to its events, and the values are made here.
+Values are YAML 1.2 core scalars. Tags that run code, merge keys and duplicate keys are errors.
 """
 
 from __future__ import annotations
@@ -19,45 +18,39 @@ from msgspec import Struct, field
 from precreg.errors import UserError
 from precreg.types import Location
 
+# No suite that a person writes comes near this; it limits the time and memory that a hostile file can take.
 MAX_BYTES = 4 << 20
-
+# More values than this come from aliases of aliases ("a billion laughs"), not from a person.
 MAX_VALUES = 100_000
-"""More values than this come from aliases of aliases ("a billion laughs"), not from a person."""
-
+# Deeper nesting is no suite, and `_Builder.value` recurses twice a level.
 MAX_DEPTH = 32
-
-
 KeyPath = tuple[str | int, ...]
-
-
+# CSafeLoader is libyaml, written in C and faster than PyYAML's own scanner, but not in every build of PyYAML.
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}": name for name in ("str", "int", "float", "bool", "null", "map", "seq")}
-
+# Only the words of YAML 1.2: YAML 1.1 also reads `off`, `no` and `y` as booleans.
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
-
+# 400 digits cover every float64 that is written out, and stay below Python's own limit of 4,300.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]+|0x[0-9a-fA-F]+")
-
+# YAML 1.1 requires a point and a signed exponent, so that 1e-3 would be text.
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-
 _TYPES: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}
 
 
 class Source(Struct, frozen=True):
-    """A YAML file: its plain data, and the line on which each key or list item stands, by path from the root."""
+    """Hold the plain data of a YAML file, and the line of each key or list item by its path from the root."""
 
     file: str
     data: Any
     lines: dict[KeyPath, int] = field(default_factory=dict)
 
     def where(self, *path: str | int) -> Location:
-        """Return the place of a key; of the nearest key around it where the file does not have it."""
+        """Return the location of a key, or of its nearest parent that the file has."""
         while path and path not in self.lines:
             path = path[:-1]
         return Location(self.file, self.lines.get(path, 1))
@@ -68,26 +61,27 @@ class Source(Struct, frozen=True):
 
 
 def read_yaml(path: Path, shown: str) -> Source:
-    """Read one YAML document; `shown` is how messages name the file.
+    """Read one YAML document; messages name the file as `shown`.
 
-    Raises UserError: missing-file, yaml-syntax, yaml-tag, duplicate-key, bad-value.
+    Raises:
+        UserError: missing-file, yaml-syntax, yaml-tag, duplicate-key, bad-value.
     """
-    text = _decoded(path, shown)
+    text = _read_text(path, shown)
     builder = _Builder(shown, text)
     try:
         return Source(shown, builder.document(), builder.lines)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
-        came = "".join(text.splitlines()[line : line + 1])[:60]
+        line_text = "".join(text.splitlines()[line : line + 1])[:60]
         raise UserError(
-            "yaml-syntax", f"expected YAML but {error.problem}: {came!r}", file=shown, line=line + 1
+            "yaml-syntax", f"expected YAML but {error.problem}: {line_text!r}", file=shown, line=line + 1
         ) from None
     except yaml.reader.ReaderError as error:
         message = f"expected printable text but got character={chr(error.character)!r}"
         raise UserError("yaml-syntax", message, file=shown, line=text.count("\n", 0, error.position) + 1) from None
 
 
-def _decoded(path: Path, shown: str) -> str:
+def _read_text(path: Path, shown: str) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UserError(
@@ -105,17 +99,17 @@ def _decoded(path: Path, shown: str) -> str:
 
 
 class _Anchor(Struct, frozen=True):
-    """A value that aliases repeat, and how many values it holds."""
+    """Hold a value that aliases repeat, and the number of values inside it."""
 
     value: Any
     size: int
 
 
 class _Builder:
-    """Makes plain values from the parser's events and notes the line of each.
+    """Make plain values from the parser's events, and note the line of each."""
 
-    Events, because PyYAML's composer recurses in C without a limit: 100,000 brackets would end the process.
-    """
+    # PyYAML follows YAML 1.1, where `off` is false and the last of two equal keys wins. Its composer also recurses in
+    # C without a limit: 100,000 brackets end the process. So PyYAML serves up to its events, and values are made here.
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
@@ -154,12 +148,13 @@ class _Builder:
         return value
 
     def repeated(self, event: Any) -> Any:
-        """Return what an alias stands for. The anchor of a value that is not complete yet would make a circle."""
+        """Return the value of an alias; the anchor of an incomplete value would make a cycle."""
         if event.anchor not in self.anchors:
             raise self.error(
                 "yaml-syntax", f"expected the name of a complete value above but got *{event.anchor}", event
             )
         anchor = self.anchors[event.anchor]
+        # An alias shares its value, but readers traverse it again, so it counts again.
         self.grow(anchor.size, event)
         return anchor.value
 
@@ -171,7 +166,7 @@ class _Builder:
             )
 
     def until(self, end: type[yaml.Event]) -> Iterator[Any]:
-        """Yield the events that begin the items or keys of a collection; what follows a key is for the caller."""
+        """Yield the first event of each item or key up to `end`; the caller consumes the events in between."""
         while not isinstance(event := next(self.events), end):
             yield event
 
@@ -203,7 +198,7 @@ class _Builder:
         return str(event.value)
 
     def tag(self, event: Any) -> str | None:
-        """Return the short name of an explicit core tag, None where there is no tag."""
+        """Return the short name of an explicit core tag; None without a tag."""
         if event.tag is None:
             return None
         if event.tag not in _CORE_TAGS:
@@ -232,7 +227,10 @@ def _line(event: Any) -> int:
 
 
 def _scalar(text: str) -> Any:
-    """Read a plain scalar by the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3.2); OverflowError for 1e999."""
+    """Return the value of a plain scalar by the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3.2).
+
+    Raises OverflowError for a number outside float64, such as 1e999.
+    """
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -248,13 +246,17 @@ def _scalar(text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Write a value as in YAML's flow style, shortened: what a message says that came."""
+    """Write a value in YAML's flow style, at most 60 characters, for messages."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
-    """Raise UserError (bad-value) unless the value at a path is a mapping."""
+    """Check that the value at a path is a mapping.
+
+    Raises:
+        UserError: bad-value.
+    """
     if not isinstance(value, dict):
         name = path[-1] if path else "file"
         raise source.error("bad-value", f"expected a mapping but got {name}={format_value(value)}", *path)

@@ -1,8 +1,6 @@
-"""What a subject is given.
+"""Which arguments does a subject take, and which outputs does it return?
 
-What a subject gives back: named arrays, whatever shape a function returned them in.
-
-Kinds of subject by name. A package adds one with an entry point of the group "precreg.subjects".
+A kind of subject runs a specification on a call. Packages add kinds with entry points of the group "precreg.subjects".
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Call(Struct, frozen=True):
-    """The arguments of one computation, and where it belongs.
+    """Hold the arguments of one computation, and where it belongs.
 
-    `inputs` and `params` are the subject's own to change: whoever calls hands over copies. `directory` is the folder
-    of the suite and `project` the root of the project, both absolute. `arithmetic` computes the operations on inputs;
-    None leaves them to numpy.
+    `inputs` and `params` are copies that the subject may change. `directory` is the folder of the suite and `project`
+    the root of the project, as absolute paths. `arithmetic` computes the operations on inputs; None leaves them to
+    numpy.
     """
 
     inputs: dict[str, NDArray[Any]]
@@ -44,20 +42,20 @@ class Call(Struct, frozen=True):
 
 
 class Outputs(NamedTuple):
-    """Arrays by output name, in the order they were given, and how long the computation itself took, in seconds.
-
-    Each kind of subject takes the time by itself, because it alone knows where loading ends and computing begins.
-    """
+    """Hold arrays by output name, in their order, and the duration of the computation in seconds."""
 
     arrays: dict[str, NDArray[Any]]
+    # Each kind measures its own time, because only the kind knows where loading ends and computing begins.
     duration_s: float
 
 
 def name_outputs(returned: object) -> dict[str, NDArray[Any]]:
     """Name the arrays that a function returned: one is "out", a dict has its names, a sequence counts from "0".
 
-    The arrays are C-order copies, so a buffer that the function keeps and writes again later changes nothing. Python
-    numbers become 0-d float64 (or complex128) arrays. Raises UserError (bad-outputs) for anything else.
+    Python numbers become 0-d float64 (or complex128) arrays. The arrays are C-order copies.
+
+    Raises:
+        UserError: bad-outputs, for any other value.
     """
     if isinstance(returned, Mapping):
         return {_name(name): _array(name, value) for name, value in returned.items()}
@@ -67,7 +65,11 @@ def name_outputs(returned: object) -> dict[str, NDArray[Any]]:
 
 
 def require_numeric(output: object, array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or raise UserError (bad-outputs) when its elements are no numbers."""
+    """Return the array if its elements are numbers.
+
+    Raises:
+        UserError: bad-outputs.
+    """
     if array.dtype.kind in "biufc" or array.dtype.name in DTYPE_NAMES:
         return array
     raise UserError("bad-outputs", f"expected an array of numbers but got output {output} of dtype={array.dtype}")
@@ -88,6 +90,7 @@ def _array(output: object, value: object) -> NDArray[Any]:
         advice = "fill the mask first, array.filled(...)"
         raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
     try:
+        # A copy, because the function may keep its buffer and overwrite it in the next call.
         array = np.array(value, order="C")
     except (ValueError, TypeError) as error:
         raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
@@ -95,31 +98,31 @@ def _array(output: object, value: object) -> NDArray[Any]:
 
 
 def _is_masked(value: object) -> bool:
-    """Say whether a copy would lose the array's mask, without importing what only makers of masks need."""
+    """Return whether a copy would lose the array's mask."""
+    # numpy imports numpy.ma lazily. If nothing has imported it, no masked array exists.
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)
 
 
+# A kind runs a specification, as the suite gives it, on a call.
 SubjectKind = Callable[[Any, Call], Outputs]
-"""A kind runs a spec, as the suite gives it, on a call."""
 
 
 @cache
 def subject_kind(name: str) -> SubjectKind:
-    """Return the kind of that name. Raises UserError (unknown-subject-kind) when none or two packages bring it.
+    """Return the kind of that name, from precreg or from the one package that provides it.
 
-    Our own restore the surroundings of user code by themselves; for other kinds this does.
+    Raises:
+        UserError: unknown-subject-kind.
     """
     if name in BUILT_IN_SUBJECTS:
         built_in: SubjectKind = getattr(import_module("precreg.subject.python"), BUILT_IN_SUBJECTS[name])
         return built_in
-    loaded: SubjectKind = subject_entry_point(name).load()
-    return _contained(loaded)
+    run: SubjectKind = subject_entry_point(name).load()
 
-
-def _contained(run: SubjectKind) -> SubjectKind:
-    def contained(spec: Any, call: Call) -> Outputs:
+    # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
+    def restored(spec: Any, call: Call) -> Outputs:
         with SurroundingsRestored():
             return run(spec, call)
 
-    return contained
+    return restored

@@ -1,6 +1,6 @@
-"""Names of the kinds of subject: our own two, and those that installed packages bring as entry points.
+"""Which kinds of subject exist?
 
-What installed packages bring by entry points: one of a name, or a mistake that says what there is.
+precreg has two, and installed packages add others as entry points. A name must have exactly one provider.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EntryPointGroup(NamedTuple):
-    """A group of entry points: its name, the word for what they are, the key they are asked for by, and the slug."""
+    """Describe a group of entry points: its name, the word for a member, the key in suites, and the error's slug."""
 
     name: str
     word: str
@@ -24,34 +24,34 @@ class EntryPointGroup(NamedTuple):
 
 
 def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()) -> EntryPoint:
-    """Return what an installed package brings by that name. `ours` are names that need no package.
+    """Return the one entry point of that name. `ours` are precreg's own names, for the suggestion in the message.
 
-    Reads what is said of every installed package, which takes some 17 ms. Raises UserError, with the group's slug, when
-    no package brings it, or two do.
+    Raises:
+        UserError: the group's slug, if no package or more than one provides the name.
     """
+    # Reads the metadata of every installed package, which takes about 17 ms, so only names that are not ours get here.
     from importlib.metadata import entry_points
 
-    brought = entry_points(group=group.name)
-    found = [point for point in brought if point.name == name]
+    installed = entry_points(group=group.name)
+    found = [point for point in installed if point.name == name]
     if len(found) == 1:
         return found[0]
     if found:
         values = " and ".join(sorted(point.value for point in found))
         raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
-    near = nearest(name, {*ours, *brought.names})
+    near = nearest(name, {*ours, *installed.names})
     raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
 
 
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
-
-
+# precreg's own kinds and their functions. The names are reserved, and need no look at the installed packages.
 BUILT_IN_SUBJECTS = {"python": "run_python", "files": "run_files"}
-"""Our own kinds and their modules. Reserved: they are found without reading every installed package."""
 
 
 def subject_entry_point(kind: str) -> EntryPoint:
-    """Return what an installed package brings by that name.
+    """Return the entry point of a kind of subject from the one package that provides it.
 
-    Raises UserError (unknown-subject-kind) when no package brings it, or two do.
+    Raises:
+        UserError: unknown-subject-kind.
     """
     return find_entry_point(SUBJECTS, kind, BUILT_IN_SUBJECTS)

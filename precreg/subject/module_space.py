@@ -1,14 +1,7 @@
-"""Each suite's folder sees its own modules, though two folders may both hold a package of the same name.
+"""Which modules does an import in user code find?
 
-Python knows one module per name and process. A space holds what the imports of one folder found; entering it exchanges
-the front of sys.path, and in sys.modules those modules that the folder would find elsewhere. Both stay so until
-another folder is entered, so that an import inside a function finds its module too; or until one steps out of it,
-where code that is no suite's runs in the same process.
-
-A worker whose code is that of another commit: what Python would find in the working tree, it finds in a checkout.
-
-Packages that are installed from the working tree (python -m pip install -e), and those on PYTHONPATH, would otherwise
-be the working tree's for both versions, and every change would look harmless.
+Each suite's folder has a module space of its own, even if two folders have packages of the same name. In the worker for
+another commit, imports from the working tree lead to that commit's checkout.
 """
 
 from __future__ import annotations
@@ -26,10 +19,14 @@ from typing import Any, NamedTuple
 
 
 class ModuleSpace:
-    """The search path of a folder, the modules set aside while another is entered, and the functions found so far.
+    """Hold the search path of a folder, its modules while another folder is entered, and the functions found so far.
 
     `path` runs from the folder through its parents to the project's root.
     """
+
+    # Python has one module per name and process. Entering a space exchanges the front of sys.path, and moves those
+    # modules out of sys.modules that the folder would find in another place. The space stays entered after a call, so
+    # that an import inside a function finds its module later; `leave_module_space` ends that for foreign code.
 
     def __init__(self, directory: Path, project: Path) -> None:
         folders = [directory, *directory.parents]
@@ -38,7 +35,7 @@ class ModuleSpace:
         self.functions: dict[str, Callable[..., Any]] = {}
 
     def shadowed(self, name: str) -> str | None:
-        """Return the file that the path has for a module, if what is loaded by its name is another; else None."""
+        """Return the file that the path has for a module if another file is loaded under its name; otherwise None."""
         top = name.partition(".")[0]
         found, loaded = PathFinder.find_spec(top, self.path), sys.modules[top].__spec__
         if found is None or (loaded is not None and _location(found) == _location(loaded)):
@@ -46,19 +43,16 @@ class ModuleSpace:
         return _location(found)
 
 
+# precreg itself is never set aside or redirected, even if its own checkout is the project under test.
 _PRECREG = __name__.partition(".")[0]
-"""This program is never set aside, though its checkout be the project that it runs."""
-
-
+# The state of sys.path and sys.modules is the process's, so the spaces are global, too.
 _spaces: dict[tuple[Path, Path], ModuleSpace] = {}
-
 _entered: ModuleSpace | None = None
-
 _on_path = False
 
 
 def enter_module_space(directory: Path, project: Path) -> ModuleSpace:
-    """Make imports see that folder of the project, and return its space; nothing is done when they already do."""
+    """Make imports use the modules of a project's folder, and return its space; do nothing if they already do."""
     global _entered, _on_path
     space = _spaces.get((directory, project))
     if space is None:
@@ -77,7 +71,7 @@ def enter_module_space(directory: Path, project: Path) -> ModuleSpace:
 
 
 def leave_module_space() -> None:
-    """Take the entered folder off sys.path, so that code of others finds its own modules; what is loaded stays."""
+    """Take the entered folder off sys.path, so that foreign code finds its own modules; loaded modules stay."""
     global _on_path
     if _entered is not None and _on_path:
         for folder in _entered.path:
@@ -87,20 +81,21 @@ def leave_module_space() -> None:
 
 
 def _leave(left: ModuleSpace, entered: ModuleSpace) -> None:
-    """Set aside what the entered folder would not find; a library that both find is loaded once and stays."""
+    """Set aside the modules that the entered folder would not find."""
+    # A library that both folders find stays: loading numpy twice in a process fails.
     foreign = {name for name in _project_modules(left) if name != _PRECREG and not _finds(entered, name)}
     for name in [name for name in sys.modules if name.partition(".")[0] in foreign]:
         left.set_aside[name] = sys.modules.pop(name)
 
 
 def _project_modules(space: ModuleSpace) -> list[str]:
-    """Name the top-level modules that were found in one of the space's folders."""
+    """Name the top-level modules that come from the space's folders."""
     specs = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items() if "." not in name}
     return [name for name, spec in specs.items() if spec is not None and _folder(spec) in space.path]
 
 
 def _finds(space: ModuleSpace, name: str) -> bool:
-    """Say whether an import within the space would find the module that is loaded."""
+    """Return whether an import within the space would find the loaded module."""
     loaded, found = sys.modules[name].__spec__, PathFinder.find_spec(name, space.path)
     return loaded is not None and found is not None and _location(found) == _location(loaded)
 
@@ -114,22 +109,20 @@ def _location(spec: ModuleSpec) -> str:
     return next(iter(spec.submodule_search_locations or ()), spec.origin or "")
 
 
-"""The program itself is the same for both versions, though it be the project."""
-
-
+# Folders of installed packages. A virtual environment in the working tree serves both versions.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 class TreePair(NamedTuple):
-    """The top of the user's working tree, and the top of the checkout that stands for it. Both are real paths."""
+    """Hold the top of the user's working tree and the top of the checkout that replaces it, as real paths."""
 
     own: Path
     other: Path
 
     def counterpart(self, place: str) -> Path | None:
-        """Return what a path of the working tree is called in the checkout, be it there or not.
+        """Return the path in the checkout for a path in the working tree, even if the checkout has no such file.
 
-        None for what is not of the project: libraries that are installed into an environment within the tree.
+        None for paths outside the project, and for libraries installed into an environment within the tree.
         """
         path = Path(realpath(place))
         installed = path.is_relative_to(realpath(sys.prefix)) or not _INSTALLED.isdisjoint(path.parts)
@@ -139,22 +132,24 @@ class TreePair(NamedTuple):
 
 
 def redirect_imports(trees: TreePair) -> None:
-    """Make imports, and paths relative to the current folder, those of the checkout, until the process ends."""
+    """Redirect imports, and paths relative to the current folder, to the checkout until the process ends."""
+    # Packages installed from the working tree (pip install -e), and those on PYTHONPATH, would otherwise be the
+    # working tree's for both versions, and every change would look harmless.
     folder = trees.counterpart(os.getcwd())
-    sys.path[:] = _moved(sys.path, trees)
+    sys.path[:] = _redirected(sys.path, trees)
     sys.meta_path.insert(0, _Finder(trees))
-    if "PYTHONPATH" in os.environ:  # for the processes that subjects start
-        os.environ["PYTHONPATH"] = os.pathsep.join(_moved(os.environ["PYTHONPATH"].split(os.pathsep), trees))
+    if "PYTHONPATH" in os.environ:  # subjects may start processes of their own
+        os.environ["PYTHONPATH"] = os.pathsep.join(_redirected(os.environ["PYTHONPATH"].split(os.pathsep), trees))
     if folder is not None and folder.is_dir():
         os.chdir(folder)
 
 
-def _moved(places: Iterable[str], trees: TreePair) -> list[str]:
+def _redirected(places: Iterable[str], trees: TreePair) -> list[str]:
     return [str(trees.counterpart(place or ".") or place) for place in places]
 
 
 class _Finder(MetaPathFinder):
-    """Asks the finders after it, and looks for what they find in the working tree at its place in the checkout."""
+    """Find modules with the finders after this one, and replace files of the working tree by those of the checkout."""
 
     def __init__(self, trees: TreePair) -> None:
         self._trees = trees
@@ -162,10 +157,16 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module. Raises ModuleNotFoundError for one that the working tree has, and the commit does not."""
+        """Find a module.
+
+        Raises:
+            ModuleNotFoundError: the working tree has the module and the commit does not.
+        """
         if name.partition(".")[0] == _PRECREG:
             return None
-        found = self._found(name, path, target)
+        finders = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        found = next((spec for spec in specs if spec is not None), None)
         there = None if found is None or not found.has_location else self._trees.counterpart(found.origin or "")
         if found is None or there is None:
             return found
@@ -173,10 +174,3 @@ class _Finder(MetaPathFinder):
             raise ModuleNotFoundError(f"the working tree alone has {found.origin}, and not the commit", name=name)
         folders = None if found.submodule_search_locations is None else [str(there.parent)]
         return spec_from_file_location(name, there, submodule_search_locations=folders)
-
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                return spec
-        return None

@@ -1,6 +1,7 @@
-"""The kind "python": a function `module:name` found beside the suite, called with inputs and params by keyword.
+"""How are Python functions and recorded files run as subjects?
 
-The kind "files": outputs that were recorded earlier, read from the project.
+The kind "python" imports `module:name` beside the suite, and calls it with inputs and params by keyword. The kind
+"files" reads outputs that were recorded earlier.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ if TYPE_CHECKING:
 def run_python(spec: str, call: Call) -> Outputs:
     """Call the function `module:name` (the name may be dotted) and time it.
 
-    Raises UserError (missing-module, missing-function, bad-outputs), and whatever the function itself raises.
+    Raises UserError (missing-module, missing-function, bad-outputs), and the function's own exceptions.
     """
-    function = _function(spec, enter_module_space(call.directory, call.project))
+    function = _find_function(spec, enter_module_space(call.directory, call.project))
     with SurroundingsRestored():
         started = perf_counter_ns()
-        returned = _called(function, call)
+        returned = _call(function, call)
         duration_s = (perf_counter_ns() - started) / 1e9
     return Outputs(name_outputs(returned), duration_s)
 
 
-def _called(function: Callable[..., Any], call: Call) -> Any:
-    """Give inputs and params by keyword; a numpy ufunc, which knows no names, gets its inputs in their order."""
+def _call(function: Callable[..., Any], call: Call) -> Any:
+    """Call a function with inputs and params by keyword; a numpy ufunc takes its inputs by position."""
     if call.arithmetic is not None:
-        call = replace(call, inputs=_simulated(call.inputs, call.arithmetic), arithmetic=None)
+        call = replace(call, inputs=_simulate_inputs(call.inputs, call.arithmetic), arithmetic=None)
     if isinstance(function, np.ufunc):
         return function(*call.inputs.values(), **call.params)
     return function(**call.inputs, **call.params)
 
 
-def _simulated(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
+def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
     from precreg.arithmetic.devices import is_floating, simulate_array
 
     return {
@@ -56,20 +57,26 @@ def _simulated(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[
     }
 
 
-def _function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
     if spec not in space.functions:
         module_name, _, attribute = spec.partition(":")
+        # Not SurroundingsRestored: libraries set variables on import that they need later.
         with SettingsRestored():
-            module = _module(module_name, space)
-        space.functions[spec] = _attribute(module, attribute)
+            module = _import_module(module_name, space)
+        space.functions[spec] = _find_attribute(module, attribute)
     return space.functions[spec]
 
 
-def _module(name: str, space: ModuleSpace) -> ModuleType:
-    """Import a module as the space finds it. Raises UserError: missing-module, or taken-name for another's namesake."""
+def _import_module(name: str, space: ModuleSpace) -> ModuleType:
+    """Import a module from the space's folders.
+
+    Raises:
+        UserError: missing-module; taken-name, if another module is already loaded under the name.
+    """
     try:
         module = import_module(name)
     except ModuleNotFoundError as error:
+        # A missing import inside the user's module is the user's own error, and keeps its traceback.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         known = [module.name for module in iter_modules(space.path)]
@@ -82,7 +89,7 @@ def _module(name: str, space: ModuleSpace) -> ModuleType:
     return module
 
 
-def _attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
+def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
     found: Any = module
     for name in dotted.split("."):
         if not hasattr(found, name):
@@ -96,14 +103,17 @@ def _attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
     return function
 
 
+# In place of an output's name: every array of an .npz file, under its own name.
 EVERY_MEMBER = "*"
 
 
 def run_files(spec: dict[str, str], call: Call) -> Outputs:
-    """Read each output's .npy file; the name "*" stands for every member of an .npz file.
+    """Read each output's .npy file, or with the name "*" every array of an .npz file. The duration is 0.
 
-    Paths are relative to the project. A file that is not there gives no output, which is a fact about the recording
-    and no mistake. Raises UserError (bad-array-file, outside-project). The duration is 0.
+    Paths are relative to the project. A missing file gives no output, which the verdict reports as missing_output.
+
+    Raises:
+        UserError: bad-array-file, outside-project.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for output, name in spec.items():

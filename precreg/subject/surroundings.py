@@ -1,8 +1,8 @@
-"""What user code changes of its process is put back, so that no result depends on what ran before it.
+"""How does precreg contain user code?
 
-Random state stays as it is: a computation that draws without a seed must show in its repeats.
-
-From an exception in a user's code to the failure that stands in the outcome.
+It restores the state of the process after each call, so that no result depends on the calls before it. It turns
+exceptions into the failure of a case. Random state stays: a computation that draws without a seed must show it in its
+repeats.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from precreg.types import Failure, Outcome, Reason
 
 
 class SettingsRestored:
-    """Puts back what an import changes: warnings filters, numpy's error handling, standard streams, folder, and more.
+    """Restore the state that imports change.
 
-    That is the recursion limit, and how the locale writes numbers. The environment's variables stay: libraries set
-    them when they are imported, for all that they do later. Inside, numpy ignores overflow and the like. A child that
-    user code forks, and that comes back, ends here: only the process that entered may go on.
-
-    A class, and not a generator, because it costs a microsecond less at every call.
+    That is the warning filters, numpy's error handling, standard streams, current folder, recursion limit and numeric
+    locale. Inside, numpy ignores overflow and the like. Environment variables stay.
     """
 
+    # A class costs a microsecond less per call than a generator with @contextmanager.
+
     def __enter__(self) -> None:
-        """Remember everything."""
+        """Save the state."""
         self._process, self._folder, self._numbers = os.getpid(), os.getcwd(), setlocale(LC_NUMERIC)
         self._streams, self._recursion = (sys.stdin, sys.stdout, sys.stderr), sys.getrecursionlimit()
         self._filters = warnings.filters.copy()  # type: ignore[attr-defined]
@@ -44,30 +43,33 @@ class SettingsRestored:
         self._errors.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        """Put back what has changed."""
+        """Restore the parts that changed."""
+        # A child that user code forked and that returned from the call must not continue the run a second time.
         if os.getpid() != self._process:
             os._exit(0)
         self._errors.__exit__(None, None, None)
         sys.setrecursionlimit(self._recursion)
         sys.stdin, sys.stdout, sys.stderr = self._streams
+        # Assigning the filters resets a cache in every module, so unchanged filters are left alone.
         if warnings.filters != self._filters:
             warnings.resetwarnings()
             warnings.filters[:] = self._filters  # type: ignore[index]
         if setlocale(LC_NUMERIC) != self._numbers:
             setlocale(LC_NUMERIC, self._numbers)
-        if _folder() != self._folder:
+        if _current_folder() != self._folder:
             os.chdir(self._folder)
 
 
 class SurroundingsRestored(SettingsRestored):
-    """Puts back what a call changes: all that SettingsRestored does, and the environment's variables."""
+    """Restore the state that calls change: the settings of an import and the environment variables."""
 
     def __enter__(self) -> None:
-        """Remember everything."""
+        """Save the state."""
         super().__enter__()
         self._variables = _variables().copy()
 
     def __exit__(self, *_: object) -> None:
+        """Restore the parts that changed."""
         super().__exit__()
         if _variables() != self._variables:
             for name in _variables().keys() - self._variables.keys():
@@ -75,7 +77,8 @@ class SurroundingsRestored(SettingsRestored):
             os.environb.update(self._variables)
 
 
-def _folder() -> str | None:
+def _current_folder() -> str | None:
+    # User code may have removed the folder that it changed to.
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -83,22 +86,21 @@ def _folder() -> str | None:
 
 
 def _variables() -> dict[bytes, bytes]:
-    """Return what os.environ holds, not a copy of it: that would take 14 us."""
+    """Return the dictionary behind os.environ, in bytes."""
+    # Copying os.environ itself decodes every variable and takes 14 us.
     variables: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
     return variables
 
 
+# Characters that a failure keeps of a message.
 MESSAGE_LENGTH = 500
-
+# Characters that a failure keeps from the end of a traceback or of printed text; the cause is at the end.
 DETAIL_LENGTH = 4000
-"""Characters of a message, and of the end of a traceback or of what was printed, that a failure keeps."""
-
-
 _MACHINERY = (*(f"{package.__path__[0]}{os.sep}" for package in (precreg, importlib)), "<frozen importlib")
 
 
 class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
-    """Ends a case early: there are no outputs to compare, and `failure` says why."""
+    """End a case early: it has no outputs to compare, and `failure` has the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -107,9 +109,9 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
 
 @contextmanager
 def blame_failures(reason: Reason) -> Iterator[None]:
-    """Turn whatever is raised inside, an exit included, into CaseFailed with that reason, unless it is one already.
+    """Turn every exception inside, SystemExit included, into CaseFailed with that reason.
 
-    A Ctrl-C is the user's.
+    CaseFailed passes unchanged, and so does KeyboardInterrupt.
     """
     try:
         yield
@@ -120,7 +122,7 @@ def blame_failures(reason: Reason) -> Iterator[None]:
 
 
 def describe_failure(error: BaseException, reason: Reason) -> Failure:
-    """Tell an exception in one line, and the part of its traceback that lies in the user's code."""
+    """Describe an exception in one line, with the part of its traceback that lies in user code."""
     if isinstance(error, UserError):
         cause = error.__cause__ if reason is Reason.ANALYZER_ERROR else None
         return Failure(reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{_traceback(cause)}"))
@@ -131,19 +133,21 @@ def describe_failure(error: BaseException, reason: Reason) -> Failure:
 
 
 def _traceback(error: BaseException | None) -> str:
-    """Return the end of the traceback of an error that user code raised."""
+    """Return the end of an exception's traceback, from the first frame of user code on."""
     if error is None:
         return ""
-    return "".join(traceback.format_exception(type(error), error, _users_part(error.__traceback__)))[-DETAIL_LENGTH:]
+    return "".join(traceback.format_exception(type(error), error, _frames_of_user(error.__traceback__)))[
+        -DETAIL_LENGTH:
+    ]
 
 
 def escape_surrogates(text: str) -> str:
-    """Write out lone surrogates, which no record could hold: Python has them for what is undecodable in a file name."""
+    """Escape lone surrogates, which Python uses for undecodable bytes of file names, and which JSON cannot store."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def add_printed_output(outcome: Outcome, printed: str) -> Outcome:
-    """Add the end of what the subject printed to the failure, if the outcome has one."""
+    """Append the end of the subject's printed text to the failure, if the outcome has one."""
     failure = outcome.execution.failure
     if failure is None or not printed:
         return outcome
@@ -151,7 +155,7 @@ def add_printed_output(outcome: Outcome, printed: str) -> Outcome:
     return replace(outcome, execution=replace(outcome.execution, failure=replace(failure, detail=detail)))
 
 
-def _users_part(frames: TracebackType | None) -> TracebackType | None:
+def _frames_of_user(frames: TracebackType | None) -> TracebackType | None:
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_MACHINERY):
         frames = frames.tb_next
     return frames

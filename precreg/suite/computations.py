@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from precreg.errors import UserError, nearest
-from precreg.storage import KeyPath, Source, format_value, path_beside_suite
+from precreg.storage import KeyPath, Source, format_value, names_bound, parse_module, path_beside_suite
 from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, require_known
@@ -31,8 +31,8 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 
 
 _INSTALLED = (
-    "click filelock git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest "
-    "rich sqlalchemy xxhash yaml"
+    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
+    "sqlalchemy xxhash yaml"
 )
 
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
@@ -136,9 +136,8 @@ def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
     None where reading cannot tell: a star import, a module-level __getattr__, or text that Python cannot parse (its
     cases then fail one by one, with Python's own message). `modified_ns` only makes the cache see a changed file.
     """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    tree = parse_module(path.read_bytes())
+    if tree is None:
         return None
     names = frozenset(name for statement in _top_level(tree) for name in _bound(statement))
     return None if names & {"*", "__getattr__"} else names
@@ -155,7 +154,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        yield from names_bound(node)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
 

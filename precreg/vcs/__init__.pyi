@@ -1,17 +1,16 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .command import base_commit as base_commit
+from .command import changed_files as changed_files
+from .command import changed_files_since_commit as changed_files_since_commit
 from .command import commit_of as commit_of
+from .command import resolve_revision as resolve_revision
 from .command import run_git as run_git
-from .commit import checkout_commit as checkout_commit
-from .commit import files_at_commit as files_at_commit
-from .commit import resolve_revision as resolve_revision
-from .commit import unset_hook_variables as unset_hook_variables
 from .dependency import affected_cases as affected_cases
-from .dependency import can_affect_cases as can_affect_cases
-from .dependency import files_named as files_named
+from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import paths_in as paths_in
 from .dependency_index import INDEX_FILE as INDEX_FILE
 from .dependency_index import SETTLED_NS as SETTLED_NS
-from .dependency_index import load_cases_and_index as load_cases_and_index
+from .dependency_index import can_affect_cases as can_affect_cases
 from .dependency_index import no_case_affected as no_case_affected
 from .hook import HOOK_NAME as HOOK_NAME
 from .hook import HookCheck as HookCheck
@@ -27,10 +26,10 @@ from .hook import parse_pre_commit_push as parse_pre_commit_push
 from .hook import pushed_tips as pushed_tips
 from .hook import resolve_commits as resolve_commits
 from .hook import uninstall_hook as uninstall_hook
+from .hook import unset_hook_variables as unset_hook_variables
 from .hook import worktree_root as worktree_root
-from .repository import base_commit as base_commit
-from .repository import changed_files as changed_files
-from .repository import changed_files_since_commit as changed_files_since_commit
+from .repository import checkout_commit as checkout_commit
+from .repository import files_at_commit as files_at_commit
 from .repository import git_author as git_author
 from .repository import git_state as git_state
 from .repository import project_folder as project_folder

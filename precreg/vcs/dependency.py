@@ -1,59 +1,75 @@
-"""Where a package is imported from, as Python's finders tell it now, without importing it.
+"""Which files does a case depend on?
 
-What a module's text says it needs: the modules that it imports, and the files that it names. Nothing is executed.
+A change selects the cases that depend on it. A case depends on its suite, suites/tolerances.yaml, the table of its
+device, files of inputs and recorded outputs, and the modules of subject, reference and golden. Those modules add the
+project modules that they import, and files that they name in a text, relative to themselves or to the project. Nothing
+is executed.
 
-Which files a case depends on, so that a change selects the cases that it can touch. Nothing is executed.
-
-Seen are the suite, suites/tolerances.yaml, the table of a device of the project's own, the modules that subject,
-reference and golden name with all that those import from the project, and files of inputs and recorded outputs. So is
-every file that an import looks for in vain: a module that was there and is removed changes the case. Of the files that
-a module opens by itself those are seen that it names in one text, or in a path of texts, relative to itself or to the
-project.
-
-Which files can matter to a case, told by their names: most pushes need not read a suite to be let go.
+Missing files count as well. If an import looks for a file in vain, adding the file changes the case; and the removal of
+a module changes the cases that used it.
 """
 
 from __future__ import annotations
 
 import ast
+import json
+import os
+import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import lru_cache
-from importlib.util import find_spec
 from os.path import isfile, normpath, realpath
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from time import time_ns
 from typing import Any, NamedTuple
 
 from precreg.measure import analyzer_entry_point
-from precreg.suite import possible_files, search_path
+from precreg.storage import (
+    ImportedName,
+    files_named,
+    make_scratch_folder,
+    names_imported,
+    parse_module,
+    relative_import_folder,
+    replace_file,
+)
+from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case
+from precreg.vcs.dependency_index import (
+    INDEX_FILE,
+    SETTLED_NS,
+    FileSignature,
+    can_affect_cases,
+    file_signature,
+    find_package_origin,
+    folder_identity,
+    index_conditions,
+)
 
 _SITE = {"site-packages", "dist-packages"}
+# Linux follows as many links on the way to one file.
+_MAX_LINKS = 40
 
 
-class PackageOrigin(NamedTuple):
-    """The file that would be imported, None for a package without one, and the folders of a package."""
+class ModuleNeeds(NamedTuple):
+    """Hold the imports of a module, and its texts that look like files."""
 
-    file: str | None
-    folders: tuple[str, ...]
-
-
-def find_package_origin(top: str) -> PackageOrigin | None:
-    """Return where a package or module without a dot in its name comes from; None where nothing has that name.
-
-    It is looked up once for as long as sys.path, which the check of another commit changes, is the same.
-    """
-    return _looked_up(top, tuple(sys.path))
+    modules: tuple[ImportedName, ...]
+    files: tuple[str, ...]
 
 
 @lru_cache(maxsize=1024)
-def _looked_up(top: str, _path: tuple[str, ...]) -> PackageOrigin | None:
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    return None if spec is None else PackageOrigin(spec.origin, tuple(spec.submodule_search_locations or ()))
+def read_module_needs(path: Path) -> ModuleNeeds:
+    """Return the needs of a module, at any depth of its code; none of a module that Python cannot parse."""
+    tree = parse_module(path.read_bytes())
+    modules: list[ImportedName] = []
+    files: list[str] = []
+    for node in ast.walk(tree) if tree is not None else ():
+        modules += names_imported(node)
+        files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
+    return ModuleNeeds(tuple(modules), tuple(files))
 
 
 def installed_from(top: str, project: Path) -> Path | None:
@@ -64,89 +80,6 @@ def installed_from(top: str, project: Path) -> Path | None:
     home = Path(found.folders[0]).parent if found.folders else Path(found.file or "/").parent
     inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
     return home if inside else None
-
-
-DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
-
-
-def can_affect_cases(path: str) -> bool:
-    """Tell whether any case could depend on a file of the project: documents and what begins with a dot never do."""
-    return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
-
-
-MAX_NAME_LENGTH = 255
-
-
-class ImportedName(NamedTuple):
-    """A dotted name, counted from the package that is `level` above the module; 0 counts from the top."""
-
-    level: int
-    name: str
-
-
-class Needs(NamedTuple):
-    """What was found: modules, or names in them (`from a import b` may mean a.b), and texts that look like files."""
-
-    modules: tuple[ImportedName, ...]
-    files: tuple[str, ...]
-
-
-@lru_cache(maxsize=1024)
-def read_module_needs(path: Path) -> Needs:
-    """Return what a module needs, wherever in it that is said; nothing of one that Python cannot parse."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, RecursionError):
-        return Needs((), ())
-    modules: list[ImportedName] = []
-    files: list[str] = []
-    for node in ast.walk(tree):
-        modules += _imported(node)
-        files += files_named(node)
-    return Needs(tuple(modules), tuple(files))
-
-
-def _imported(node: ast.AST) -> Iterator[ImportedName]:
-    if isinstance(node, ast.Import):
-        yield from (ImportedName(0, alias.name) for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        base = f"{node.module}." if node.module else ""
-        yield from (ImportedName(node.level, (base + alias.name).removesuffix(".*")) for alias in node.names)
-    elif isinstance(node, ast.Call) and node.args and _called(node.func) in ("import_module", "__import__"):
-        for name in _text(node.args[0]):
-            yield ImportedName(len(name) - len(name.lstrip(".")), name.lstrip("."))
-    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and _is_all(node):
-        values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else []
-        yield from (ImportedName(1, name) for value in values for name in _text(value))
-
-
-def _is_all(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:
-    """Tell whether this is `__all__ = ...`, whose names a star import looks for as modules, too."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
-
-
-def _called(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def files_named(node: ast.AST) -> Iterator[str]:
-    """Yield a text that has a suffix as file names have, and `here / "data" / "x.npy"` as data/x.npy."""
-    parts: list[str] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        parts[:0] = _text(node.right)
-        node = node.left
-    parts[:0] = _text(node)
-    if parts and 0 < len(parts[-1]) <= MAX_NAME_LENGTH and parts[-1].isprintable():
-        path = PurePosixPath(*parts)
-        if path.suffix and can_affect_cases(path.name):
-            yield path.as_posix()
-
-
-def _text(node: ast.AST) -> list[str]:
-    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
 def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
@@ -160,27 +93,27 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
 
 
 def case_dependencies(case: Case, project: Path) -> frozenset[str]:
-    """Return the files that the case depends on, relative to the project; a missing one is among them."""
+    """Return the files that the case depends on, relative to the project, including missing ones."""
     named = (path for path in _named_by(case, project) if isfile(path))
-    own = (_names(path, project) for path in (*_own(case, project), *named))
-    return frozenset().union(*own, *(_modules(*searched, project).files for searched in _modules_of(case)))
+    own = (_spellings(path, project) for path in (*_own_files(case, project), *named))
+    return frozenset().union(*own, *(_search(*searched, project).files for searched in _modules_of(case)))
 
 
 def dependency_paths(case: Case, project: Path) -> frozenset[Path]:
-    """Return every path at which the dependencies were looked for, as it was spelled: with links, and there or not."""
-    own = (*_own(case, project), *_named_by(case, project))
-    return frozenset(own).union(*(_modules(*searched, project).paths for searched in _modules_of(case)))
+    """Return every path at which a dependency was searched, existing or not, with its links unresolved."""
+    own = (*_own_files(case, project), *_named_by(case, project))
+    return frozenset(own).union(*(_search(*searched, project).paths for searched in _modules_of(case)))
 
 
 def dependency_packages(cases: Iterable[Case], project: Path) -> frozenset[str]:
-    """Return the names of packages whose origin was looked up, first parts of dotted names; without Python's own."""
+    """Return the top-level names of packages that were searched, without the standard library."""
     searches = {searched for case in cases for searched in _modules_of(case)}
-    asked = frozenset[str]().union(*(_modules(*searched, project).packages for searched in searches))
-    return asked - sys.stdlib_module_names
+    packages = frozenset[str]().union(*(_search(*searched, project).packages for searched in searches))
+    return packages - sys.stdlib_module_names
 
 
-def _own(case: Case, project: Path) -> Iterator[Path]:
-    """Yield the suite, the tolerances below it, the table of its device, and recorded outputs, there or not."""
+def _own_files(case: Case, project: Path) -> Iterator[Path]:
+    """Yield the suite, the tolerances, the table of the device, and recorded outputs, existing or not."""
     yield from (project / case.source.file, project / TOLERANCES_FILE)
     if case.device is not None:
         from precreg.arithmetic.devices import device_table_paths
@@ -192,7 +125,7 @@ def _own(case: Case, project: Path) -> Iterator[Path]:
 
 
 def _named_by(case: Case, project: Path) -> Iterator[Path]:
-    """Yield what texts in the options of inputs, and of subjects of other kinds, would be as files."""
+    """Yield the paths that texts in the options of inputs, and of subjects of other kinds, could mean."""
     for computation in (case.subject, case.oracle):
         if computation.kind not in ("files", "python"):
             yield from paths_in(computation.spec, case.directory, project)
@@ -209,7 +142,7 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
 
 
 def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield the modules that a case names, each with the folder from which it is looked for."""
+    """Yield the modules that a case names, each with the folder where its search begins."""
     for computation in (case.subject, case.oracle):
         if computation.kind == "python":
             yield computation.spec.partition(":")[0], case.directory
@@ -218,7 +151,7 @@ def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
 
 
 class _Search(NamedTuple):
-    """What came of looking for a module: its files relative to the project, all paths tried, and packages asked for."""
+    """Hold the result of a search for a module: files relative to the project, paths tried, and package names."""
 
     files: frozenset[str]
     paths: frozenset[Path]
@@ -226,8 +159,8 @@ class _Search(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _modules(module: str, directory: str, project: Path) -> _Search:
-    """Look for a module, the packages around it, what they import, and what they name."""
+def _search(module: str, directory: str, project: Path) -> _Search:
+    """Search a module, the packages around it, its imports, and the files that they name."""
     folders = search_path(project, directory)
     tried: set[Path] = set()
     done = {""}
@@ -243,26 +176,122 @@ def _modules(module: str, directory: str, project: Path) -> _Search:
             tried.add(path)
             if isfile(path):
                 needed = read_module_needs(path)
-                waiting += (_absolute(imported, path, folders, installed) for imported in needed.modules)
+                waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
                 tried.update(home / file for home in (path.parent, project) for file in needed.files)
                 break
-    files = frozenset[str]().union(*(_names(path, project) for path in tried))
+    files = frozenset[str]().union(*(_spellings(path, project) for path in tried))
     return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
 
 
 @lru_cache(maxsize=8192)
-def _names(path: Path, project: Path) -> frozenset[str]:
-    """Return the paths, relative to the project, whose change changes a file: its own, and where a link leads."""
+def _spellings(path: Path, project: Path) -> frozenset[str]:
+    """Return the paths of a file relative to the project: its own, and the target of its links."""
     both = (normpath(path), realpath(path))
     inside = (Path(place) for place in both if Path(place).is_relative_to(project))
     return frozenset(place.relative_to(project).as_posix() for place in inside)
 
 
-def _absolute(imported: ImportedName, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:
-    """Return the dotted name of what a module imports, counted from the folder where the module was found."""
+def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:
+    """Return the dotted name of an import, from the folder in which the importing module was found."""
     if imported.level == 0:
         return imported.name
-    home = path.parents[min(imported.level, len(path.parents)) - 1]
+    home = relative_import_folder(path, imported.level)
     roots = folders if installed is None else (installed, *folders)
     root = next((folder for folder in roots if home.is_relative_to(folder)), home)
     return ".".join(filter(None, (*home.relative_to(root).parts, imported.name)))
+
+
+def load_cases_and_index(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
+    """Return every case of a project, and write the index of their dependencies. Raises UserError as `load_cases`."""
+    began = time_ns()
+    suites = load_suites(project, environ)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
+    write_index(project, suites, cases, began)
+    return cases
+
+
+def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns: int) -> None:
+    """Write the index, unless a file that it covers changed just before `began_ns`, the start of reading, or later."""
+    # A project on a read-only disk works without an index.
+    with suppress(OSError):
+        trail = _follow_dependencies(project, suites, cases)
+        conditions = index_conditions(project)
+        read = {TOLERANCES_FILE, *(suite.source.file for suite in suites)}
+        if read != {TOLERANCES_FILE, *conditions["suites"]} or trail.newest() >= began_ns - SETTLED_NS:
+            return
+        index = {
+            "conditions": conditions,
+            "dependencies": sorted(frozenset().union(*(case_dependencies(case, project) for case in cases))),
+            "packages": {top: find_package_origin(top) for top in sorted(dependency_packages(cases, project))},
+            "paths": trail.to_keep(),
+        }
+        make_scratch_folder((project / INDEX_FILE).parent)
+        replace_file(project / INDEX_FILE, json.dumps(index).encode())
+
+
+def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> _Trail:
+    """Follow every path of a dependency; paths in suites are followed as they are written, with their links."""
+    named = (
+        path
+        for suite in suites
+        for value in (suite.file.subject, suite.file.reference, suite.file.golden)
+        if isinstance(value, dict)
+        for path in paths_in(value, suite.directory, project)
+    )
+    trail = _Trail(str(project))
+    for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
+        trail.follow(str(path))
+    for suite in suites:
+        for folder in folders_searched(suite, project):
+            trail.follow_and_list(folder)
+    return trail
+
+
+class _Trail:
+    """Record everything on the way to paths, by absolute path: files, folders, links with targets, missing files."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.seen: dict[str, FileSignature | None] = {root: file_signature(root)}
+        self.listed: set[str] = set()
+
+    def follow(self, path: str) -> str:
+        """Record each step of a path up to the first missing one, and return the last step."""
+        inside = path.startswith(f"{self.root}/")
+        here = self.root if inside else "/"
+        waiting = path[len(self.root) if inside else 0 :].split("/")[::-1]
+        links = 0
+        while waiting:
+            here = os.path.normpath(os.path.join(here, waiting.pop()))
+            found = self._look(here)
+            if found is None or links > _MAX_LINKS:
+                break
+            if stat.S_ISLNK(found[0]):
+                links += 1
+                waiting += os.readlink(here).split("/")[::-1]
+                here = "/" if os.readlink(here).startswith("/") else os.path.dirname(here)
+        return here
+
+    def follow_and_list(self, folder: str) -> None:
+        """Record a folder together with the names in it."""
+        self.listed.add(self.follow(folder))
+
+    def newest(self) -> int:
+        """Return the time of the last change in ns; a folder changes with the names in it."""
+        return max(max(found[3:]) for found in self.seen.values() if found is not None)
+
+    def to_keep(self) -> dict[str, FileSignature | None]:
+        """Return signatures by path, relative to the project for paths inside it."""
+        # Files come and go in folders that were only passed, so their own times do not count.
+        return {
+            path.removeprefix(f"{self.root}/"): found
+            if found is None or path in self.listed
+            else folder_identity(found)
+            for path, found in self.seen.items()
+            if path != self.root or path in self.listed
+        }
+
+    def _look(self, path: str) -> FileSignature | None:
+        if path not in self.seen:
+            self.seen[path] = file_signature(path)
+        return self.seen[path]

@@ -1,10 +1,7 @@
-"""The text of the hook: a script of the POSIX shell that calls the Pythons that installed it.
+"""How does the pre-push hook work?
 
-Putting the hook into a repository's folder of hooks, and taking it out again; nobody else's hook is lost.
-
-What is pushed, as git tells a pre-push hook on standard input, or pre-commit in the environment.
-
-What a push brings that the remote does not have, and where hooks are kept. Only the command git is asked.
+The hook is a POSIX shell script that runs the Python that installed it. Installing keeps any other hook. git passes the
+pushed refs on standard input, pre-commit in variables. Only commits and files that the remote lacks are checked.
 """
 
 from __future__ import annotations
@@ -21,15 +18,16 @@ from precreg.storage import replace_file, report_write_errors
 from precreg.vcs.command import commit_of, require_readable, run_git
 
 HOOK_VERSION = 1
-
+# Another tool's hook gets this name, and precreg's hook calls it first.
 CHAINED_HOOK_NAME = "pre-push.before-precreg"
-"""The name that somebody else's hook gets, beside ours, which calls it first."""
-
-
-_OURS = re.compile(r"^# precreg pre-push hook, version \d+\.", re.MULTILINE)
-
-_CHECKS = "# The projects: the Python that installed the hook, and the folder in the repository.\n"
-
+# git sets these for hooks. They override -C, so every call would go to the hook's repository.
+_HOOK_VARIABLES = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_IMPLICIT_WORK_TREE"),
+)
+_PRECREG_HOOK = re.compile(r"^# precreg pre-push hook, version \d+\.", re.MULTILINE)
+# Everything after this line is a list of checks, which installing and uninstalling read back.
+_CHECKS_LINE = "# The projects: the Python that installed the hook, and the folder in the repository.\n"
 
 _HEAD = f"""\
 #!/bin/sh
@@ -59,62 +57,63 @@ precreg: the push is stopped, because it cannot be checked: precreg is not where
 MESSAGE
 }}
 
-{_CHECKS}"""
+{_CHECKS_LINE}"""
 
 _TAIL = "exit $code\n"
 
 
 class HookCheck(NamedTuple):
-    """One project that the hook checks: a Python's absolute path, and the project's folder in the repository."""
+    """Describe one checked project: a Python's absolute path, and the project's folder in the repository."""
 
     python: str
     folder: str
 
 
 def is_precreg_hook(text: str) -> bool:
-    """Tell whether a hook was made by precreg, whatever its version."""
-    return _OURS.search(text) is not None
+    """Return whether precreg made a hook, in any version."""
+    return _PRECREG_HOOK.search(text) is not None
 
 
 def render_hook(checks: Iterable[HookCheck]) -> str:
-    """Return the hook that checks these projects, one after another."""
+    """Return the text of the hook that checks these projects, one after another."""
+    # Quoted, because a folder's name may contain spaces or characters of the shell.
     lines = (f"check {shlex.quote(check.python)} {shlex.quote(check.folder)}\n" for check in checks)
     return f"{_HEAD}{''.join(lines)}{_TAIL}"
 
 
 def parse_hook(text: str) -> list[HookCheck]:
-    """Return the projects that a hook of precreg's checks. Raises ValueError where somebody has changed their list."""
-    words = shlex.split(text.partition(_CHECKS)[2].removesuffix(_TAIL))
+    """Return the projects that precreg's hook checks. Raises ValueError for an edited list."""
+    words = shlex.split(text.partition(_CHECKS_LINE)[2].removesuffix(_TAIL))
     if words[::3] != ["check"] * (len(words) // 3):
         raise ValueError("expected nothing but checks")
     return [HookCheck(*pair) for pair in zip(words[1::3], words[2::3], strict=True)]
 
 
 HOOK_NAME = "pre-push"
-
 _PRE_COMMIT = "pre-commit.com"
 
 
 def install_hook(hooks: Path, check: HookCheck, *, chain: bool) -> None:
-    """Write the hook, or bring our own up to date; a folder that it checks already gets the new Python.
+    """Write the hook, or update precreg's own; an already checked folder gets the new Python.
 
-    `chain` keeps somebody else's hook beside ours, to be called first with the same input and arguments.
+    `chain` keeps another tool's hook, which then runs first with the same input and arguments.
 
     Raises:
-        UserError: hook-exists where somebody else's hook is there and may not be chained; not-writable.
+        UserError: hook-exists, for another tool's hook without `chain`; not-writable.
     """
     path = hooks / HOOK_NAME
     with report_write_errors(str(path)):
         checks = read_hook_checks(path)
         if checks is None and os.path.lexists(path):
-            _make_way(path, chain)
+            _move_other_hook(path, chain)
         others = [other for other in checks or [] if other.folder != check.folder]
+        # git makes the folder only from its template, and core.hooksPath may name a missing one.
         hooks.mkdir(parents=True, exist_ok=True)
-        _write(path, [*others, check])
+        _write_hook(path, [*others, check])
 
 
 def uninstall_hook(hooks: Path, folder: str) -> bool:
-    """Take one project out of the hook, and with the last one the hook; a chained hook gets its name back.
+    """Remove one project from the hook, and with the last one the hook; a chained hook gets its name back.
 
     Return whether the project was checked. Raises UserError (not-writable).
     """
@@ -125,7 +124,7 @@ def uninstall_hook(hooks: Path, folder: str) -> bool:
         if len(kept) == len(checks):
             return False
         if kept:
-            _write(path, kept)
+            _write_hook(path, kept)
         elif os.path.lexists(hooks / CHAINED_HOOK_NAME):
             os.replace(hooks / CHAINED_HOOK_NAME, path)
         else:
@@ -134,7 +133,7 @@ def uninstall_hook(hooks: Path, folder: str) -> bool:
 
 
 def read_hook_checks(path: Path) -> list[HookCheck] | None:
-    """Return the projects that a hook checks; None where there is none, or it is not as we made it. Raises OSError."""
+    """Return the projects that a hook checks; None without a hook, or for an edited or foreign one. Raises OSError."""
     try:
         text = os.fsdecode(path.read_bytes())
         return parse_hook(text) if is_precreg_hook(text) else None
@@ -142,40 +141,51 @@ def read_hook_checks(path: Path) -> list[HookCheck] | None:
         return None
 
 
-def _make_way(path: Path, chain: bool) -> None:
+def _move_other_hook(path: Path, chain: bool) -> None:
     if not chain:
-        raise UserError("hook-exists", f"expected no hook, or one of precreg's, but {path} is {_somebodys(path)}")
+        raise UserError(
+            "hook-exists", f"expected no hook, or one of precreg's, but {path} is {_describe_other_hook(path)}"
+        )
     kept = path.with_name(CHAINED_HOOK_NAME)
     if os.path.lexists(kept):
         raise UserError("hook-exists", f"expected a free name for the hook that is there, but {kept} exists")
+    # Refused above if the name is taken: an earlier chained hook would be lost.
     os.rename(path, kept)
 
 
-def _somebodys(path: Path) -> str:
+def _describe_other_hook(path: Path) -> str:
     is_pre_commits = path.is_file() and _PRE_COMMIT in os.fsdecode(path.read_bytes())
     return "pre-commit's, which takes the check as a hook of its own" if is_pre_commits else "another one"
 
 
-def _write(path: Path, checks: list[HookCheck]) -> None:
+def _write_hook(path: Path, checks: list[HookCheck]) -> None:
     replace_file(path, os.fsencode(render_hook(checks)))
     path.chmod(0o755)
 
 
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+def unset_hook_variables() -> None:
+    """Remove the variables by which git names the hook's repository."""
+    for name in _HOOK_VARIABLES:
+        os.environ.pop(name, None)
 
+
+# SHA-1, or SHA-256 in repositories that use it.
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 TAGS = "refs/tags/"
 
 
 class Push(NamedTuple):
-    """One ref: what is pushed (a revision, empty for a deletion), where to, and what is there now (empty for none)."""
+    """Describe one pushed ref."""
 
+    # The pushed revision; empty for a deletion.
     revision: str
+    # The ref at the remote, and its present commit there; empty for a new ref.
     target: str
     before: str
 
 
 class Tip(NamedTuple):
-    """One commit that is pushed, the refs that will name it, and what each of them names at the remote until now."""
+    """Describe one pushed commit, the refs that will name it, and the present commit of each ref at the remote."""
 
     commit: str
     targets: tuple[str, ...]
@@ -183,19 +193,21 @@ class Tip(NamedTuple):
 
     @property
     def is_tag(self) -> bool:
-        """Tell whether nothing but tags will name the commit."""
+        """Return whether only tags will name the commit."""
         return all(target.startswith(TAGS) for target in self.targets)
 
 
 def parse_git_pushes(text: str) -> list[Push]:
-    """Read lines of `LOCAL_REF LOCAL_ID REMOTE_REF REMOTE_ID`, where an id of zeros stands for no ref.
+    """Parse lines of `LOCAL_REF LOCAL_ID REMOTE_REF REMOTE_ID`, in which an id of zeros means no ref.
 
-    A local ref is what the user typed and may have spaces. Raises UserError (not-a-push) for any other line.
+    Raises:
+        UserError: not-a-push, for any other line.
     """
-    return [_from_line(line) for line in text.splitlines()]
+    return [_parse_push(line) for line in text.splitlines()]
 
 
-def _from_line(line: str) -> Push:
+def _parse_push(line: str) -> Push:
+    # From the right, because a local ref is the user's own text and may contain spaces.
     words = line.rsplit(maxsplit=3)
     if len(words) != 4 or not (_ID.fullmatch(words[1]) and _ID.fullmatch(words[3])):
         message = f"expected a line LOCAL_REF LOCAL_ID REMOTE_REF REMOTE_ID from git but got {line[:120]!r}"
@@ -205,9 +217,10 @@ def _from_line(line: str) -> Push:
 
 
 def parse_pre_commit_push(environ: Mapping[str, str]) -> list[Push]:
-    """Read pre-commit's variables. Of several refs it names the first only, and none when all of it is new.
+    """Parse pre-commit's variables, which have only the first of several refs, and no old commit for a new branch.
 
-    Raises UserError (not-a-push) where pre-commit does not run.
+    Raises:
+        UserError: not-a-push, outside pre-commit.
     """
     if not environ.get("PRE_COMMIT"):
         raise UserError("not-a-push", "expected the name of a remote from git, or the variables of pre-commit")
@@ -217,8 +230,9 @@ def parse_pre_commit_push(environ: Mapping[str, str]) -> list[Push]:
 
 
 def pushed_tips(pushes: Iterable[Push], commits: Mapping[str, str]) -> list[Tip]:
-    """Return what is to be looked at, a commit once; `commits` has the commit of each revision that means one."""
+    """Return each pushed commit once; `commits` has the commit of each revision that names one."""
     grouped: dict[str, list[Push]] = {}
+    # A push of several refs to one commit checks it once.
     for push in pushes:
         if push.revision in commits:
             grouped.setdefault(commits[push.revision], []).append(push)
@@ -229,19 +243,19 @@ def pushed_tips(pushes: Iterable[Push], commits: Mapping[str, str]) -> list[Tip]
 
 
 def worktree_root(folder: Path) -> Path:
-    """Return the top of the working tree that a folder is in. Raises UserError (no-git), also in a bare repository."""
-    asked = run_git(folder, "rev-parse", "--show-toplevel")
-    if asked.returncode == 0:
-        return Path(asked.stdout.removesuffix("\n"))
+    """Return the root of the working tree around a folder. Raises UserError (no-git), also for a bare repository."""
+    result = run_git(folder, "rev-parse", "--show-toplevel")
+    if result.returncode == 0:
+        return Path(result.stdout.removesuffix("\n"))
     require_readable(folder)
-    raise UserError("no-git", f"expected a working tree at {folder}, but git says: {asked.stderr.strip()}")
+    raise UserError("no-git", f"expected a working tree at {folder}, but git says: {result.stderr.strip()}")
 
 
 def hooks_folder(root: Path) -> Path:
-    """Return where git looks for hooks of the repository whose working tree begins at `root`.
+    """Return git's hooks folder for the repository whose working tree begins at `root`.
 
     Raises:
-        UserError: no-hooks-folder, where core.hooksPath switches them off: it is empty, or no folder.
+        UserError: no-hooks-folder, if core.hooksPath disables hooks: it is empty, or no folder.
     """
     folder = root / run_git(root, "rev-parse", "--git-path", "hooks").stdout.removesuffix("\n")
     configured = run_git(root, "config", "--type=path", "core.hooksPath").stdout
@@ -252,54 +266,56 @@ def hooks_folder(root: Path) -> Path:
 
 
 def resolve_commits(root: Path, revisions: Iterable[str]) -> dict[str, str]:
-    """Return the commit of every revision that means one; a tag may mean a file, and has none.
+    """Return the commit of every revision that names one; a tag of a file has none.
 
     Raises:
-        UserError: no-git, or unknown-revision.
+        UserError: no-git, unknown-revision.
     """
-    found = {name: _commit(root, name) for name in revisions}
-    return {name: commit for name, commit in found.items() if commit}
-
-
-def _commit(root: Path, revision: str) -> str:
-    asked = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if asked.returncode == 0 or run_git(root, "cat-file", "-e", revision).returncode == 0:
-        return asked.stdout.strip()
-    return commit_of(root, revision)
+    commits: dict[str, str] = {}
+    for revision in revisions:
+        try:
+            commits[revision] = commit_of(root, revision)
+        except UserError:
+            # An object that is no commit is a file or a folder, which a tag may name.
+            if run_git(root, "cat-file", "-e", revision).returncode != 0:
+                raise
+    return commits
 
 
 def independent_commits(root: Path, names: Sequence[str]) -> set[str]:
-    """Return those commits that are no ancestor of another of them."""
+    """Return the commits that are not an ancestor of another one of them."""
     return set(run_git(root, "merge-base", "--independent", *names).stdout.split() or names)
 
 
 def commit_has_path(root: Path, commit: str, path: str) -> bool:
-    """Tell whether a commit has a file or folder; the path is relative to the top."""
+    """Return whether a commit has a file or folder; the path is relative to the root."""
     return run_git(root, "cat-file", "-e", f"{commit}:{path}").returncode == 0
 
 
 def files_pushed(root: Path, folder: str, commit: str, before: str, remote: str) -> set[str] | None:
-    """Return the files below a folder in which a commit differs from what the remote has, relative to the folder.
+    """Return the files below a folder that a push changes at the remote, relative to the folder; None for all files.
 
-    That is what the ref has there now, or, for a new ref and for one that somebody else moved, where the commit
-    leaves the branches that were fetched from the remote. None stands for all files: the remote has nothing of it.
+    `before` is the ref's present commit at the remote. For a new ref, or one that someone else moved, the comparison
+    starts where the commit leaves the branches fetched from the remote. None means that the remote has none of it.
     """
     if before:
-        there = _different(root, folder, before, commit)
-        if there is not None:
-            return there
+        changed = _files_between(root, folder, before, commit)
+        if changed is not None:
+            return changed
     new = run_git(root, "rev-list", "--boundary", commit, *(["--not", f"--remotes={remote}"] if remote else []))
     if new.returncode == 0 and not new.stdout:
         return set()
-    left = next((name[1:] for name in new.stdout.split() if name.startswith("-")), None)
-    return None if left is None else _different(root, folder, left, commit)
+    # `--boundary` prints the commits that the remote has, next to the new ones, with a dash.
+    boundary = next((name[1:] for name in new.stdout.split() if name.startswith("-")), None)
+    return None if boundary is None else _files_between(root, folder, boundary, commit)
 
 
-def _different(root: Path, folder: str, before: str, after: str) -> set[str] | None:
-    """Return the files in which two commits differ; None where the first is not in this repository."""
+def _files_between(root: Path, folder: str, before: str, after: str) -> set[str] | None:
+    """Return the files in which two commits differ; None if this repository lacks the first."""
+    # A rename counts under both names. `:(literal)` keeps git from reading wildcards in a folder's name.
     options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
-    asked = run_git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
-    if asked.returncode != 0:
+    result = run_git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
+    if result.returncode != 0:
         return None
     prefix = "" if folder == "." else f"{folder}/"
-    return {path.removeprefix(prefix) for path in asked.stdout.split("\0")} - {""}
+    return {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""}

@@ -32,12 +32,12 @@ def change(error, verdict=Reason.WITHIN_TOLERANCE, old=1.0, definition="1:aa"):
     ],
 )
 def test_a_loss_or_a_gain_is_confirmed_and_less_is_not(error, verdict, asked):
-    assert change(error, verdict).to_confirm is asked
+    assert change(error, verdict).needs_rerun is asked
 
 
 def test_what_has_no_baseline_of_its_definition_has_neither_gained_nor_lost():
-    assert not change(9.0, Reason.NEW, old=None).to_confirm
-    assert not change(9.0, Reason.STALE, definition="1:bb").to_confirm
+    assert not change(9.0, Reason.NEW, old=None).needs_rerun
+    assert not change(9.0, Reason.STALE, definition="1:bb").needs_rerun
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_has_no_baseline_of_its_definition_has_neither_gained_nor_lost():
     ],
 )
 def test_only_means_tell_of_a_loss(metric, old, new, material):
-    assert MetricChange("out", metric, old, new).material is material
+    assert MetricChange("out", metric, old, new).is_relevant is material
 
 
 def test_a_proposal_keeps_its_evidence_and_what_json_has_no_number_for_is_left_out(tmp_path):

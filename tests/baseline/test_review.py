@@ -85,7 +85,7 @@ def test_a_proposal_that_was_replaced_while_it_was_confirmed_is_not_stored(tmp_p
             replace_proposals(tmp_path, {X: other})
         return {}
 
-    with pytest.raises(UserError, match=r"no-proposal.*replaced meanwhile"):
+    with pytest.raises(UserError, match=r"no-proposal.*replaced it meanwhile"):
         accept_proposals(tmp_path, [X], confirm=confirm, **REVIEW)
     assert read_all_entries(tmp_path) == {}
 
@@ -199,7 +199,7 @@ def test_diff_shows_the_means_that_accepting_would_change(tmp_path):
 def test_diff_shows_the_baseline_that_judged_where_the_new_one_goes_elsewhere(tmp_path):
     store_entries(tmp_path, {BaselineKey("generic", X): entry(error=0.25)})
     run = [result(X, Reason.REGRESSED, error=1.0, found="generic")]
-    update_proposals(tmp_path, run, ENVIRONMENT, GIT, level="cpu-x86_64")
+    update_proposals(tmp_path, run, ENVIRONMENT, GIT, environment_level="cpu-x86_64")
     (change,) = diff_proposals(tmp_path)
     assert (change.place.environment, change.old) == ("cpu-x86_64", entry(error=0.25))
 

@@ -149,7 +149,7 @@ from pathlib import Path
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines
 assert Baselines(Path({str(ROAD)!r})).lookup("unit/row_sum/float16-8x256", ("cpu", "generic")) is not None
-diff(Path({str(ROAD)!r}))
+diff_proposals(Path({str(ROAD)!r}))
 sys.exit("numpy" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

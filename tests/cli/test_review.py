@@ -144,7 +144,7 @@ def test_what_a_run_replaced_meanwhile_is_not_accepted_unseen(project):
         review_interactively(read_accept_terms(project.folder, None, 0), changes)
 
     shown = CliRunner(env=dict.fromkeys(OUTSIDE)).invoke(command, input="a\nwhy\nq\n").output
-    assert f"expected the proposal of {A} that was looked at, but it was replaced meanwhile" in shown
+    assert f"expected the proposal of {A} as it was reviewed, but a run replaced it meanwhile" in shown
     assert accepted(project) == {}
 
 

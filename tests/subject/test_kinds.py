@@ -20,8 +20,8 @@ def loading(project, kind):
 
 
 def test_our_own_kinds_are_modules_that_run():
-    python = import_module("precreg.subject.python")
-    assert all(callable(getattr(python, function)) for function in BUILT_IN_SUBJECTS.values())
+    module = import_module("precreg.subject.python")
+    assert all(callable(getattr(module, function)) for function in BUILT_IN_SUBJECTS.values())
 
 
 def test_an_installed_package_brings_a_kind(install):

@@ -1,6 +1,7 @@
-"""What judges a run against a base: its bar for what it has, HEAD's own for what is new, tighter or allowed.
+"""Which acceptance criteria judge a run against a base commit?
 
-Holding a run against a base: what judges then, and what is found about the bar itself.
+Cases, bounds and baselines of the base judge. HEAD's own apply to new cases, to stricter rules, and to every change
+that baselines/allow.yaml permits. Each loosened criterion is a finding.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from precreg.environment import on_default_branch
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Baseline, Case, FindingKind, Layer, RunFinding
 
-_FIELDS: dict[FindingKind, tuple[str, ...]] = {
+# Fields that come from the base if HEAD loosens them without permission. The timeout is always HEAD's: a case that
+# exceeds a shorter one has no verdict, and cannot pass.
+_BASE_FIELDS: dict[FindingKind, tuple[str, ...]] = {
     FindingKind.SEEDS_LOWERED: ("seeds",),
     FindingKind.REPEATS_LOWERED: ("repeats",),
     FindingKind.EXPECT_FAILURE_ADDED: ("expect_failure",),
@@ -30,31 +33,28 @@ _FIELDS: dict[FindingKind, tuple[str, ...]] = {
     FindingKind.CASE_SKIPPED: ("requires", "tags"),
     FindingKind.SETTING_LOOSENED: ("baseline_id", "baseline_definition", "analyzers"),
 }
-"""What the base says, where HEAD says less without leave. A timeout is HEAD's: one that is too short is no verdict."""
 
-
-_OF_BASELINES = {FindingKind.BASELINE_CHANGED, FindingKind.BASELINE_REMOVED}
-
+_BASELINE_KINDS = {FindingKind.BASELINE_CHANGED, FindingKind.BASELINE_REMOVED}
 _Layers = tuple[Layer, ...]
 
 
 def cases_judged_by_base(
     head: Iterable[Case], pairs: CasePairs, found: Iterable[IntegrityChange], allowances: Sequence[Allowance]
 ) -> list[Case]:
-    """Return the cases of HEAD as the base judges them, in their order.
+    """Return the cases of HEAD with the base's criteria, in their order.
 
-    What asks for as much as the base, or for more, is HEAD's own, and so is what may ask for less.
+    A criterion is HEAD's own if it is as strict as the base's, stricter, or permitted.
     """
     former = {now.id: before for before, now in pairs.judged}
     refused = _refused(found, allowances)
-    threshold = FindingKind.SETTING_LOOSENED in refused.get(TOLERANCES_FILE, ())
+    has_looser_thresholds = FindingKind.SETTING_LOOSENED in refused.get(TOLERANCES_FILE, ())
     made: dict[int, tuple[_Layers, _Layers]] = {}
-    cases = (_judged(case, former.get(case.id), refused.get(case.id, set())) for case in head)
-    return [_only_tighter(case, made) if threshold else case for case in cases]
+    cases = (_with_base_fields(case, former.get(case.id), refused.get(case.id, set())) for case in head)
+    return [_only_tighter(case, made) if has_looser_thresholds else case for case in cases]
 
 
 def _refused(found: Iterable[IntegrityChange], allowances: Sequence[Allowance]) -> dict[str, set[FindingKind]]:
-    """Return what nobody allowed, by what it is about."""
+    """Return the kinds of changes without permission, by the case or file that they are about."""
     refused: dict[str, set[FindingKind]] = {}
     for change in found:
         if allowed_reason(change.kind, change.about, allowances) is None:
@@ -62,23 +62,25 @@ def _refused(found: Iterable[IntegrityChange], allowances: Sequence[Allowance]) 
     return refused
 
 
-def _judged(now: Case, before: Case | None, refused: set[FindingKind]) -> Case:
+def _with_base_fields(now: Case, before: Case | None, refused: set[FindingKind]) -> Case:
     if before is None or not refused:
         return now
-    fields: dict[str, Any] = {name: getattr(before, name) for kind in refused for name in _FIELDS.get(kind, ())}
+    fields: dict[str, Any] = {name: getattr(before, name) for kind in refused for name in _BASE_FIELDS.get(kind, ())}
     for name in fields.keys() & {"tags", "analyzers"}:
+        # Removing one is refused, adding one is not, so both lists apply.
         fields[name] = tuple(dict.fromkeys((*getattr(before, name), *getattr(now, name))))
     if refused & {FindingKind.BOUND_LOOSENED, FindingKind.REGRESSION_LOOSENED}:
         fields["layers"] = before.layers
     if FindingKind.CASE_RENAMED in refused:
         fields |= {"baseline_id": before.baseline_id, "baseline_definition": before.baseline_definition}
+    # The base's digest would make the new computation look stale against HEAD's baseline.
     if is_redefined(before, now):
         fields.pop("baseline_definition", None)
     return replace(now, **fields)
 
 
 def _only_tighter(case: Case, made: dict[int, tuple[_Layers, _Layers]]) -> Case:
-    """Let PRECISION_THRESHOLDS only tighten; cases that share their layers share the new ones, too."""
+    """Let PRECISION_THRESHOLDS only tighten bounds; cases with shared layers share the new ones, too."""
     _, layers = made.setdefault(
         id(case.layers),
         (case.layers, tuple(replace(layer, override=layer.override and "tighter") for layer in case.layers)),
@@ -87,16 +89,16 @@ def _only_tighter(case: Case, made: dict[int, tuple[_Layers, _Layers]]) -> Case:
 
 
 class BaseBaselines:
-    """What was accepted at a base, and at HEAD of what the base does not have; looked up as `Baselines` does.
+    """Look up the base's baselines, and HEAD's where the base has none.
 
-    `at_head` are the ids whose entries may be HEAD's: of cases that were redefined, and of changes that are allowed.
+    `at_head` are the ids whose entries may be HEAD's: cases that were redefined, and permitted changes.
     """
 
     def __init__(self, base: ProjectSide, now: Baselines, at_head: Collection[str]) -> None:
         self._base, self._now, self._at_head = base, now, at_head
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
-        """Return the entry of the first environment of the chain that had the case; HEAD's where none had."""
+        """Return the entry of the first environment of the chain that had the case; without one, HEAD's."""
         for environment in chain if baseline_id not in self._at_head else ():
             place = BaselineKey(environment, baseline_id)
             if place in self._base.accepted:
@@ -104,23 +106,24 @@ class BaseBaselines:
         return self._now.lookup(baseline_id, chain)
 
     def number(self, chain: tuple[str, ...]) -> int:
-        """Return how many entries the environments of the chain had together: no more make a rule any milder."""
+        """Return how many entries the environments of the chain had together at the base."""
+        # HEAD's number would let a change add entries, and so make the rule for many comparisons milder.
         return sum(self._base.numbers.get(environment, 0) for environment in chain)
 
 
 def changeable_baselines(
     pairs: CasePairs, found: Iterable[IntegrityChange], allowances: Sequence[Allowance]
 ) -> frozenset[str]:
-    """Return the ids of baselines that HEAD may have changed: the case computes something else, or it is allowed."""
+    """Return the ids of baselines that HEAD may change: the case is redefined, or the change is permitted."""
     ids = {now.id: now.baseline_id for _, now in pairs.judged}
     redefined = {now.baseline_id for before, now in pairs.judged if is_redefined(before, now)}
-    changed = {change.about for change in found if change.kind in _OF_BASELINES}
-    refused = {about for about, kinds in _refused(found, allowances).items() if kinds & _OF_BASELINES}
+    changed = {change.about for change in found if change.kind in _BASELINE_KINDS}
+    refused = {about for about, kinds in _refused(found, allowances).items() if kinds & _BASELINE_KINDS}
     return frozenset(redefined | {ids.get(about, about) for about in changed - refused})
 
 
 class AcceptanceCriteria(Struct, frozen=True):
-    """What a run is judged by: its cases, their baselines, and what is found about both; `commit` is the base."""
+    """Hold the criteria of a run: its cases, their baselines, findings about both, and the base commit."""
 
     commit: str
     cases: list[Case]
@@ -135,10 +138,11 @@ def acceptance_criteria(
     baselines: Baselines,
     environ: Mapping[str, str] = os.environ,
 ) -> AcceptanceCriteria:
-    """Return what judges a run of a project: of every case of HEAD what the base has of it, where there is a base.
+    """Return the acceptance criteria of a run: with a base commit, the base's for every case that it has.
 
-    It is the same for every selection and shard. Raises UserError as `read_sides` does.
+    They are equal for every selection and shard. Raises UserError as `read_sides` does.
     """
+    # Imports are late: most runs have no base, and need neither git's objects nor the comparison of sides.
     from precreg.baseline.integrity.sides import find_merged_allowances, read_allowances
 
     if commit is None:

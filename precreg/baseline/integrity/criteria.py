@@ -1,10 +1,8 @@
-"""What one commit, or the working tree, says about how a project is judged; and what may have become of it.
+"""Which acceptance criteria did a change loosen?
 
-Whether one pyramid of tolerances admits more than another: every bound, for every dtype, output and environment.
-
-PRECISION_THRESHOLDS is no part of it: what a variable tightens today hides nothing of what a file loosens.
-
-Whether a case asks for less than it did: seeds, repeats, exactness, requirements, budgets, all that is no bound.
+Cases of two sides are paired, and their bounds are compared for every dtype, output and environment. So are seeds,
+repeats, exactness, requirements and budgets. PRECISION_THRESHOLDS is left out: a variable that tightens a bound today
+must not hide that a file loosens it.
 """
 
 from __future__ import annotations
@@ -24,28 +22,28 @@ from precreg.types import BaselineEntry, Bound, Case, FindingKind, Layer, Locati
 
 
 class UnreadableFile(Struct, frozen=True):
-    """A file that cannot be read as it stands there, and why."""
+    """Name a file that cannot be read, and the reason."""
 
     file: str
     message: str
 
 
 class ProjectSide(Struct, frozen=True):
-    """The cases of a project by id, and what was accepted, in every environment, of the suites whose baselines differ.
-
-    `numbers` tells how many entries each environment has in all, `looser_thresholds` whether PRECISION_THRESHOLDS may
-    replace bounds. `unreadable` is what cannot be read as it stands; only of a base, the working tree must be sound.
-    """
+    """Hold one side of a comparison: a commit or the working tree."""
 
     cases: dict[str, Case]
+    # Entries in every environment, of the suites whose baselines differ between the sides.
     accepted: dict[BaselineKey, BaselineEntry] = {}
+    # All entries of each environment.
     numbers: dict[str, int] = {}
+    # Whether PRECISION_THRESHOLDS may replace bounds.
     looser_thresholds: bool = False
+    # Only of a base: an unreadable file in the working tree is an error.
     unreadable: tuple[UnreadableFile, ...] = ()
 
 
 class IntegrityChange(Struct, frozen=True):
-    """One way in which the bar was moved: the kind of finding it is, and the case, or the file, that it is about."""
+    """Describe one loosened criterion: the kind of finding, and the case or file that it is about."""
 
     kind: FindingKind
     about: str
@@ -55,7 +53,7 @@ class IntegrityChange(Struct, frozen=True):
 
 
 class CasePairs(Struct, frozen=True):
-    """The cases of both sides, each of the base beside what it is now. `renamed` compute the same under another id."""
+    """Pair the cases of both sides; `renamed` cases have the same definition under another id."""
 
     same: tuple[tuple[Case, Case], ...]
     renamed: tuple[tuple[Case, Case], ...]
@@ -64,19 +62,20 @@ class CasePairs(Struct, frozen=True):
 
     @property
     def judged(self) -> tuple[tuple[Case, Case], ...]:
-        """Every case of the base that is still there, whatever it is called now."""
+        """Return every case of the base that still exists, under its old or a new name, as (base, HEAD)."""
         return (*self.same, *self.renamed)
 
 
 def is_redefined(before: Case, now: Case) -> bool:
-    """Tell whether a case computes something else under the same name."""
+    """Return whether a case computes something else under the same name."""
     return before.definition != now.definition
 
 
 def pair_cases(base: dict[str, Case], head: dict[str, Case]) -> CasePairs:
-    """Pair the cases of two sides by id, and what is left by what it computes, in order of ids."""
+    """Pair the cases of two sides by id, and the remaining ones by definition, in order of ids."""
     left = {id: case for id, case in sorted(base.items()) if id not in head}
     free: dict[str, list[Case]] = {}
+    # Reversed, because `pop` takes from the end: several cases of one definition are paired in order of their ids.
     for id, case in sorted(head.items(), reverse=True):
         if id not in base:
             free.setdefault(case.definition, []).append(case)
@@ -91,21 +90,15 @@ def pair_cases(base: dict[str, Case], head: dict[str, Case]) -> CasePairs:
 
 
 PyramidLayers = tuple[Layer, ...]
-
-
+# Dtypes, outputs or environments that a message lists before "and N more".
 MAX_SCOPES = 3
-"""Dtypes named where a bound is looser for some of them."""
-
-
 _ANY_OUTPUT = ""
-
 _GENERIC = "generic"
-
 _OTHERS = {_ANY_OUTPUT: "other outputs", _GENERIC: "other environments"}
 
 
 class _Scope(NamedTuple):
-    """Where a tolerance holds: an output ("" for those that no layer names), a dtype, and an environment's label."""
+    """Name where a tolerance applies: an output ("" for all unnamed ones), a dtype, and an environment's label."""
 
     output: str
     dtype: str
@@ -113,7 +106,7 @@ class _Scope(NamedTuple):
 
 
 class _Looser(NamedTuple):
-    """One setting that admits more: what held, and what holds now; None where nothing does."""
+    """Describe one looser setting: its old and new value; None for no limit."""
 
     key: str
     old: float | None
@@ -122,15 +115,17 @@ class _Looser(NamedTuple):
 
 
 def written_layers(layers: Sequence[Layer]) -> PyramidLayers:
-    """Return the layers that stand in files, without those of PRECISION_THRESHOLDS."""
+    """Return the layers from files, without those of PRECISION_THRESHOLDS."""
     return tuple(layer for layer in layers if layer.override is None)
 
 
 def find_loosened_bounds(base: PyramidLayers, head: PyramidLayers, about: str) -> tuple[IntegrityChange, ...]:
-    """Return every bound and every allowed growth that admits more under `head` than under `base`."""
+    """Return every bound and every allowed growth that is looser under `head` than under `base`."""
+    # Most changes touch no bound. Equal layers need no look at every dtype and environment.
     before, now = written_layers(base), written_layers(head)
     if list(map(_settings, before)) == list(map(_settings, now)):
         return ()
+    # A setting that is looser in many scopes is one change. Its key is the setting itself, so equal ones meet.
     found: dict[_Looser, list[_Scope]] = {}
     scopes = _scopes((*before, *now))
     for scope in scopes:
@@ -144,18 +139,20 @@ def find_loosened_bounds(base: PyramidLayers, head: PyramidLayers, about: str) -
 
 
 def _settings(layer: Layer) -> tuple[object, ...]:
-    """Return what a layer says and for what, wherever it stands."""
+    """Return a layer's values and scope, without its place in a file."""
     return layer.bounds, layer.regression, layer.dtype, layer.output, layer.environment
 
 
 def _scopes(layers: PyramidLayers) -> list[_Scope]:
-    """Return one scope for each way in which layers can apply: any other label has the chain of one of these."""
+    """Return one scope for each combination in which layers can apply."""
+    # Layers apply by names, so names that no layer has behave like "other outputs" or the generic environment.
     outputs = sorted({layer.output for layer in layers if layer.output is not None} | {_ANY_OUTPUT})
     labels = sorted({layer.environment for layer in layers if layer.environment is not None} | {_GENERIC})
     return [_Scope(*scope) for scope in product(outputs, DTYPE_NAMES, labels)]
 
 
 def _looser(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
+    # rtol and atol count matches, so they bind only through a bound on match_ratio.
     if _counts_matches(old):
         for before, now in ((old.rtol, new.rtol), (old.atol, new.atol)):
             if is_tighter(before.metric, before.limit, now.limit):
@@ -172,7 +169,7 @@ def _looser(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
 
 
 def _looser_growth(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
-    """Yield what may grow more against the baseline, and regions whose constants changed: those have no order."""
+    """Yield looser growths against the baseline, and regions with other constants, which have no order."""
     for name in sorted(old.regions.keys() | new.regions.keys()):
         if old.regions.get(name) != new.regions.get(name):
             yield _Looser(REGION_PREFIX + name, old.regions.get(name), new.regions.get(name), None)
@@ -188,38 +185,37 @@ def _counts_matches(tolerance: Tolerance) -> bool:
 
 
 def _looser_alternatives(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
-    """Yield an alternative that is enough now, and asks for less than each that was enough before."""
+    """Yield an alternative that suffices now and is weaker than every former one."""
+    # One of the alternatives has to hold. New ones beside none make a case stricter, and never looser.
     if old.alternatives and not new.alternatives:
         yield _Looser("alternatives", float(len(old.alternatives)), None, None)
     if old.alternatives:
         for number, alternative in enumerate(new.alternatives, 1):
-            asked = (*new.bounds, *alternative)
-            if not any(_implies(asked, before) for before in old.alternatives):
+            required = (*new.bounds, *alternative)
+            if not any(_implies(required, before) for before in old.alternatives):
                 yield _Looser("alternatives", None, float(number), alternative[0].source)
 
 
-def _implies(asked: Sequence[Bound], wanted: Sequence[Bound]) -> bool:
+def _implies(required: Sequence[Bound], wanted: Sequence[Bound]) -> bool:
     return all(
-        any(has.metric == bound.metric and not is_tighter(bound.metric, bound.limit, has.limit) for has in asked)
+        any(has.metric == bound.metric and not is_tighter(bound.metric, bound.limit, has.limit) for has in required)
         for bound in wanted
     )
 
 
 def _bound_change(looser: _Looser, where: list[_Scope], scopes: list[_Scope], about: str) -> IntegrityChange:
     kind = FindingKind.REGRESSION_LOOSENED if looser.key.startswith(REGRESSION_PREFIX) else FindingKind.BOUND_LOOSENED
-    message = f"{_told(looser)}{_named(where, scopes)}"
+    message = f"{_describe(looser)}{_describe_scopes(where, scopes)}"
     return IntegrityChange(kind, about, message, _factor(looser), looser.source)
 
 
-def _told(looser: _Looser) -> str:
+def _describe(looser: _Looser) -> str:
     key, old, new = looser.key, looser.old, looser.new
+    if key == "alternatives" and new is None:
+        return f"no alternative has to hold, and one of {old:g} had to"
     if key == "alternatives":
-        return (
-            "one of several sets of bounds had to hold, and none has to"
-            if new is None
-            else (f"alternative {new:g} is enough now, and asks for less than any that was")
-        )
-    has, had = _apart(new, old)
+        return f"alternative {new:g} suffices now, and is weaker than every former one"
+    has, had = _distinct_texts(new, old)
     if key.startswith(REGRESSION_PREFIX):
         return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
     if key.startswith(REGION_PREFIX):
@@ -229,8 +225,9 @@ def _told(looser: _Looser) -> str:
     return f"{key} {now}, and had to be {relation} {had}"
 
 
-def _apart(new: float | None, old: float | None) -> tuple[str, str]:
-    """Write two numbers with as many digits as tell them apart."""
+def _distinct_texts(new: float | None, old: float | None) -> tuple[str, str]:
+    """Write two numbers with enough digits to differ, at least six."""
+    # 17 digits distinguish any two float64, and 6 suffice for nearly all bounds.
     figures = (tuple("" if each is None else f"{each:.{digits}g}" for each in (new, old)) for digits in range(6, 18))
     return next(((has, had) for has, had in figures if has != had), ("", ""))
 
@@ -239,8 +236,8 @@ def _figure(value: float | None) -> str:
     return "the shipped one" if value is None else f"{value:g}"
 
 
-def _named(where: list[_Scope], scopes: list[_Scope]) -> str:
-    """Say where a setting is looser, of each part that does not hold everywhere."""
+def _describe_scopes(where: list[_Scope], scopes: list[_Scope]) -> str:
+    """Describe where a setting is looser, for each part that does not apply everywhere."""
     parts: list[str] = []
     for field in ("dtype", "output", "environment"):
         every = {getattr(scope, field) for scope in scopes}
@@ -253,7 +250,8 @@ def _named(where: list[_Scope], scopes: list[_Scope]) -> str:
 
 
 def _factor(looser: _Looser) -> float | None:
-    """Return how many times as much is admitted: of a share that has to match, how much of it need not."""
+    """Return how many times looser a setting is; None without a meaningful ratio."""
+    # Regions and alternatives have no order, so they have no ratio either.
     if looser.old is None or looser.new is None or looser.key == "alternatives" or looser.key.startswith(REGION_PREFIX):
         return None
     old, new = looser.old, looser.new
@@ -264,25 +262,27 @@ def _factor(looser: _Looser) -> float | None:
     ):
         if metric_named(looser.key).unit != "1":
             return None
+        # Of a share that must match, the part that may differ grew.
         old, new = 1 - old, 1 - new
     return new / old if old > 0 else None
 
 
 def find_weakened_settings(before: Case, now: Case) -> Iterator[IntegrityChange]:
-    """Yield every setting of a case that asks for less than the same case of the base; bounds are looked at apart."""
-    yield from _looked_at_less(before, now)
-    yield from _held_to_less(before, now)
-    yield from _left_out(before, now)
+    """Yield every setting of a case that is weaker than at the base, apart from bounds."""
+    yield from _lowered_counts(before, now)
+    yield from _weakened_rules(before, now)
+    yield from _widened_skips(before, now)
+    # A case may borrow another case's baseline. A change of the lender moves the bar as a changed baseline does.
     if before.baseline_id != now.baseline_id and before.baseline_id != before.id:
-        message = f"judged by the baseline of {now.baseline_id}, and was by that of {before.baseline_id}"
+        message = f"judged by the baseline of {now.baseline_id}, formerly of {before.baseline_id}"
         yield _setting_change(FindingKind.SETTING_LOOSENED, now, message)
     elif now.baseline_id != now.id and before.baseline_id == before.id:
         yield _setting_change(
-            FindingKind.SETTING_LOOSENED, now, f"judged by the baseline of {now.baseline_id}, and was by its own"
+            FindingKind.SETTING_LOOSENED, now, f"judged by the baseline of {now.baseline_id}, formerly by its own"
         )
 
 
-def _looked_at_less(before: Case, now: Case) -> Iterator[IntegrityChange]:
+def _lowered_counts(before: Case, now: Case) -> Iterator[IntegrityChange]:
     if now.seeds < before.seeds:
         message = f"seeds: {now.seeds}, and had {before.seeds}"
         yield _setting_change(FindingKind.SEEDS_LOWERED, now, message, before.seeds / now.seeds)
@@ -291,31 +291,33 @@ def _looked_at_less(before: Case, now: Case) -> Iterator[IntegrityChange]:
         yield _setting_change(FindingKind.REPEATS_LOWERED, now, message, before.repeats / now.repeats)
     for analyzer in before.analyzers:
         if analyzer not in now.analyzers:
-            yield _setting_change(FindingKind.SETTING_LOOSENED, now, f"analyzer {analyzer} measures it no more")
+            yield _setting_change(FindingKind.SETTING_LOOSENED, now, f"analyzer {analyzer} no longer measures it")
 
 
-def _held_to_less(before: Case, now: Case) -> Iterator[IntegrityChange]:
+def _weakened_rules(before: Case, now: Case) -> Iterator[IntegrityChange]:
     if now.expect_failure is not None and before.expect_failure is None:
         yield _setting_change(FindingKind.EXPECT_FAILURE_ADDED, now, f"expect: fail is new: {now.expect_failure}")
     if before.exact and not now.exact:
         yield _setting_change(
-            FindingKind.EXACT_DROPPED, now, "exact: true is gone: other bits are no regression any more"
+            FindingKind.EXACT_DROPPED, now, "exact: true was removed: other bits no longer count as a regression"
         )
+
     if before.deterministic and not now.deterministic:
         yield _setting_change(FindingKind.DETERMINISM_DROPPED, now, "deterministic: false is new: repeats may differ")
     old, new = before.budget.time_ratio, now.budget.time_ratio
     if old is not None and (new is None or new > old):
-        told = "no time_ratio" if new is None else f"time_ratio: {new:g}"
+        budget = "no time_ratio" if new is None else f"time_ratio: {new:g}"
         yield _setting_change(
-            FindingKind.BUDGET_LOOSENED, now, f"{told}, and had {old:g}", None if new is None else new / old
+            FindingKind.BUDGET_LOOSENED, now, f"{budget}, and had {old:g}", None if new is None else new / old
         )
+    # Under the base's own timeout a slower case would end as timed_out.
     if now.timeout_s > before.timeout_s:
         message = f"timeout: {now.timeout_s:g} s, and had {before.timeout_s:g} s"
         yield _setting_change(FindingKind.BUDGET_LOOSENED, now, message, now.timeout_s / before.timeout_s)
 
 
-def _left_out(before: Case, now: Case) -> Iterator[IntegrityChange]:
-    """Yield what lets a case be skipped, or not be selected, where it was not before."""
+def _widened_skips(before: Case, now: Case) -> Iterator[IntegrityChange]:
+    """Yield settings that can now skip a case, or leave it out of a selection."""
     for requirement in now.requires:
         if requirement not in before.requires:
             yield _setting_change(
@@ -324,19 +326,19 @@ def _left_out(before: Case, now: Case) -> Iterator[IntegrityChange]:
     for tag in before.tags:
         if tag not in now.tags:
             yield _setting_change(
-                FindingKind.CASE_SKIPPED, now, f"has the tag {tag} no more: what selects by it leaves the case out"
+                FindingKind.CASE_SKIPPED, now, f"lost the tag {tag}: a selection by this tag leaves the case out"
             )
 
 
 def find_redefinitions(before: Case, now: Case) -> Iterator[IntegrityChange]:
-    """Yield the finding that a case computes, or is held against, something else under its old name."""
+    """Yield the finding that a case has another computation or oracle under its old name."""
     if is_redefined(before, now):
-        parts = [name for name, differs in _parts(before, now).items() if differs]
+        parts = [name for name, differs in _differing_parts(before, now).items() if differs]
         message = f"computes something else under the same name: {', '.join(parts)} changed; HEAD's baseline judges"
         yield _setting_change(FindingKind.CASE_REDEFINED, now, message)
 
 
-def _parts(before: Case, now: Case) -> dict[str, bool]:
+def _differing_parts(before: Case, now: Case) -> dict[str, bool]:
     return {
         "subject": before.subject != now.subject,
         now.role: (before.role, before.oracle) != (now.role, now.oracle),

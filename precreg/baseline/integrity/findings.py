@@ -1,6 +1,7 @@
-"""Whether what was accepted is still what was accepted: baselines changed, removed, or put in the shade of others.
+"""Which findings does a comparison with a base give?
 
-What is found about a merge request's own bar, as a pure function of two sides and of what is allowed.
+Changed and removed baselines, loosened criteria and new cases become findings. All functions are pure: they read two
+sides and the permissions between them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from precreg.measure import mean_over_seeds, metric_ratio
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import BaselineEntry, BaselineOutput, Case, FindingKind, Location, RunFinding, is_test_defined
 
+# Names in messages for the fields of an entry that affect a verdict; reason, author, date and commit do not.
 _PARTS = {
     "definition": "definition",
     "inputs": "inputs",
@@ -40,47 +42,50 @@ _PARTS = {
     "reach": "past",
     "accepted": "past",
 }
-"""What judges of an entry, in words; its reason, author, date and commit do not."""
 
-
+# Metrics that show a growth best; maxima vary between runs of equal code.
 _AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp")
-"""What tells best by how much an output became worse; maxima move by themselves."""
 
 
 def find_rewritten_entries(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> Iterator[IntegrityChange]:
-    """Yield every entry of the base that is another one now, is gone, or is looked up no more.
+    """Yield every entry of the base that is changed, removed or no longer looked up at HEAD.
 
-    Looked at are the entries of cases that are still there and compute the same, and those of hand-written tests, which
-    no suite tells of. An entry of a case that is gone goes with it.
+    Only existing cases with the same definition count, and test-defined cases. The entry of a removed case goes with
+    it.
     """
     ids = {before.baseline_id: now.baseline_id for before, now in pairs.judged if not is_redefined(before, now)}
     for place, entry in base.accepted.items():
         id = place.id if is_test_defined(entry.definition) else ids.get(place.id)
         if id is not None:
-            yield from _entry(place, entry, head.accepted.get(BaselineKey(place.environment, id)), id)
-    yield from _added(base, head, ids)
+            # A renamed case keeps its baseline under the new id.
+            yield from _compare_entries(place, entry, head.accepted.get(BaselineKey(place.environment, id)), id)
+    yield from _added_entries(base, head, ids)
 
 
-def _entry(place: BaselineKey, before: BaselineEntry, now: BaselineEntry | None, id: str) -> Iterator[IntegrityChange]:
+def _compare_entries(
+    place: BaselineKey, before: BaselineEntry, now: BaselineEntry | None, id: str
+) -> Iterator[IntegrityChange]:
     source = Location(place.file)
     if now is None:
-        message = f"what was accepted on {before.date or 'an unknown day'} is gone from {place.file}"
+        message = f"the baseline accepted on {before.date or 'an unknown day'} was removed from {place.file}"
         yield IntegrityChange(FindingKind.BASELINE_REMOVED, id, message, source=source)
         return
+    # A dict in place of a set: the message lists parts in the order of the fields, each once.
     parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
     if parts:
         worst = _worst(before, now)
-        message = f"another baseline in {place.file}: {', '.join(parts)} changed"
+        message = f"the baseline in {place.file} changed: {', '.join(parts)}"
         if worst is not None:
-            message += f"; {worst[1]} is {worst[0]:.3g} times what was accepted"
+            message += f"; {worst[1]} is {worst[0]:.3g} times the accepted value"
         yield IntegrityChange(FindingKind.BASELINE_CHANGED, id, message, None if worst is None else worst[0], source)
+    # Another definition computes something else, so its accepted values begin anew.
     if before.definition == now.definition and not is_continuation(now, before):
-        message = f"what was accepted before is not all kept in {place.file}: small losses would add up unseen"
+        message = f"accepted values were removed from {place.file}: small losses could add up unseen"
         yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, message, source=source)
 
 
 def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | None:
-    """Return the largest growth of an average, and whose it is; None where none grew or fell."""
+    """Return the largest growth of an average and its name; None if none changed."""
     found = [
         (grown, f"{metric} of {name}")
         for name, output in before.outputs.items()
@@ -95,21 +100,22 @@ def _mean(output: BaselineOutput, metric: str) -> float | None:
     return mean_over_seeds(output.metrics.get(metric, []))
 
 
-def _added(base: ProjectSide, head: ProjectSide, ids: Mapping[str, str]) -> Iterator[IntegrityChange]:
-    """Yield entries of known cases that are new: they are found before one that judged, or judge where none did."""
+def _added_entries(base: ProjectSide, head: ProjectSide, ids: Mapping[str, str]) -> Iterator[IntegrityChange]:
+    """Yield new entries of known cases: they take precedence over a former entry, or judge for the first time."""
     former = {now: before for before, now in ids.items()}
     unreadable = {each.file for each in base.unreadable}
     for place, entry in head.accepted.items():
         before = former.get(place.id, place.id)
+        # Behind an unreadable file of the base, an entry only looks new.
         known = (place.id in former or is_test_defined(entry.definition)) and place.file not in unreadable
         if known and BaselineKey(place.environment, before) not in base.accepted:
             levels = (
                 level for level in environment_chain(place.environment) if BaselineKey(level, before) in base.accepted
             )
-            yield _new(place, next(levels, None))
+            yield _added_entry(place, next(levels, None))
 
 
-def _new(place: BaselineKey, judged: str | None) -> IntegrityChange:
+def _added_entry(place: BaselineKey, judged: str | None) -> IntegrityChange:
     source = Location(place.file)
     if judged is None:
         message = f"has a first baseline in {place.environment}, and HEAD's judges there"
@@ -121,14 +127,14 @@ def _new(place: BaselineKey, judged: str | None) -> IntegrityChange:
 def integrity_changes(
     base: ProjectSide, head: ProjectSide, pairs: CasePairs, references: Mapping[str, str]
 ) -> tuple[IntegrityChange, ...]:
-    """Return every way in which `head` asks for less than `base`, or for something else.
+    """Return every way in which `head` is less strict than `base`, or tests something else.
 
-    `references` says, by the id of a case at HEAD, what changed of its reference that no definition tells.
+    `references` describes, by the id of a case at HEAD, changes of its reference that its definition does not show.
     """
     return (
         *_unreadable(base),
-        *_of_the_project(base, head),
-        *_of_cases(pairs, references),
+        *_project_changes(base, head),
+        *_case_changes(pairs, references),
         *find_rewritten_entries(base, head, pairs),
     )
 
@@ -136,9 +142,9 @@ def integrity_changes(
 def integrity_findings(
     found: Iterable[IntegrityChange], pairs: CasePairs, allowances: Sequence[Allowance]
 ) -> tuple[RunFinding, ...]:
-    """Return the findings of a run: what changed, what is new, and which allowances nothing needs.
+    """Return the findings of a run: changed and new criteria, and unused permissions.
 
-    What changed alike in every case that a suite had is one finding about the suite.
+    A change that every case of a suite has in common is one finding about the suite.
     """
     known = tuple(found)
     judged = [
@@ -157,25 +163,25 @@ def integrity_findings(
 
 
 def _unreadable(base: ProjectSide) -> Iterator[IntegrityChange]:
-    """Yield what cannot be read of the base; files with the same to say, as of an older schema, by their folder."""
+    """Yield the unreadable files of the base, those with one message as one change about their folder."""
     files: dict[str, list[str]] = {}
     for each in base.unreadable:
         files.setdefault(each.message, []).append(each.file)
     for message, names in files.items():
         several = f"{len(names)} files " if len(names) > 1 else ""
-        text = f"{several}cannot be read as the base has it, so HEAD's own bar judges: {message}"
+        text = f"{several}cannot be read as the base has it, so HEAD's own criteria apply: {message}"
         yield IntegrityChange(FindingKind.BASE_UNREADABLE, commonpath(names), text)
 
 
-def _of_the_project(base: ProjectSide, head: ProjectSide) -> Iterator[IntegrityChange]:
+def _project_changes(base: ProjectSide, head: ProjectSide) -> Iterator[IntegrityChange]:
     if head.looser_thresholds and not base.looser_thresholds:
         message = "allow_looser_thresholds is new: PRECISION_THRESHOLDS may replace any bound"
         yield IntegrityChange(FindingKind.SETTING_LOOSENED, TOLERANCES_FILE, message, source=Location(TOLERANCES_FILE))
 
 
-def _of_cases(pairs: CasePairs, references: Mapping[str, str]) -> Iterator[IntegrityChange]:
+def _case_changes(pairs: CasePairs, references: Mapping[str, str]) -> Iterator[IntegrityChange]:
     for case in pairs.removed:
-        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, f"is no case any more, and was one of {case.source}")
+        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, f"was removed from {case.source}")
     for before, now in pairs.renamed:
         message = f"is {before.id} under another name, and its baseline judges"
         yield IntegrityChange(FindingKind.CASE_RENAMED, now.id, message, source=now.source)
@@ -191,7 +197,8 @@ def _of_cases(pairs: CasePairs, references: Mapping[str, str]) -> Iterator[Integ
 def _loosened(
     before: PyramidLayers, now: PyramidLayers, id_: str, compared: dict[tuple[int, int], tuple[IntegrityChange, ...]]
 ) -> Iterator[IntegrityChange]:
-    """Yield what is looser; the cases of a suite share their layers, which are compared once."""
+    """Yield loosened bounds; the cases of a suite share their layers, which are compared once."""
+    # By identity, because the cases of a suite share one tuple of layers, and its bounds are slow to compare.
     key = (id(before), id(now))
     if key not in compared:
         compared[key] = find_loosened_bounds(before, now, id_)
@@ -206,12 +213,13 @@ def _introduced(pairs: CasePairs) -> Iterator[IntegrityChange]:
 
 
 def _by_suite(found: Sequence[RunFinding], pairs: CasePairs) -> Iterator[RunFinding]:
-    """Yield findings in order, one for a suite where each of its cases has the same; a suite is tier/suite."""
+    """Yield findings in order, joined into one for a suite (tier/suite) if all of its cases have the same."""
     sizes = _sizes([*(now for _, now in pairs.judged), *pairs.removed, *pairs.introduced])
-    alike: dict[RunFinding, list[RunFinding]] = {}
+    by_finding: dict[RunFinding, list[RunFinding]] = {}
     for finding in found:
-        alike.setdefault(replace(finding, about=_suite_of(finding.about)), []).append(finding)
-    for of_suite, each in alike.items():
+        by_finding.setdefault(replace(finding, about=_suite_of(finding.about)), []).append(finding)
+    # Only if every case of the suite has the finding. Otherwise the reader must see which cases have it.
+    for of_suite, each in by_finding.items():
         yield from [of_suite] if len({finding.about for finding in each}) == sizes.get(of_suite.about) else each
 
 

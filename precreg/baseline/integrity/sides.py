@@ -1,6 +1,7 @@
-"""baselines/allow.yaml: what a merge request says it changes about how it is judged, case by case, and why.
+"""Which criteria does each side of a comparison have, and what does the project permit?
 
-Reading the two sides, the only part of this room that touches files: a commit as git stores it, and the project.
+The base is read from git's objects, HEAD from the working tree. baselines/allow.yaml lists permitted changes, case by
+case, with a reason. No other module of this room reads files.
 """
 
 from __future__ import annotations
@@ -34,45 +35,41 @@ from precreg.types import BaselineEntry, Case, FindingKind, Location, RunFinding
 from precreg.vcs import changed_files_since_commit, files_at_commit, paths_in
 
 FILE = "baselines/allow.yaml"
-
-
 _LIST = "allow"
-
 _KEYS = ("case", "change", "reason")
-
-
+# All kinds that can fail a run.
 ALLOWABLE_KINDS = tuple(
     kind for kind in FindingKind if kind not in (FindingKind.CASE_INTRODUCED, FindingKind.ALLOWANCE_UNUSED)
 )
-"""What may be named: all that binds."""
-
-
+# Kinds that only a run finds. A comparison of two commits cannot show whether a permission for them was needed.
 COMPUTED_KINDS = frozenset({FindingKind.CREEP, FindingKind.COMBINED_LOSS})
-"""What only a run finds, with or without a base: two commits do not tell whether it was needed."""
 
 
 class Allowance(Struct, frozen=True):
-    """One entry with its place. `spent` ones stood in the base already: what they were for is merged."""
+    """Hold one permission with its place in the file."""
 
     case: str
     kind: FindingKind
     reason: str
     source: Location
+    # The base has the entry already: the change that it was for is merged.
     spent: bool = False
 
     def names(self, about: str) -> bool:
-        """Tell whether the entry is about a case or a file: it is called so, in a suite that is, or matches."""
+        """Return whether the entry is about a case or a file, by its name, its suite, or a pattern."""
         return about == self.case or about.startswith(f"{self.case}/") or fnmatchcase(about, self.case)
 
 
 def read_allowances(project: Path) -> tuple[Allowance, ...]:
-    """Return the entries of baselines/allow.yaml; none where there is no such file, or it is empty.
+    """Return the entries of baselines/allow.yaml; none without the file, or if it is empty.
 
-    Raises UserError: bad-allowance, outside-project, and what reading YAML does.
+    Raises:
+        UserError: bad-allowance, outside-project, and those of `read_yaml`.
     """
     path = project / FILE
     if not path.exists():
         return ()
+    # A link out of the project would let a file that nobody reviews permit changes.
     resolve_inside(project, FILE, file=FILE)
     source = read_yaml(path, FILE)
     if source.data is None:
@@ -84,11 +81,11 @@ def read_allowances(project: Path) -> tuple[Allowance, ...]:
     entries = source.data.get(_LIST)
     if not isinstance(entries, list):
         raise source.error("bad-allowance", f"expected a list under {_LIST}: but got {format_value(entries)}", _LIST)
-    return tuple(_allowance(source, index, entry) for index, entry in enumerate(entries))
+    return tuple(_read_allowance(source, index, entry) for index, entry in enumerate(entries))
 
 
-def _allowance(source: Source, index: int, entry: Any) -> Allowance:
-    """Read one entry. Raises UserError (bad-allowance) for one that does not say which case, what, or why."""
+def _read_allowance(source: Source, index: int, entry: Any) -> Allowance:
+    """Read one entry. Raises UserError (bad-allowance) if the case, the change or the reason is missing."""
     place = (_LIST, index)
     if not isinstance(entry, dict):
         raise source.error("bad-allowance", f"expected {', '.join(_KEYS)} but got {format_value(entry)}", *place)
@@ -108,31 +105,33 @@ def _allowance(source: Source, index: int, entry: Any) -> Allowance:
 
 
 def mark_spent(now: Iterable[Allowance], base: Iterable[Allowance]) -> tuple[Allowance, ...]:
-    """Mark the entries that stood in the base: they allow nothing more, whatever their patterns match today."""
+    """Mark the entries that the base has too: they permit nothing more, whatever their patterns match now."""
+    # An entry for another change needs another reason, so equal text means the entry of an earlier merge request.
     before = {(entry.case, entry.kind, entry.reason) for entry in base}
     return tuple(replace(entry, spent=(entry.case, entry.kind, entry.reason) in before) for entry in now)
 
 
 def allowed_reason(kind: FindingKind, about: str, allowances: Iterable[Allowance]) -> str | None:
-    """Return the reason why something is allowed: that of the first entry of its kind that names it."""
+    """Return the reason of the first entry that permits a change; None without one."""
     matching = (entry for entry in allowances if not entry.spent and entry.kind is kind)
     return next((entry.reason for entry in matching if entry.names(about)), None)
 
 
 def add_allowance_reasons(project: Path, found: Sequence[RunFinding]) -> tuple[RunFinding, ...]:
-    """Give each finding of a run the reason why the project allows it, if it does.
+    """Add to each finding of a run the reason for which the project permits it, if any.
 
-    Raises UserError (bad-allowance) where there is a finding, and the file cannot be read.
+    Raises:
+        UserError: bad-allowance, if there is a finding and the file cannot be read.
     """
     allowances = read_allowances(project) if found else ()
     return tuple(replace(one, allowed=allowed_reason(one.kind, one.about, allowances)) for one in found)
 
 
 def find_unused_allowances(allowances: Iterable[Allowance], changes: Iterable[IntegrityChange]) -> list[RunFinding]:
-    """Return a finding, which does not bind, on each entry that nothing needs: it is spent, or matches nothing."""
+    """Return a finding that fails nothing for each unused entry: it is spent, or matches no change."""
     found = list(changes)
     return [
-        RunFinding(FindingKind.ALLOWANCE_UNUSED, FILE, _why(entry), source=entry.source, fails=False)
+        RunFinding(FindingKind.ALLOWANCE_UNUSED, FILE, _why_unused(entry), source=entry.source, fails=False)
         for entry in allowances
         if entry.kind not in COMPUTED_KINDS
         and (entry.spent or not any(entry.kind is change.kind and entry.names(change.about) for change in found))
@@ -140,26 +139,26 @@ def find_unused_allowances(allowances: Iterable[Allowance], changes: Iterable[In
 
 
 def find_merged_allowances(allowances: Iterable[Allowance]) -> list[RunFinding]:
-    """Return what `unused` does for a default branch, where no entry is needed: what it was for is merged."""
+    """Return the same as `find_unused_allowances` on a default branch, where every permitted change is merged."""
     return find_unused_allowances((replace(entry, spent=True) for entry in allowances), ())
 
 
-def _why(entry: Allowance) -> str:
+def _why_unused(entry: Allowance) -> str:
     named = f"{entry.kind} of {entry.case}"
     if entry.spent:
-        return f"{named} is merged: the entry allows nothing any more, remove it"
-    return f"{named} is allowed, and nothing needs that: remove the entry"
+        return f"{named} is merged: the entry permits nothing further, remove it"
+    return f"{named} is allowed, and nothing uses that: remove the entry"
 
 
-_READ = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml")
-
-_ARRAYS = (".npy", ".npz", ".safetensors", ".bin")
+_READ_SUFFIXES = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml")
+# Suites only check that these exist. Their contents may be gigabytes, and stay in git.
+_ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
 
 
 class IntegritySides(Struct, frozen=True):
-    """A base and the project as it is, the pairs of their cases, and what is allowed between them.
+    """Hold a base and the project at HEAD, the pairs of their cases, and the permissions between them.
 
-    `references` says, by the id of a case at HEAD, what changed of its reference that no definition tells.
+    `references` describes, by the id of a case at HEAD, changes of its reference that its definition does not show.
     """
 
     base: ProjectSide
@@ -172,45 +171,53 @@ class IntegritySides(Struct, frozen=True):
 def read_sides(
     project: Path, commit: str, every: Iterable[Case], environ: Mapping[str, str] = os.environ
 ) -> IntegritySides:
-    """Read what a commit, and the project as it stands, say about how the project is judged. `every` are its cases.
+    """Read the criteria of a commit and of the working tree. `every` are the cases of the working tree.
 
-    Nothing of the commit is run. Raises UserError: no-git, bad-allowance, and what reading suites and baselines does,
-    for the project's own; what the commit has that cannot be read is told in its side.
+    Nothing of the commit is executed. Unreadable files of the commit become part of its side.
+
+    Raises:
+        UserError: no-git, bad-allowance, and those of reading the project's own suites and baselines.
     """
+    # Only suites with other baseline bytes are decoded. Most changes touch few of them, and equal bytes need no look.
     with files_at_commit(project, commit, _is_read, _is_named) as then:
-        before, unread = _cases(then, environ)
-        suites = _differing(then, project)
-        accepted, damaged = _accepted(then, suites)
-        former, refused = _allowances(then)
+        before, unread = _read_cases(then, environ)
+        suites = _differing_suites(then, project)
+        accepted, damaged = _read_entries(then, suites)
+        former, refused = _try_allowances(then)
         now = {case.id: case for case in every}
         pairs = pair_cases(before, now)
-        references = _references(pairs, then, project, changed_files_since_commit(project, commit))
+        references = _reference_changes(pairs, then, project, changed_files_since_commit(project, commit))
         base = ProjectSide(
-            before, accepted, _numbers(then), _looser(then), tuple(map(_told, (*unread, *damaged, *refused)))
+            before,
+            accepted,
+            _count_entries(then),
+            _allows_looser_thresholds(then),
+            tuple(map(_describe_error, (*unread, *damaged, *refused))),
         )
-    entries, problems = _accepted(project, suites)
+    entries, problems = _read_entries(project, suites)
     if problems:
         raise problems[0]
-    head = ProjectSide(now, entries, looser_thresholds=_looser(project))
+    head = ProjectSide(now, entries, looser_thresholds=_allows_looser_thresholds(project))
     return IntegritySides(base, head, pairs, references, mark_spent(read_allowances(project), former))
 
 
-def _told(error: UserError) -> UnreadableFile:
+def _describe_error(error: UserError) -> UnreadableFile:
     place = f"line {error.line}: " if error.line else ""
     return UnreadableFile(error.file or "suites/", f"{place}{error.message}")
 
 
 def _is_read(path: str) -> bool:
-    return path.endswith(_READ) or (path.startswith(f"{BASELINES_FOLDER}/") and path.endswith(".json"))
+    return path.endswith(_READ_SUFFIXES) or (path.startswith(f"{BASELINES_FOLDER}/") and path.endswith(".json"))
 
 
 def _is_named(path: str) -> bool:
-    """Tell whether a file has to be there, because a suite may name it: recorded arrays, and whatever is beside it."""
-    return path.startswith("suites/") or path.endswith(_ARRAYS)
+    """Return whether a file must exist because a suite may name it: recorded arrays, and files beside suites."""
+    return path.startswith("suites/") or path.endswith(_ARRAY_SUFFIXES)
 
 
-def _cases(folder: Path, environ: Mapping[str, str]) -> tuple[dict[str, Case], list[UserError]]:
-    """Return the cases of a folder, and the suites that cannot be read; without tolerances.yaml nothing can be."""
+def _read_cases(folder: Path, environ: Mapping[str, str]) -> tuple[dict[str, Case], list[UserError]]:
+    """Return the cases of a folder, and its unreadable suites."""
+    # Without tolerances.yaml no suite can be read.
     try:
         foundation = read_foundation(folder, environ)
     except UserError as error:
@@ -225,25 +232,25 @@ def _cases(folder: Path, environ: Mapping[str, str]) -> tuple[dict[str, Case], l
     return cases, unread
 
 
-def _looser(folder: Path) -> bool:
+def _allows_looser_thresholds(folder: Path) -> bool:
     try:
         return read_foundation(folder, {}).looser_thresholds
     except UserError:
         return False
 
 
-def _numbers(folder: Path) -> dict[str, int]:
-    """Return how many entries each environment has, of the files that can be read."""
+def _count_entries(folder: Path) -> dict[str, int]:
+    """Return the number of entries in each environment, over all readable files."""
     numbers = Counter[str]()
     for file in _baseline_files(folder):
-        numbers[file.split("/", 2)[1]] += (_bytes(folder, file) or b"").count(CASE_MARKER)
+        numbers[file.split("/", 2)[1]] += (_read_bytes(folder, file) or b"").count(CASE_MARKER)
     return dict(numbers)
 
 
-def _differing(then: Path, now: Path) -> set[str]:
-    """Return the suites (tier/suite) of which a file of baselines is not the same, byte by byte, on both sides."""
+def _differing_suites(then: Path, now: Path) -> set[str]:
+    """Return the suites (tier/suite) with a baseline file whose bytes differ between the sides."""
     files = {file for folder in (then, now) for file in _baseline_files(folder)}
-    return {suite_of_file(file) for file in files if _bytes(then, file) != _bytes(now, file)}
+    return {suite_of_file(file) for file in files if _read_bytes(then, file) != _read_bytes(now, file)}
 
 
 def _baseline_files(folder: Path) -> Iterator[str]:
@@ -251,15 +258,15 @@ def _baseline_files(folder: Path) -> Iterator[str]:
         yield path.relative_to(folder).as_posix()
 
 
-def _bytes(folder: Path, file: str) -> bytes | None:
+def _read_bytes(folder: Path, file: str) -> bytes | None:
     try:
         return read_project_bytes(folder, file)
     except UserError:
         return None
 
 
-def _accepted(folder: Path, suites: Set[str]) -> tuple[dict[BaselineKey, BaselineEntry], list[UserError]]:
-    """Return what was accepted of some suites in every environment, and the files that cannot be read."""
+def _read_entries(folder: Path, suites: Set[str]) -> tuple[dict[BaselineKey, BaselineEntry], list[UserError]]:
+    """Return the entries of some suites in every environment, and the unreadable files."""
     entries: dict[BaselineKey, BaselineEntry] = {}
     unread: list[UserError] = []
     for file in sorted(_baseline_files(folder)):
@@ -275,32 +282,33 @@ def _accepted(folder: Path, suites: Set[str]) -> tuple[dict[BaselineKey, Baselin
     return entries, unread
 
 
-def _allowances(folder: Path) -> tuple[Sequence[Allowance], list[UserError]]:
+def _try_allowances(folder: Path) -> tuple[Sequence[Allowance], list[UserError]]:
     try:
         return read_allowances(folder), []
     except UserError as error:
         return (), [error]
 
 
-def _references(pairs: CasePairs, then: Path, now: Path, changed: set[str]) -> dict[str, str]:
-    """Return what changed behind the names of a case's definition, by the id of the case at HEAD: its files, or code.
+def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str]) -> dict[str, str]:
+    """Describe changes behind the names in a case's definition, by the id of the case at HEAD: its files, or code.
 
-    `changed` are the files of the project that are not as the base has them.
+    `changed` are the files of the project that differ from the base.
     """
-    told: dict[str, str] = {}
-    code = _BothCodes(ProjectCode(then, changed), ProjectCode(now, changed))
+    changes: dict[str, str] = {}
+    # Modules are parsed only if one changed: most merge requests change suites or code, and seldom references.
+    code = _CodeOfBoth(ProjectCode(then, changed), ProjectCode(now, changed))
     modules = any(path.endswith((".py", *COMPILED_SUFFIXES)) for path in changed)
     for before, case in pairs.judged if changed else ():
         files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
         if files:
-            told[case.id] = f"what it is held against changed: {', '.join(files)}"
+            changes[case.id] = f"files of its {case.role} changed: {', '.join(files)}"
         elif modules and (text := code.change(before, case)):
-            told[case.id] = text
-    return told
+            changes[case.id] = text
+    return changes
 
 
-class _BothCodes:
-    """The code of both sides; what many cases have in common is looked at once."""
+class _CodeOfBoth:
+    """Compare the code of both sides; code that several cases share is compared once."""
 
     def __init__(self, then: ProjectCode, now: ProjectCode) -> None:
         self.then, self.now = then, now
@@ -312,7 +320,7 @@ class _BothCodes:
         return self._files(case.oracle.spec, case.directory) if case.oracle.kind == "python" else frozenset()
 
     def change(self, before: Case, case: Case) -> str:
-        """Say how the code of a reference changed, or what its subject began to patch; empty if neither."""
+        """Describe how the code of a reference changed, or which attributes its subject newly sets; else return ""."""
         folders = before.directory, case.directory
         if case.oracle.kind == before.oracle.kind == "python" and self._differs(case.oracle.spec, *folders):
             return f"the code of its {case.role} {case.oracle.spec} changed"
@@ -328,7 +336,7 @@ class _BothCodes:
 
 
 def _files_behind(case: Case, project: Path) -> Iterator[str]:
-    """Yield the files, relative to the project, that a definition says its reference, golden or device is made of."""
+    """Yield the files, relative to the project, of a case's reference, golden or device by its definition."""
     if case.device is not None:
         from precreg.arithmetic.devices import device_table_paths
 
@@ -336,11 +344,11 @@ def _files_behind(case: Case, project: Path) -> Iterator[str]:
     if case.oracle.kind == "files":
         yield from case.oracle.spec.values()
     elif case.oracle.kind != "python":
-        yield from _named_in(case.oracle.spec, case, project)
-    yield from _named_in(case.params, case, project)
+        yield from _paths_named_in(case.oracle.spec, case, project)
+    yield from _paths_named_in(case.params, case, project)
 
 
-def _named_in(value: Any, case: Case, project: Path) -> Iterator[str]:
-    """Yield what texts would be as files, from the suite's folder or from the root."""
+def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:
+    """Yield texts as paths relative to the project, from the suite's folder and from the root."""
     for home in (case.directory, ""):
         yield from (relpath(path, project) for path in paths_in(value, home, project))

@@ -117,7 +117,7 @@ def test_what_only_a_run_finds_is_not_called_unused(written):
 def test_an_analyzer_that_is_gone_is_a_setting():
     found = list(find_weakened_settings(case(analyzers=("spectrum", "ours")), case(analyzers=("ours",))))
     assert [(change.kind, change.message) for change in found] == [
-        (FindingKind.SETTING_LOOSENED, "analyzer spectrum measures it no more")
+        (FindingKind.SETTING_LOOSENED, "analyzer spectrum no longer measures it")
     ]
     assert list(find_weakened_settings(case(analyzers=("ours",)), case(analyzers=("spectrum", "ours")))) == []
 

@@ -6,7 +6,7 @@ import pytest
 
 from precreg.environment.machine import merge_request_base, on_default_branch
 from precreg.errors import UserError
-from precreg.vcs.repository import base_commit
+from precreg.vcs import base_commit
 from tests.e2e.command import git
 
 BASE = "CI_MERGE_REQUEST_DIFF_BASE_SHA"

@@ -157,7 +157,7 @@ def with_thresholds(project):
 
 TRICKS = {
     # What was accepted
-    "accept a worse baseline": Trick(worse_baseline, FindingKind.BASELINE_CHANGED, CASE, "times what was accepted"),
+    "accept a worse baseline": Trick(worse_baseline, FindingKind.BASELINE_CHANGED, CASE, "times the accepted value"),
     "edit a baseline by hand": Trick(edited_baseline, FindingKind.BASELINE_CHANGED, CASE, "mean_abs_error of out"),
     "make a baseline that fits no inputs": Trick(
         in_entries(lambda cases: cases[CASE_NAME].update(inputs=["x", "y"])),
@@ -169,7 +169,7 @@ TRICKS = {
         in_entries(lambda cases: cases[CASE_NAME].update(fingerprint="other")), FindingKind.BASELINE_CHANGED, CASE
     ),
     "remove a baseline's entry": Trick(
-        in_entries(lambda cases: cases.pop(CASE_NAME)), FindingKind.BASELINE_REMOVED, CASE, "is gone"
+        in_entries(lambda cases: cases.pop(CASE_NAME)), FindingKind.BASELINE_REMOVED, CASE, "was removed"
     ),
     "remove a file of baselines": Trick(file_removed(MEANS), FindingKind.BASELINE_REMOVED, MEAN_ID),
     "add baselines of a nearer environment": Trick(shaded, FindingKind.BASELINE_CHANGED, MEAN_ID, "comes before"),
@@ -178,7 +178,7 @@ TRICKS = {
     ),
     "forget what was accepted first": Trick(history_lost, FindingKind.HISTORY_REMOVED, CASE),
     "make what was accepted first look worse": Trick(
-        history_altered, FindingKind.HISTORY_REMOVED, CASE, "not all kept"
+        history_altered, FindingKind.HISTORY_REMOVED, CASE, "values were removed"
     ),
     "be judged by another case's baseline": Trick(
         in_suite("version: v1", "version: v2", "suites/unit/recorded.yaml"),

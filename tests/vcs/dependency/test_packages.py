@@ -3,7 +3,8 @@ import sys
 import numpy
 import pytest
 
-from precreg.vcs.dependency import find_package_origin, installed_from
+from precreg.vcs.dependency import installed_from
+from precreg.vcs.dependency_index import find_package_origin
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from precreg.vcs.dependency import can_affect_cases
+from precreg.vcs.dependency_index import can_affect_cases
 
 
 @pytest.mark.parametrize("path", ["README.md", "suites/unit/NOTES.RST", "a/b.adoc", ".gitlab-ci.yml", ".ci/run.py"])

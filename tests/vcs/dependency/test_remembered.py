@@ -8,24 +8,22 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import lazy_loader
 import pytest
 
 from precreg.errors import UserError
 from precreg.suite.expand import expand_suite, load_cases
 from precreg.suite.load import load_suites
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
-from precreg.vcs import dependency as files
-from precreg.vcs import dependency as imports
-from precreg.vcs import dependency as packages
-from precreg.vcs.dependency import affected_cases
+from precreg.vcs import dependency, dependency_index
+from precreg.vcs.dependency import affected_cases, load_cases_and_index, write_index
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     INDEXED_VARIABLE,
     SETTLED_NS,
-    load_cases_and_index,
     no_case_affected,
-    write_index,
 )
 from tests.e2e.command import ROOT, git, repository
 
@@ -106,7 +104,12 @@ def _a_path_of_its_own(monkeypatch):
 
 def forget():
     """Begin as a new process would."""
-    for cached in (files._modules, files._names, imports.read_module_needs, packages._looked_up):
+    for cached in (
+        dependency._search,
+        dependency._spellings,
+        dependency.read_module_needs,
+        dependency_index._find_on_path,
+    ):
         cached.cache_clear()
     importlib.invalidate_caches()
 
@@ -395,14 +398,10 @@ def test_links_in_a_circle_end(project):
 
 
 def test_asking_it_imports_nothing_that_reads_suites():
-    heavy = {"yaml", "msgspec", "numpy", "git"}
+    heavy = {"yaml", "msgspec", "numpy", "git", "precreg.suite.load", "precreg.storage.python_source"}
     code = f"import sys, precreg.vcs.dependency_index\nprint({heavy} & set(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-    )
+    # Rooms load their modules by lazy_loader, which -S would not find: it keeps other packages' start-up files out.
+    environ = {**os.environ, "PYTHONPATH": str(Path(lazy_loader.__file__).parent.parent)}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environ)
     assert done.stdout == "set()\n"
