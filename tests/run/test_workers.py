@@ -264,7 +264,7 @@ import multiprocessing, os, signal
 from multiprocessing.forkserver import _forkserver
 from precreg.run.workers import start_fork_server
 if __name__ == "__main__":
-    prepare()
+    start_fork_server()
     os.kill(_forkserver._forkserver_pid, signal.SIGINT)
     child = multiprocessing.get_context("forkserver").Process(target=print, args=("alive",))
     child.start()
