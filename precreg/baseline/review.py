@@ -190,12 +190,12 @@ def accept_proposals(
 
     Raises:
         UserError: accept-in-ci, missing-reason, no-proposal, locked, not-writable, outside-project, an unreadable file,
-            or unknown-case for a proposal of a case that no suite has. Also the exceptions of `confirm`. Nothing is
-            written before, except if a disk fails half-way. Then the same command finishes the work.
+            or unknown-case for a proposal of a case that no suite has. Also the exceptions of `confirm`.
     """
     refuse_in_ci(environ)
     if not reason.strip():
         raise UserError("missing-reason", f"expected why the new figures are right but got reason={reason!r}")
+    signature = {"reason": reason.strip(), "author": author, "date": date}
     changes = _acceptable_changes(project, patterns, known, environment)
     confirmed = confirm(changes)
     with lock_baselines(project):
@@ -204,13 +204,8 @@ def accept_proposals(
         baselines = Baselines(project)
         accepted: dict[BaselineKey, BaselineEntry] = {}
         for place, proposal, *_ in changes:
-            signed = replace(
-                proposal.entry,
-                reason=reason.strip(),
-                author=author,
-                date=date,
-                confirmation=confirmed.get(place.id, ""),
-            )
+            confirmation = confirmed.get(place.id, "")
+            signed = replace(proposal.entry, **signature, confirmation=confirmation)
             accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.

@@ -149,7 +149,7 @@ class BoundQuality(StrEnum):
 
 
 class Margins(Struct, frozen=True):
-    """Ratios of a limit to the noise: that of a proposal, and that above which a limit is vacuous."""
+    """Ratios of a limit to the noise: `slack` for a proposal, and `vacuous` for a limit that is too loose."""
 
     slack: float = DEFAULT_SLACK
     vacuous: float = DEFAULT_VACUOUS
@@ -179,7 +179,7 @@ class BoundCalibration(Struct, frozen=True):
     chance: float | None
     # The largest probability that counting the runs alone does not exclude.
     not_excluded: float
-    # The limit over the largest noise; None if there is no noise or no scale.
+    # The limit over the largest noise; None without noise, and without a scale.
     headroom: float | None
     quality: BoundQuality
     why: str

@@ -1,8 +1,8 @@
 """How noisy is a case, and which limits do its bounds deserve?
 
 The case runs as it is and in replicates: with other seeds, with inputs moved in their last bits, and with sums in
-another order. The variation between these runs is the noise that every bound of the case is compared with. Beside it
-stands the theoretical bound on the rounding error of the longest sum (docs/calibrate.md).
+another order. Every bound of the case is compared with the variation between these runs, its noise. A theoretical bound
+on the rounding error of the longest sum is a second opinion (docs/calibrate.md).
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def gamma(n: int, unit_roundoff: float) -> float | None:
 def sum_error_bound(longest: LongSum, dtype: str, measured: float | None) -> SumErrorBound:
     """Return the bounds on the relative error of a sum in an output of that dtype.
 
-    Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, section 4.2: a sum of n terms, in any order,
-    has an error of at most gamma(n - 1) sum |x|, and a sum of n products of at most gamma(n) sum |x y|. The error is
-    relative to the result if all terms have one sign. Higham and Mary, SIAM J. Sci. Comput. 41 (2019) A2815: errors
-    are of the order sqrt(n) u if roundings are independent with mean zero.
+    A sum of n terms, in any order, has an error of at most gamma(n - 1) sum |x|. A sum of n products has an error of at
+    most gamma(n) sum |x y|. The error is relative to the result if all terms have one sign (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd ed., 2002, section 4.2). Errors are of the order sqrt(n) u if roundings are
+    independent with mean zero (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815).
     """
     unit_roundoff = 2.0**-longest.precision
     roundings = longest.terms if longest.products else longest.terms - 1
@@ -159,7 +159,7 @@ class Uncalibrated(Struct, frozen=True):
 def calibrate_case(
     case: Case, ran: Mapping[str, Sequence[Outcome]], chain: tuple[str, ...], margins: Margins
 ) -> CaseCalibration | Uncalibrated:
-    """Calibrate a case by its runs of each kind, in their order; the case's own run is that of OWN_KIND.
+    """Calibrate a case by its runs of each kind, in their order; OWN_KIND has the case's own run.
 
     `chain` has the labels of the environment.
     """
@@ -310,7 +310,7 @@ def run_calibrations(
         case = by_id[outcome.case].of
         came[case.id][outcome.case] = outcome
         if len(came[case.id]) == len(waiting[case.id]):
-            # Popped, so that memory holds the outcomes of unfinished cases alone.
+            # pop, so that memory holds the outcomes of unfinished cases alone.
             ran = _group_by_kind(waiting.pop(case.id), came.pop(case.id))
             yield calibrate_case(case, ran, plan.environment.chain, margins)
 

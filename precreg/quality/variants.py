@@ -105,7 +105,9 @@ class VariantComputation:
         if self._variant.fault is None:
             return run(call)
         fault = fault_named(self._variant.fault)
+        # All faults of a case share this run, which costs about as much as one of them.
         unfaulted, recorder = self.reuse("actual", seed, lambda: _run_recorded(call, run))
+        # Every seed has the same shapes, and so the same sums.
         if seed == self.first_seed:
             self._longest = recorder.longest
         if fault.place == "operations" and recorder.met.isdisjoint(fault.needs):

@@ -1,7 +1,7 @@
 """How is the subject of a case, or a model outside any suite, called?
 
 A case brings its requirements, and maybe a simulated device. A plain run changes nothing beyond them. A self-test
-passes a `CaseComputation` of its own, which changes inputs, the call or the arithmetic, and collects what it sees.
+passes a `CaseComputation` of its own, which changes inputs, the call or the arithmetic, and collects outputs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CaseComputation(Protocol):
         """Return `run(call)`, or the result of a changed call."""
 
     def observe(self, runs: list[Arrays], oracle: Arrays) -> None:
-        """Take the outputs of one seed: those of each measured run of the subject, and those of the oracle."""
+        """Take the outputs of one seed, from each measured run of the subject and from the oracle."""
 
 
 class PlainComputation:

@@ -22,11 +22,11 @@ from threading import Thread
 
 from msgspec import msgpack
 
-from precreg.subject import DETAIL_LENGTH, TreePair, add_printed_output, redirect_imports
+from precreg.subject import TreePair, redirect_imports
 from precreg.types import Case, Outcome
 
 # The function that runs one case in a project and an environment (the chain of its labels). It reaches a worker as the
-# name of a module and a function, so the worker imports the rooms of a self-test only for a self-test.
+# names of a module and a function. So a worker imports the room of a self-test only for a self-test.
 CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
 
 READY_MESSAGE = b""
@@ -39,6 +39,8 @@ def run_in_process(
 
     `runner` is None for a plain run.
     """
+    from precreg.subject import add_printed_output
+
     run = runner or _plain_runner()
     for case in cases:
         with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
@@ -47,7 +49,8 @@ def run_in_process(
 
 
 def _plain_runner() -> CaseRunner:
-    # Late, because the parent of workers imports this module too, and never computes or measures.
+    # Late, because the parent of workers imports this module too. It never computes, and without numpy it starts the
+    # server early enough to limit the threads of BLAS there.
     from precreg.run.case_run import run_case
 
     return run_case
@@ -85,6 +88,8 @@ def serve_batches(
 
 
 def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...], run: CaseRunner) -> None:
+    from precreg.subject import add_printed_output
+
     # In a group of its own the worker dies with all children of its subjects, and a Ctrl-C reaches the parent alone.
     os.setpgid(0, 0)
     Thread(target=_die_with_parent, daemon=True).start()
@@ -102,6 +107,9 @@ def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...], 
 
 def read_end(printed: int) -> str:
     """Return the last DETAIL_LENGTH bytes of an open file as text."""
+    # Late, because it brings numpy, and most parents meet no failure.
+    from precreg.subject import DETAIL_LENGTH
+
     start = max(0, os.fstat(printed).st_size - DETAIL_LENGTH)
     # pread leaves the position alone, at which the subject goes on writing.
     return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")

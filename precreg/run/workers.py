@@ -1,7 +1,7 @@
 """How do cases run in worker processes, so that a crash or a hang costs one case alone?
 
-The pool is precreg's own: pools of the standard library do not report which case of a batch was running when its worker
-died, nor an outcome before its batch is done. A server that has loaded numpy forks the workers within milliseconds.
+The pool is precreg's own. Pools of the standard library do not report which case of a batch killed its worker, nor an
+outcome before its batch is done. A server that has loaded numpy forks the workers within milliseconds.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from precreg.environment import merge_request_base
 from precreg.errors import UserError
 
 BASE_AUTO, BASE_OFF = "auto", "off"
@@ -94,6 +93,9 @@ def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.enviro
     Raises:
         UserError: no-git, unknown-revision, no-merge-base.
     """
+    # Late, because environments import msgspec, and a push without changes has no base.
+    from precreg.environment import merge_request_base
+
     if base == BASE_OFF:
         return None
     revision = merge_request_base(project, environ) if base == BASE_AUTO else base
