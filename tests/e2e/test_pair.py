@@ -249,7 +249,7 @@ def test_accepted_figures_of_another_environment_are_told_apart_from_the_codes(p
         after for before, after in zip(shown.splitlines(), shown.splitlines()[1:], strict=False) if before == line
     ]
     assert f"due to the environment {accepted} -> {accepted}" in parts
-    assert f"the code's {accepted} -> {proposed}" in parts
+    assert f"due to the code {accepted} -> {proposed}" in parts
     assert precreg(project, "baseline", "accept", "--all", "--reason", "on purpose", **here).returncode == 0
     kept = json.loads((project / "baselines" / "environments.json").read_text())["environments"]
     assert {facts["threads"] for facts in kept.values()} == {"OMP_NUM_THREADS=1", "OMP_NUM_THREADS=2"}

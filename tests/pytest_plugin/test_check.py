@@ -131,7 +131,7 @@ MISTAKES = {
     "bad-value]: expected a dict but got inputs of type list": "precision.check(x, golden=x, inputs=[x])",
     "bad-value]: expected an array but got inputs.x": "precision.check(x, golden=x, inputs={'x': [[1], [1, 2]]})",
     "bad-value]: expected a name of letters, digits and _ . + - but got name=3": "precision.check(x, golden=x, name=3)",
-    "duplicate-suite]: expected a test file called otherwise": "precision.check(x, golden=x, tier='integration')",
+    "duplicate-suite]: expected a test file with another name": "precision.check(x, golden=x, tier='integration')",
 }
 
 
