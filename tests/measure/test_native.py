@@ -7,7 +7,6 @@ import ctypes
 import itertools
 import platform
 import resource
-import struct
 import subprocess
 import sys
 import threading
@@ -15,17 +14,20 @@ from functools import reduce
 from math import inf, nan
 from pathlib import Path
 from time import perf_counter
-
+import ml_dtypes
 import numpy as np
 import pytest
-
-from precreg.measure import _core, plain
-from precreg.measure import comparison as compare
-from precreg.measure.accumulation import merge_tallies
-from precreg.measure.tally import MeasureRules
-from precreg.quality.self_test import tally_differences
 from tests.e2e.command import environ
 from tests.measure import tallies
+from precreg.measure import _core, comparison as compare, plain, sketch
+from precreg.measure.accumulation import merge_tallies
+from precreg.measure.compiled import CoreResult, STRUCTS
+from precreg.measure.tally import Counts, MeasureRules, Tally
+from precreg.quality.self_test import tally_differences
+
+
+
+
 
 native = pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
 
@@ -65,9 +67,7 @@ def long_pair():
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_any_number_of_threads_gives_the_same_metrics_to_the_bit(threads):
     """Sums of groups alone are ordinary ones, which depend on where the pairs are cut."""
-    one, several = (
-        compare.compare_arrays(*long_pair(), rtol=1e-3, atol=1e-5, threads=number) for number in (1, threads)
-    )
+    one, several = (compare.compare_arrays(*long_pair(), rtol=1e-3, atol=1e-5, threads=number) for number in (1, threads))
     for name in one.__struct_fields__:
         if name not in ("groups", "heat"):
             assert repr(getattr(several, name)) == repr(getattr(one, name)), name
@@ -78,16 +78,14 @@ def test_any_number_of_threads_gives_the_same_metrics_to_the_bit(threads):
 @pytest.mark.parametrize("order", ["forward", "backward"])
 def test_any_cut_gives_the_same_counts_maxima_places_and_named_pairs(order):
     actual, reference = long_pair()
-    whole = native.tally(actual, reference, 0, actual.shape, RULES)
+    whole = native.tally_native(actual, reference, 0, actual.shape, RULES)
     for cuts in ([1], [127, 128, 129], [5000, 300_000], list(range(0, actual.size, 50_001))):
         places = [*sorted({0, *cuts}), actual.size]
         parts = [
-            native.tally(actual[low:high], reference[low:high], low, actual.shape, RULES)
+            native.tally_native(actual[low:high], reference[low:high], low, actual.shape, RULES)
             for low, high in itertools.pairwise(places)
         ]
-        merged = reduce(
-            lambda one, other: merge_tallies(one, other, RULES), parts if order == "forward" else parts[::-1]
-        )
+        merged = reduce(lambda one, other: merge_tallies(one, other, RULES), parts if order == "forward" else parts[::-1])
         assert tally_differences(merged, whole) == []
 
 
@@ -96,9 +94,7 @@ def test_sums_are_those_of_the_readable_form():
     wrong = {}
     for name, pair in tallies.hard_pairs():
         shape = pair[0].shape
-        wrong[name] = tally_differences(
-            native.tally(*pair, 0, shape, RULES), plain.tally_reference(*pair, 0, shape, RULES)
-        )
+        wrong[name] = tally_differences(native.tally_native(*pair, 0, shape, RULES), plain.tally_reference(*pair, 0, shape, RULES))
     assert len(wrong) > 20
     assert {name: what for name, what in wrong.items() if what} == {}
 
@@ -110,22 +106,32 @@ def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
     """What both sides have in common is measured on a way of its own, which must see what is no number."""
     pair = (np.linspace(1, 2, 256).astype(dtype),) * 2
     pair[0][:count] = value
-    assert (
-        tally_differences(native.tally(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
-    )
+    assert tally_differences(native.tally_native(*pair, 0, (256,), RULES), plain.tally_reference(*pair, 0, (256,), RULES)) == []
+
+
+def test_an_infinite_reference_of_a_dtype_whose_numbers_the_output_has_is_an_infinity():
+    """float8_e4m3fn has every number of float8_e4m3, but no infinities: no reference is rounded."""
+    pair = np.zeros(2, ml_dtypes.float8_e4m3fn), np.array([inf, -inf]).astype(ml_dtypes.float8_e4m3)
+    found = native.tally_native(*pair, 0, (2,), RULES)
+    assert (found.counts.plus_inf_mismatched, found.counts.minus_inf_mismatched) == (1, 1)
+    assert tally_differences(found, plain.tally_reference(*pair, 0, (2,), RULES)) == []
 
 
 def measure(**changed):
     """Call the core itself on 40 ones, with some of the arguments changed."""
     plan = native._plan(FLOAT32, FLOAT32, ())
     ones = np.ones(40, np.float32)
-    arguments = dict(actual=ones, reference=ones, plan=plan.packed, tables=plan.tables, start=0, shape=(40,))
-    return _core.measure(*({**arguments, "rtol": 0.0, "atol": 0.0, "worst": 3} | changed).values())
+    right = dict(actual=ones, reference=ones, start=0, shape=(40,), rules=MeasureRules(0.0, 0.0, 3))
+    arguments = {**right, "plan": plan.packed, "tables": plan.tables} | changed
+    return CoreResult(*_core.measure(*arguments.values()))
 
 
-def plan_with(place, number):
-    packed = native._plan(FLOAT32, FLOAT32, ()).packed
-    return packed[: 4 * place] + struct.pack("<i", number) + packed[4 * place + 4 :]
+def plan_with(**changed):
+    fields = native._plan_fields(FLOAT32, FLOAT32, ())
+    return np.array(fields._replace(**changed), STRUCTS["Plan"]).tobytes()
+
+
+SIZE_OF_PLAN = STRUCTS["Plan"].itemsize
 
 
 WRONG = {
@@ -137,14 +143,14 @@ WRONG = {
     "no buffer": {"actual": None},
     "a list": {"reference": [1.0] * 40},
     "no plan": {"plan": b""},
-    "a short plan": {"plan": bytes(127)},
-    "a long plan": {"plan": bytes(129)},
+    "a short plan": {"plan": bytes(SIZE_OF_PLAN - 1)},
+    "a long plan": {"plan": bytes(SIZE_OF_PLAN + 1)},
     "text for a plan": {"plan": "x"},
     "one table": {"tables": np.zeros((1, 256), np.float32)},
     "tables of float64": {"tables": np.zeros((2, 256))},
-    "a kind too large": {"plan": plan_with(0, 9)},
-    "a negative kind": {"plan": plan_with(0, -1)},
-    "a negative kind of the reference": {"plan": plan_with(1, -1)},
+    "a kind too large": {"plan": plan_with(actual=9)},
+    "a negative kind": {"plan": plan_with(actual=-1)},
+    "a negative kind of the reference": {"plan": plan_with(reference=-1)},
     "a shape that is a list": {"shape": [40]},
     "a shape of text": {"shape": ("x",)},
     "a shape of large numbers": {"shape": (2**80,)},
@@ -155,8 +161,10 @@ WRONG = {
     "a start before the array": {"start": -1},
     "a start too late": {"start": 1},
     "a start beyond integers": {"start": 2**63},
-    "a negative number of named pairs": {"worst": -1},
-    "a tolerance of text": {"rtol": "x"},
+    "a negative number of named pairs": {"rules": MeasureRules(0.0, 0.0, -1)},
+    "a tolerance of text": {"rules": MeasureRules("x", 0.0, 3)},
+    "no rules": {"rules": None},
+    "a number of named pairs that is no integer": {"rules": MeasureRules(0.0, 0.0, 3.5)},
 }
 
 
@@ -165,7 +173,7 @@ from tests.measure.test_native import WRONG, measure
 for name in {names!r}:
     try:
         measure(**WRONG[name])
-    except (ValueError, TypeError, OverflowError, BufferError):
+    except (ValueError, TypeError, OverflowError, BufferError, AttributeError):
         print(name, flush=True)
 """
 
@@ -183,11 +191,50 @@ def test_wrong_arguments_raise():
 def test_more_pairs_than_counters_hold_are_refused():
     many = np.zeros(2**28 + 1, np.bool_)  # takes no memory before it is read
     with pytest.raises(ValueError, match="at most"):
-        native.tally(many, many, 0, many.shape, RULES)
+        native.tally_native(many, many, 0, many.shape, RULES)
 
 
 def test_ones_are_measured():
-    assert measure()[0][:2] == (40, 40)
+    counts = Counts(*measure().counts)
+    assert (counts.n, counts.finite) == (40, 40)
+
+
+CORE_OF_OTHER_SOURCES = """
+import sys, types
+from precreg.measure import _core
+declarations = dict(_core.declarations, {changed})
+sys.modules["precreg.measure._core"] = types.SimpleNamespace(
+    declarations=declarations, instruction_set="generic", measure=_core.measure, sizes=_core.sizes
+)
+del sys.modules["precreg.measure"]._core
+from precreg.measure import forms, sketch
+print(forms.FASTEST, *forms.FORMS, sketch.sizes.__name__)
+import precreg.measure.native
+"""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "Regions=_core.declarations['Regions'].replace('small_bound', 'smallest_bound')",
+        "Counts=_core.declarations['Counts'].replace('equal, matching', 'matching, equal')",
+        "Sums='absolute, signed_'",
+        "Result=_core.declarations['Result'] + ', extremes'",
+        "measure='actual, reference, plan'",
+        "Later='x, y'",
+    ],
+)
+def test_a_core_that_declares_other_names_is_refused_and_numpy_serves(changed):
+    code = CORE_OF_OTHER_SOURCES.format(changed=changed)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "numpy numpy plain read_sizes\n"
+    assert "ImportError: the core was built from other sources" in done.stderr
+
+
+def test_results_have_the_names_of_the_classes_that_they_fill():
+    """compiled.py cannot import Sizes from sketch.py, which imports it."""
+    assert _core.declarations["Sizes"] == ", ".join(sketch.SketchStatistics._fields)
+    assert CoreResult._fields == Tally.__struct_fields__
 
 
 def seen_meanwhile(work):
@@ -215,7 +262,7 @@ def test_another_thread_runs_while_the_core_measures():
     """As none does while bytes are counted, which Python does without letting go of the interpreter."""
     actual = np.arange(20_000_000, dtype=np.float32)
     reference = actual + np.float32(0.5)
-    assert seen_meanwhile(lambda: native.tally(actual, reference, 0, actual.shape, RULES))
+    assert seen_meanwhile(lambda: native.tally_native(actual, reference, 0, actual.shape, RULES))
     held = b"ab" * 50_000_000
     assert not seen_meanwhile(lambda: held.count(b"ab"))
 
@@ -227,7 +274,7 @@ def test_memory_stays_flat_over_many_calls():
 
     def call(times):
         for _ in range(times):
-            native.tally(actual, reference, 0, (30, 100), RULES)
+            native.tally_native(actual, reference, 0, (30, 100), RULES)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     before = call(1000)
@@ -250,7 +297,8 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
         libm.fegetenv(environment)
         environment[7] |= 0x8040 | 0x4000
         libm.fesetenv(environment)
-        found.append(native.tally(*pair, 0, pair[0].shape, RULES))
+        native._plan.cache_clear()  # other threads use the plan that this one makes
+        found.append(native.tally_native(*pair, 0, pair[0].shape, RULES))
         environment[:] = [0] * 8
         libm.fegetenv(environment)
         found.append(environment[7] & 0xC040)
@@ -258,22 +306,26 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [native.tally(*pair, 0, pair[0].shape, RULES), 0xC040]
+    plan = native._plan(*(side.dtype for side in pair), ()).packed
+    native._plan.cache_clear()
+    assert plan == native._plan(*(side.dtype for side in pair), ()).packed
+    assert found == [native.tally_native(*pair, 0, pair[0].shape, RULES), 0xC040]
 
 
 WITHOUT_MEMORY = """
 import resource
+import ml_dtypes
 import numpy as np
 from precreg.measure import native
-from precreg.measure.tally import MeasureRules
+from precreg.measure.tally import Rules
 few, many = np.arange(1000, dtype=np.float32), np.arange(6_000_000, dtype=np.float32)
-expected = native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
+expected = native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
 try:
-    native.tally(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
+    native.tally_native(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
 except MemoryError:
-    print("no memory", native.tally(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
+    print("no memory", native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
 """
 
 
