@@ -26,6 +26,7 @@ from .rounding import native_backend as native_backend
 from .rounding import round_to as round_to
 from .rounding import ulp as ulp
 from .rounding_numpy import round_bits as round_bits
+from .structs import structs_of as structs_of
 from .sums import matmul as matmul
 from .unit import Order as Order
 from .unit import Unit as Unit

@@ -1,10 +1,9 @@
-"""Rounding and sums by the compiled core, for formats whose numbers float32 or float64 have."""
+"""Rounding, operations and sums by the compiled core, for formats whose numbers float32 or float64 have."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache
 from math import isfinite, prod
-from struct import pack
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,43 +12,83 @@ from numpy.typing import NDArray
 
 from precreg.arithmetic import _core
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
+from precreg.arithmetic.structs import structs_of
 from precreg.arithmetic.unit import Order, Unit
 
-ARITHMETIC_INTERFACE = 2
-"""Raised here and in core/module.cpp whenever what is passed to the core or comes back changes."""
+_OPERATION_NAMES = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
+_PRODUCT_NAMES = ("fused", "multiplied", "rounded")
 
 
-if getattr(_core, "interface", None) != ARITHMETIC_INTERFACE:
-    raise ImportError("the core was built from other sources: install precreg anew (in a checkout: make)")
+class CoreFormat(NamedTuple):
+    """The fields of a format that rounding needs."""
+
+    precision: int
+    min_exponent: int
+    negative_zero: bool
+    subnormals: bool
+    largest: float
+    overflow: float
 
 
+class CoreTask(NamedTuple):
+    """The arithmetic of an operation on elements, as Task in core/job.hpp explains it."""
+
+    format: CoreFormat
+    operation: int
+    rounding: int
+    extended: bool
+
+
+class CorePlan(NamedTuple):
+    """The arithmetic of a sum, as Plan in core/job.hpp explains it."""
+
+    accumulator: CoreFormat
+    product_format: CoreFormat
+    product: int
+    rounding: int
+    extended: bool
+    order: int
+    width: int
+
+
+# core/job.hpp and core/module.cpp declare these names in this order. A core of other names is refused: the ImportError
+# says that it was built from other sources, and numpy serves.
+_STRUCTS = structs_of(
+    _core,
+    {
+        "Rounding": Rounding,
+        "Format": CoreFormat._fields,
+        "Product": _PRODUCT_NAMES,
+        "Order": Order,
+        "Plan": CorePlan._fields,
+        "Operation": _OPERATION_NAMES,
+        "Task": CoreTask._fields,
+        "round": ("values", "results", "itemsize", "format", "rounding", "seed", "start"),
+        "add_up": ("a", "t", "c", "itemsize", "plan", "seed"),
+        "compute": ("x", "y", "z", "results", "itemsize", "task", "seed", "start"),
+    },
+)
+
+# generic, avx2 or avx512: all give the same bits.
 ARITHMETIC_INSTRUCTION_SET: str = _core.instruction_set
-"""What the core runs on here: generic, avx2 or avx512. All give the same bits."""
-
 
 _CARRIERS = {np.dtype(name): FORMATS[name] for name in ("float32", "float64")}
-
 _NUMBERS = {rounding: number for number, rounding in enumerate(Rounding)}
-
 _ORDERS = {order: number for number, order in enumerate(Order)}
-
-_OPERATIONS = {name: number for number, name in enumerate(("add", "subtract", "multiply", "divide", "sqrt", "fma"))}
-
-_FUSED, _MULTIPLIED, _ROUNDED = range(3)
-
+_OPERATIONS = {name: number for number, name in enumerate(_OPERATION_NAMES)}
+_FUSED, _MULTIPLIED, _ROUNDED = range(len(_PRODUCT_NAMES))
 _BY_PROCESSOR = (Rounding.TOWARD_ZERO, Rounding.UP, Rounding.DOWN)
-
 
 Array = NDArray[Any]
 
 
 def can_round_native(dtype: np.dtype[Any], format: Format) -> bool:
-    """Whether the core rounds arrays of a dtype to a format."""
+    """Return True if the core rounds arrays of a dtype to a format."""
     return dtype.isnative and _packed(dtype, format) is not None
 
 
 def round_native(values: Array, format: Format, rounding: Rounding, seed: int, start: int) -> Array:
-    """Do what precreg.arithmetic.rounding.round_to does, where `rounds` says so."""
+    """Round as precreg.arithmetic.rounding.round_to does, where `rounds` is true."""
     packed = _packed(values.dtype, format)
     assert packed is not None
     values = np.ascontiguousarray(values).reshape(values.shape)  # numpy makes one dimension of none
@@ -62,21 +101,21 @@ def round_native(values: Array, format: Format, rounding: Rounding, seed: int, s
 def compute_native(
     name: str, operands: list[Array], format: Format, rounding: Rounding, seed: int, start: int
 ) -> Array | None:
-    """Compute an operation of operations on arrays of one dtype; return None where the core does not."""
+    """Compute an operation of precreg.arithmetic.operations on arrays of one dtype; return None if the core lacks it."""
     task = _task(name, operands[0].dtype, format, rounding)
     if task is None:
         return None
     shapes = {operand.shape for operand in operands}
     shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
     results = np.empty(shape, operands[0].dtype)
-    x, *others = (_whole(operand, shape) for operand in operands)
+    x, *others = (_contiguous(operand, shape) for operand in operands)
     y, z = (*others, x, x)[:2]
     _core.compute(x, y, z, results, results.itemsize, task, seed % 2**64, start % 2**64)
     return results
 
 
-def _whole(operand: Array, shape: tuple[int, ...]) -> Array:
-    """Return an operand in one run of memory, in the shape of the results if it has not one element for all of them."""
+def _contiguous(operand: Array, shape: tuple[int, ...]) -> Array:
+    """Return an operand as contiguous memory, in the shape of the results unless it has a single element."""
     return np.ascontiguousarray(
         operand if operand.size == 1 or operand.shape == shape else np.broadcast_to(operand, shape)
     )
@@ -84,23 +123,30 @@ def _whole(operand: Array, shape: tuple[int, ...]) -> Array:
 
 @cache
 def _task(name: str, dtype: np.dtype[Any], format: Format, rounding: Rounding) -> bytes | None:
-    """Choose as for sums."""
-    packed = _packed(dtype, format)
-    if packed is None or not dtype.isnative:
+    """Pack an operation by the processor, or extended; return None if the core does not serve it."""
+    core_format = _core_format(dtype, format)
+    if core_format is None or not dtype.isnative:
         return None
     nearest = rounding is Rounding.NEAREST_EVEN and _is_as_fine(format, dtype)
     is_extended = not nearest and rounding not in _BY_PROCESSOR
-    if is_extended and (dtype == np.float64 or _packed(np.dtype(np.float64), format) is None):
+    if is_extended and (dtype == np.float64 or _core_format(np.dtype(np.float64), format) is None):
         return None
-    return packed + pack("<4i", _OPERATIONS[name], _NUMBERS[rounding], is_extended, 0)
+    task = CoreTask(core_format, _OPERATIONS[name], _NUMBERS[rounding], is_extended)
+    return np.array(task, _STRUCTS["Task"]).tobytes()
 
 
 @cache
 def _packed(dtype: np.dtype[Any], format: Format) -> bytes | None:
-    """Return a format as the core reads it; None where the carrier lacks numbers of it, or the core does not serve.
+    core_format = _core_format(dtype, format)
+    return None if core_format is None else np.array(core_format, _STRUCTS["Format"]).tobytes()
 
-    A format of one digit has no last bit to be even or odd. Below its normal numbers the core adds and takes away
-    2**(min_exponent - precision + digits of the carrier), which must be finite.
+
+@cache
+def _core_format(dtype: np.dtype[Any], format: Format) -> CoreFormat | None:
+    """Return a format for the core; None if the carrier lacks some of its numbers, or the core does not serve it.
+
+    A format of one digit has no last bit to be even or odd. Below the smallest normal number the core adds and
+    subtracts 2**(min_exponent - precision + digits of the carrier), which must be finite.
     """
     carrier = _CARRIERS.get(dtype)
     if carrier is None or not 2 <= format.precision <= carrier.precision or format.min_exponent < carrier.min_exponent:
@@ -109,56 +155,53 @@ def _packed(dtype: np.dtype[Any], format: Format) -> bytes | None:
         return None
     if not isfinite(format.largest) or not 0 < format.largest <= carrier.largest:
         return None
-    flags = format.negative_zero, format.subnormals
-    return pack("<4i2d", format.precision, format.min_exponent, *flags, format.largest, format.overflow)
+    return CoreFormat(*(getattr(format, name) for name in CoreFormat._fields))
 
 
 class _Plan(NamedTuple):
-    """How the core computes the sums of a unit: in which dtype, and what it is told."""
+    """The core's arithmetic for the sums of a unit: the dtype of the arrays, and a packed CorePlan."""
 
     dtype: type[np.floating[Any]]
     packed: bytes
 
 
 def can_sum_native(unit: Unit) -> bool:
-    """Whether the core adds up as a unit does."""
+    """Return True if the core adds as a unit does."""
     return _plan(unit) is not None
 
 
 def matmul_native(a: Array, b: Array, unit: Unit) -> Array:
-    """Do what precreg.arithmetic.sums.matmul does, where `sums` says so, in float32 or float64."""
-    rows, terms, columns = *a.shape[-2:], b.shape[-1]
+    """Multiply as precreg.arithmetic.numpy_form.sums.matmul does, in float32 or float64, where `sums` is true."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     plan = _plan(unit)
     assert plan is not None
     first, second = (_matrices(operand, batch, plan.dtype) for operand in (a, b))
-    results = np.empty((*batch, rows, columns), plan.dtype)
-    shape = prod(batch), rows, terms, columns, first.ndim > 2, second.ndim > 2
-    if results.size:
-        _core.add_up(first, second, results, results.itemsize, shape, plan.packed, unit.seed % 2**64)
-    return results
+    results = np.empty((prod(batch), a.shape[-2], b.shape[-1]), plan.dtype)
+    _core.add_up(first, second, results, results.itemsize, plan.packed, unit.seed % 2**64)
+    return results.reshape(*batch, *results.shape[1:])
 
 
 def total_native(x: Array, unit: Unit) -> Array:
-    """Do what precreg.arithmetic.sums.total does, where `sums` says so: terms are products by 1."""
+    """Add as precreg.arithmetic.numpy_form.sums.total does, where `sums` is true: terms are products by 1."""
     columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T
     ones = np.ones((1, len(columns)), columns.dtype)
     return matmul_native(ones, columns, msgspec.structs.replace(unit, product=None)).reshape(x.shape[:-1])
 
 
 def _matrices(operand: Array, batch: tuple[int, ...], dtype: type[np.floating[Any]]) -> Array:
-    """Return contiguous matrices of a dtype: one for all, with two axes, or one for each of a batch."""
+    """Return contiguous matrices of a dtype: one with two axes, or a batch with three."""
     matrix = operand.shape[-2:]
     if operand.size == matrix[0] * matrix[1]:
         return np.ascontiguousarray(operand.reshape(matrix), dtype)
-    return np.ascontiguousarray(np.broadcast_to(operand, (*batch, *matrix)), dtype)
+    every = np.broadcast_to(operand, (*batch, *matrix))
+    return np.ascontiguousarray(every, dtype).reshape(prod(batch), *matrix)
 
 
-@lru_cache(maxsize=256)  # a unit has a seed, of which there may be many
+@lru_cache(maxsize=256)  # bounded, because every seed makes another unit
 def _plan(unit: Unit) -> _Plan | None:
-    """Choose: the processor's own rounding; or any rounding, of float32 numbers in float64; or None of both."""
+    """Choose the processor's own rounding, or any rounding of float32 numbers in float64; None without either."""
     formats = unit.input, unit.accumulator, unit.product or unit.input
-    in_float32 = all(_packed(np.dtype(np.float32), format) for format in formats)
+    in_float32 = all(_core_format(np.dtype(np.float32), format) for format in formats)
     dtype = np.float32 if in_float32 else np.float64
     if _is_by_processor(unit, dtype):
         return _packed_plan(unit, dtype, is_extended=False)
@@ -168,9 +211,9 @@ def _plan(unit: Unit) -> _Plan | None:
 
 
 def _is_by_processor(unit: Unit, dtype: type[np.floating[Any]]) -> bool:
-    """Whether the processor rounds sums and products in a dtype as the unit does, or so that it can be gone on with.
+    """Return True if the processor's rounding in a dtype is the unit's, or a first step towards it.
 
-    What is rounded in one direction may be rounded further in that direction. What is rounded to nearest may not.
+    A number rounded in one direction may be rounded further in that direction; one rounded to nearest may not.
     """
     if unit.rounding in _BY_PROCESSOR:
         return True
@@ -184,23 +227,31 @@ def _is_as_fine(format: Format, dtype: np.dtype[Any]) -> bool:
 
 
 def _packed_plan(unit: Unit, dtype: type[np.floating[Any]], *, is_extended: bool) -> _Plan | None:
-    accumulator = _packed(np.dtype(dtype), unit.accumulator)
-    product = _packed(np.dtype(dtype), unit.product or unit.accumulator)
-    if accumulator is None or product is None or _packed(np.dtype(dtype), unit.input) is None:
+    accumulator = _core_format(np.dtype(dtype), unit.accumulator)
+    product_format = _core_format(np.dtype(dtype), unit.product or unit.accumulator)
+    if accumulator is None or product_format is None or _core_format(np.dtype(dtype), unit.input) is None:
         return None
-    numbers = _product(unit, dtype), _NUMBERS[unit.rounding], is_extended, _ORDERS[unit.order]
-    return _Plan(dtype, accumulator + product + pack("<4iq", *numbers, min(unit.width, 2**31)))
+    plan = CorePlan(
+        accumulator=accumulator,
+        product_format=product_format,
+        product=_product(unit, dtype),
+        rounding=_NUMBERS[unit.rounding],
+        extended=is_extended,
+        order=_ORDERS[unit.order],
+        width=min(unit.width, 2**31),  # no array has as many terms
+    )
+    return _Plan(dtype, np.array(plan, _STRUCTS["Plan"]).tobytes())
 
 
 def _product(unit: Unit, dtype: type[np.floating[Any]]) -> int:
     own = _CARRIERS[np.dtype(dtype)]
     if unit.product is not None:
         return _MULTIPLIED if unit.product == own else _ROUNDED
-    has_fused = ARITHMETIC_INSTRUCTION_SET != "generic"  # else each takes a call
+    has_fused = ARITHMETIC_INSTRUCTION_SET != "generic"  # there each fused product is a function call
     return _FUSED if has_fused or not _has_exact_products(unit.input, own) else _MULTIPLIED
 
 
 def _has_exact_products(format: Format, own: Format) -> bool:
-    """Whether the products of numbers of a format are numbers of another, so that there is nothing to fuse."""
+    """Return True if every product of two numbers of a format is a number of `own`: then fusing changes nothing."""
     smallest = 2 * (format.min_exponent - format.precision + 1) >= own.min_exponent - own.precision + 1
     return 2 * format.precision <= own.precision and smallest and format.largest <= own.largest**0.5

@@ -1,19 +1,12 @@
 from typing import Any
 
+from precreg.measure.tally import Rules
+
 instruction_set: str
-interface: int
+declarations: dict[str, str]
 
 def measure(
-    actual: Any,
-    reference: Any,
-    plan: bytes,
-    tables: Any,
-    start: int,
-    shape: tuple[int, ...],
-    rtol: float,
-    atol: float,
-    worst: int,
-    /,
+    actual: Any, reference: Any, start: int, shape: tuple[int, ...], rules: Rules, plan: bytes, tables: Any, /
 ) -> tuple[Any, ...]: ...
 def sizes(
     keys: bytes, counts: bytes, largest: float, /

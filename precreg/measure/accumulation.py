@@ -2,7 +2,7 @@
 
 Merging tallies: that of two parts is the tally of the whole, in whatever order parts are merged.
 
-What grows while blocks of pairs are measured: parts of sums, maxima and their places, sketches, named pairs.
+The sums, maxima, sketches and named pairs of a tally, while its blocks are measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import chain
 from math import frexp, fsum, inf, isfinite, ldexp, nan
 from operator import add as plus
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,10 @@ from precreg.types import Scalar
 EXACT_SUM_BLOCK = 1 << 15
 """Terms that are summed at once: few enough for their buffers to stay in a core's caches, many enough for numpy."""
 
-
 HUGE = 2.0**960
 """Up to this size as many terms as memory holds add up without overflow."""
 
-
 _LARGEST = ldexp(2**53 - 1, 971)
-
 _SMALLEST = ldexp(1.0, -1074)
 
 
@@ -216,24 +213,38 @@ def _scaled(
     return {key: total for key, total in sums.items() if total}
 
 
+# Binary exponents by which terms are scaled if float64 cannot add them: see Tally.scaled.
 FIRST_DEGREE = 600
-
 SECOND_DEGREE = 1200
-"""Binary exponents that terms which float64 cannot add up are scaled by: see Tally.scaled."""
+
+TINY = 2.0**-960  # smaller products may have lost bits
 
 
-TINY = 2.0**-960
-"""Products below this may have lost bits."""
+class Buffers(NamedTuple):
+    """float64 arrays as long as a block. The first five are the buffers of pairing.pair.
+
+    Blocks share them because new arrays of this size cost a page fault every 4 kB.
+    """
+
+    actual: Array
+    reference: Array
+    difference: Array
+    error: Array
+    magnitude: Array
+    ulps: Array
+    quotients: Array
+    squares: Array
+    products: Array
+    logs: Array
 
 
 class TallyBuilder:
-    """A tally in the making, and the buffers that blocks are worked on in: `factor` times the length of a block."""
+    """A tally in the making, and the buffers of its blocks; complex numbers need scratch of twice the length."""
 
     def __init__(self, rules: MeasureRules, factor: int, length: int) -> None:
         size = min(length, EXACT_SUM_BLOCK)
-        self.buffers = tuple(np.empty(size) for _ in range(7))
-        self.integers = np.empty(size, np.int64)
-        self.mask = np.empty(size, np.bool_)
+        self.buffers = Buffers(*(np.empty(size) for _ in Buffers._fields))
+        self.integers = np.empty(size, np.int64)  # bit patterns and keys
         self.scratch = np.empty(size * factor), np.empty(size * factor)
         self.counts: Counter[str] = Counter()
         self.maxima: dict[str, float] = dict.fromkeys(Maxima._fields, 0.0)
@@ -245,7 +256,10 @@ class TallyBuilder:
         self.non_finite: list[int] = []
 
     def sum_up(self, name: str, terms: Array, largest: float, unit: float) -> float:
-        """Add terms to a sum, and return theirs; they are at most `largest`, and multiples of `unit` unless it is 0."""
+        """Add terms to a sum, and return their own sum.
+
+        Terms are at most `largest`, and multiples of `unit` unless that is 0.
+        """
         if largest <= HUGE:
             parts = partial_sums(terms, largest, unit, self.scratch)
             self.parts[name] += parts
@@ -265,10 +279,10 @@ class TallyBuilder:
     def sum_products(
         self, name: str, factors: tuple[Array, Array], bounds: tuple[float, float], unit: float, out: Array
     ) -> float:
-        """Add the products of two arrays to a sum; return their sum, and the products in `out`.
+        """Add the products of two arrays to a sum; return their own sum, and the products in `out`.
 
-        Those that are not 0 lie within the bounds, and are multiples of `unit`; if float64 cannot hold all of them
-        with all their bits, they are looked at one by one.
+        Products other than 0 lie within the bounds, and are multiples of `unit`. If float64 cannot hold all of them
+        with all their bits, large and small ones are scaled.
         """
         products = np.multiply(*factors, out=out)
         if bounds[1] <= HUGE and bounds[0] >= TINY:
@@ -286,21 +300,21 @@ class TallyBuilder:
         return float(np.add.reduce(products))
 
     def note(self, name: str, values: Array, place_of: Callable[[int], int]) -> float:
-        """Keep the largest value seen, and its first place; return the largest of these values."""
+        """Update a maximum and its first place; return the largest of these values."""
         index = int(values.argmax())
         largest = float(values[index])
         self.note_at(name, largest, index, place_of)
         return largest
 
     def note_at(self, name: str, largest: float, index: int, place_of: Callable[[int], int]) -> None:
-        """Keep a largest value, which stands at an index of a block, if it is the largest seen."""
+        """Update a maximum and its place with the largest value of a block, at an index of the block."""
         if largest > self.maxima[name]:
             self.maxima[name] = largest
             if name in self.places:
                 self.places[name] = place_of(index)
 
     def figures(self) -> dict[str, Any]:
-        """Return the fields of a Tally that need no array to be read again."""
+        """Return the fields of a Tally that do not repeat elements of the arrays."""
         return {
             "counts": Counts(**self.counts),
             "sums": Sums(*(make_expansion(self.parts[name]) for name in Sums._fields)),
@@ -322,7 +336,7 @@ class WorstPairs:
         self.places = np.empty(0, np.int64)
 
     def add(self, errors: Array, largest: float, position: int, kept: Array | None) -> None:
-        """Look at a block of errors, of which `largest` is the largest; blocks come in the order of places."""
+        """Add a block of errors, at most `largest`; blocks come in the order of places."""
         if largest <= self._least:
             return
         if errors.size > 4 * self._most and self.errors.size < self._most:
@@ -346,7 +360,7 @@ def pairs_at(places: Array, start: int, actual: Array, reference: Array) -> Name
 
 
 def to_scalars(values: Array) -> list[Scalar]:
-    """Return numbers that read back as the same values; as text what JSON has no number for."""
+    """Return numbers that read back as the same values: text for NaN and infinities, which JSON lacks."""
     if values.dtype.kind in "biu":
         return [int(value) for value in values.tolist()]
     if values.dtype.kind == "c" or values.dtype.itemsize > 8:
@@ -357,5 +371,5 @@ def to_scalars(values: Array) -> list[Scalar]:
 
 
 def float64_quantum(smallest: float) -> float:
-    """Return a power of two of which all float64 numbers from `smallest` on are multiples; 0 if that is unknown."""
+    """Return a power of two that divides all float64 numbers from `smallest` on; 0 if `smallest` is unknown."""
     return ldexp(1.0, max(frexp(smallest)[1] - 53, -1074)) if 0 < smallest < inf else 0.0

@@ -1,4 +1,4 @@
-"""Finite pairs that are measured together, and what is known of their sizes before they are looked at one by one."""
+"""Bounds on the errors and references of a block of finite pairs, and the regions of standards that they lie in."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from precreg.measure.pairing import Array, ElementPairs
 
 
 class Block(NamedTuple):
-    """Finite pairs of a block, and what is known of their sizes.
+    """Finite pairs of a block, and bounds on their errors |d| and magnitudes |r|.
 
-    The smallest ones are of the numbers above zero, or below them; `worst` is where the largest error is. Every d is a
-    multiple of `unit`, every r of `magnitude_unit`, unless 0. `kept` tells which positions from `position` on hold the
-    pairs; None: all of them.
+    Smallest sizes are lower bounds on the sizes above zero. `worst` is the index of the largest error. Every d is a
+    multiple of `unit`, every r of `magnitude_unit`, unless these are 0. `kept` marks the positions of the pairs, from
+    `position` on; None stands for all positions.
     """
 
     pairs: ElementPairs
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def make_block(pairs: ElementPairs, position: int, kept: Array | None) -> Block:
-    """Look at the smallest and the largest of a block; a smallest error of 0 is one that is not known yet."""
+    """Return a block with its smallest and largest sizes; a smallest error of 0 is not known yet."""
     error, magnitude = pairs.error, pairs.magnitude
     worst = int(error.argmax())
     largest = float(error[worst]), float(np.maximum.reduce(magnitude))
@@ -50,18 +50,18 @@ def make_block(pairs: ElementPairs, position: int, kept: Array | None) -> Block:
 
 
 def relative_error_lower_bound(block: Block, ratios: Array, floor: float) -> float:
-    """Return no more than the smallest |d| / (|r| + floor) above zero."""
+    """Return a lower bound on the values of |d| / (|r| + floor) above zero."""
     if block.pairs.wide is not None:
         return min_nonzero(ratios)
     most = block.largest_magnitude + floor
-    return block.smallest_error / most * 0.5 if most else inf
+    return block.smallest_error / most * 0.5 if most else inf  # half, because both quotients are rounded
 
 
 def count_regions(block: Block, ratios: Array, largest: float, regions: Regions) -> dict[str, int]:
-    """Count what standards look at apart, by tally.Counts' names; of the ratios |d| / |r| one is `largest`."""
+    """Count pairs in the regions of standards, by the names of tally.Counts; no ratio is larger than `largest`."""
     counts: dict[str, int] = {}
     error, size = block.pairs.error, block.pairs.magnitude
-    least = 0.0 if block.zeros else block.smallest_magnitude
+    least = 0.0 if block.zeros else block.smallest_magnitude  # most blocks lie outside most regions
     bound = max(regions.small_bound, regions.cancellation_bound)
     if least < bound:
         places = np.flatnonzero(size < bound)
@@ -82,11 +82,11 @@ def count_regions(block: Block, ratios: Array, largest: float, regions: Regions)
 
 
 def min_nonzero(sizes: Array) -> float:
-    """Return the smallest of the numbers that are not 0; infinity without any."""
+    """Return the smallest number other than 0; infinity without any."""
     smallest = float(np.minimum.reduce(sizes))
     return smallest or float(np.minimum.reduce(np.where(sizes == 0, inf, sizes)))
 
 
 def count_true(mask: Array) -> int:
-    """Count what is true, or not 0."""
+    """Count the elements that are true, or not 0."""
     return int(np.count_nonzero(mask))

@@ -1,4 +1,4 @@
-"""Which form of measuring serves: they give the same tally, and differ in speed and in what one can read."""
+"""Which backend measures? All give the same tally; they differ in speed and readability."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from precreg.measure.tally import MeasureRules, Tally
 
 Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
 
-
+# The backends that this installation has, by their names in the variable PRECREG_FORM. `native` is the compiled core.
 BACKENDS: dict[str, Backend] = {"numpy": tally_numpy, "plain": tally_reference}
-"""Every form there is here by the name that the variable PRECREG_FORM has for it; `native` where it was built."""
-
 
 try:
     from precreg.measure.native import MEASURE_INSTRUCTION_SET, tally_native
@@ -26,14 +24,15 @@ else:
     BACKENDS["native"] = tally_native
     FASTEST = "native"
     _ASKED = os.environ.get("PRECREG_ISA")
+    # An instruction set in PRECREG_ISA that the core does not run on here.
     _UNMET = _ASKED if _ASKED not in (None, "", MEASURE_INSTRUCTION_SET) else None
 
 
 def select_backend() -> Backend:
-    """Return the form that serves: the one that PRECREG_FORM names, else the fastest.
+    """Return the backend that PRECREG_FORM names, or else the fastest one.
 
-    Raises UserError (bad-value) for a name that is none, or that of a form which was not built; and where the core
-    serves, for a PRECREG_ISA that names none of its instruction sets, or one that the processor lacks.
+    Raises UserError (bad-value) if PRECREG_FORM names no backend or one that was not built, and if PRECREG_ISA names
+    an instruction set that the core or the processor lacks.
     """
     name = os.environ.get("PRECREG_FORM") or FASTEST
     if name not in BACKENDS:

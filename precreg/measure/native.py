@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from math import inf, nextafter
-from struct import pack
+from math import inf, ldexp, nextafter
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import astuple
 
 from precreg.arithmetic import Format
-from precreg.measure.compiled import _core
-from precreg.measure.metrics import Regions, regions_of
+from precreg.measure.compiled import KINDS, STRUCTS, CoreFormat, CorePlan, CoreResult, _core
+from precreg.measure.metrics import regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.tally import (
@@ -27,22 +27,17 @@ from precreg.measure.tally import (
     Tally,
 )
 
+# generic, avx2 or avx512: all give the same bits.
 MEASURE_INSTRUCTION_SET: str = _core.instruction_set
-"""What the core runs on here: generic, avx2 or avx512. All give the same bits."""
-
-
-_KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int16": 5, "uint16": 6, "int32": 7, "uint32": 8}
-
-_BYTE = 4
 
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
+# Between 2**52 and 2**53 the floats of 53 bits are the integers: so every ulp is 1, and rounding gives integers.
 _INTEGER = Format("integer", 53, 52, inf, negative_zero=False)
-"""Between 2**52 and 2**53 floats of 53 bits are the integers: an ulp of 1, and rounding to integers."""
 
 
 class _Plan(NamedTuple):
-    """What the core is told of a pair of dtypes: packed for it, with the meaning of byte patterns."""
+    """The core's arguments for a pair of dtypes. The core reads an array by its view, if that is not None."""
 
     packed: bytes
     tables: Array
@@ -50,32 +45,25 @@ class _Plan(NamedTuple):
 
 
 def tally_native(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
-    """Measure two flat chunks as numpy_form.tally does; what the core does not serve is left to that."""
+    """Measure two flat chunks as numpy_form.tally does, and leave dtypes that the core lacks to numpy_form.tally."""
     plan = _plan(actual.dtype, reference.dtype, rules.regions)
     if plan is None:
         return numpy_tally(actual, reference, start, shape, rules)
-    counts, sums, maxima, places, *sketches, errors, worst, non_finite, scaled, groups = _core.measure(
-        _flat(actual, plan.views[0]),
-        _flat(reference, plan.views[1]),
-        plan.packed,
-        plan.tables,
-        start,
-        shape,
-        rules.rtol,
-        rules.atol,
-        max(rules.worst, 0),
-    )
+    if rules.worst < 0:
+        rules = rules._replace(worst=0)
+    pair = _flat(actual, plan.views[0]), _flat(reference, plan.views[1])
+    found = CoreResult(*_core.measure(*pair, start, shape, rules, plan.packed, plan.tables))
     return Tally(
-        Counts(*counts),
-        Sums(*sums),
-        Maxima(*maxima),
-        Places(*places),
-        Sketches(*(Sketch(*sketch) for sketch in sketches)),
-        errors,
-        NamedPairs(*worst),
-        NamedPairs(*non_finite),
-        tuple([Groups(*axis) for axis in groups]),
-        {(Sums._fields[which], exponent): parts for which, exponent, parts in scaled} if scaled else {},
+        counts=Counts(*found.counts),
+        sums=Sums(*found.sums),
+        maxima=Maxima(*found.maxima),
+        places=Places(*found.places),
+        sketches=Sketches(*[Sketch(*sketch) for sketch in found.sketches]),
+        errors=found.errors,
+        worst=NamedPairs(*found.worst),
+        non_finite=NamedPairs(*found.non_finite),
+        groups=tuple([Groups(*axis) for axis in found.groups]),
+        scaled={(Sums._fields[which], exponent): parts for which, exponent, parts in found.scaled},
     )
 
 
@@ -86,7 +74,18 @@ def _flat(side: Array, view: np.dtype[Any] | None) -> Array:
 
 @cache
 def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[str, float], ...]) -> _Plan | None:
-    """Prepare for a pair of dtypes; None for those that the core does not serve."""
+    """Prepare for a pair of dtypes; return None if the core does not serve it."""
+    fields = _plan_fields(actual, reference, regions)
+    if fields is None:
+        return None
+    packed = np.array(fields, STRUCTS["Plan"]).tobytes()
+    tables = np.stack([_patterns(actual), _patterns(reference)])
+    return _Plan(packed, tables, (_view(actual), _view(reference)))
+
+
+def _plan_fields(
+    actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[str, float], ...]
+) -> CorePlan | None:
     pairing = pairing_of(actual, reference)
     kinds = _kind(actual), _kind(reference)
     if kinds[0] is None or kinds[1] is None or pairing.is_complex:
@@ -95,47 +94,53 @@ def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[
         return None  # a reference between integers may be too large to have an ulp of 1
     if pairing.saturates and not pairing.same:
         return None  # an infinite reference would be finite, and an error infinite by infinite
+    return CorePlan(
+        actual=kinds[0],
+        reference=kinds[1],
+        actual_is_integer=pairing.format is None,
+        reference_is_integer=pairing.reference_format is None,
+        format=_format(pairing, same=pairing.same or actual == reference),
+        regions=astuple(regions_of(pairing.dtype, regions)),
+    )
+
+
+def _format(pairing: Pairing, *, same: bool) -> CoreFormat:
+    """Return the output's format; integers have no subnormals, and no reference rounds to an infinity."""
     format = pairing.format or _INTEGER
-    flags = pairing.same or actual == reference, format.negative_zero, format.overflow != format.overflow
-    integers = pairing.format is None, pairing.reference_format is None
-    packed = pack("<8i", *kinds, *integers, format.precision, *flags)
-    packed += pack("<3d", 2.0**format.min_exponent, *_limits(pairing, format))
-    packed += pack("<8d", *_regions(regions_of(pairing.dtype, regions)))
-    tables = np.stack([_patterns(actual), _patterns(reference)])
-    return _Plan(packed, tables, (_view(actual), _view(reference)))
-
-
-def _limits(pairing: Pairing, format: Format) -> tuple[float, float]:
-    """Return the smallest normal number, and the largest |r| that stays finite."""
-    return (0.0, inf) if pairing.format is None else (format.smallest_normal, _largest_rounding_down(format))
+    return CoreFormat(
+        precision=format.precision,
+        smallest_binade=format.smallest_normal,
+        smallest_normal=0.0 if pairing.format is None else format.smallest_normal,
+        largest_reference=inf if pairing.format is None else _largest_rounding_down(format),
+        negative_zero=format.negative_zero,
+        overflow_is_nan=format.overflow != format.overflow and not same,  # unrounded infinities stay infinities
+        same=same,
+    )
 
 
 def _largest_rounding_down(format: Format) -> float:
     """Return the largest float64 that rounds, half to even, to a finite number of a format."""
-    step = 2.0 ** (format.max_exponent - format.precision + 1)
+    # ldexp is exact in every rounding mode, which 2.0 ** x is not: the plan is cached for all threads.
+    step = ldexp(1.0, format.max_exponent - format.precision + 1)
     if format.precision == np.finfo(np.float64).nmant + 1:
         return format.largest
     between = format.largest + step / 2
     return between if format.largest / step % 2 == 0 else nextafter(between, 0.0)
 
 
-def _regions(regions: Regions) -> tuple[float, ...]:
-    return tuple(getattr(regions, name) for name in Regions.__struct_fields__)
-
-
 def _kind(dtype: np.dtype[Any]) -> int | None:
-    if dtype.itemsize == 1:
-        return _BYTE
-    return _KINDS.get(dtype.name) if dtype.isnative else None
+    name = "byte" if dtype.itemsize == 1 else dtype.name
+    return KINDS.index(name) if name in KINDS and dtype.isnative else None
 
 
 def _view(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return the dtype as which an array of ml_dtypes, which offer no buffer, is passed on."""
-    return _UNSIGNED[dtype.itemsize] if dtype.isbuiltin == 2 else None  # 0: of numpy, in a byte order that was named
+    """Return an unsigned dtype for a dtype of ml_dtypes, whose arrays offer no buffer."""
+    # isbuiltin is 1 for numpy's dtypes, 0 for those with a named byte order, 2 for dtypes of other packages.
+    return _UNSIGNED[dtype.itemsize] if dtype.isbuiltin == 2 else None
 
 
 def _patterns(dtype: np.dtype[Any]) -> Array:
-    """Return what the 256 patterns of a dtype of one byte mean; zeros for any other."""
+    """Return the values of the 256 patterns of a dtype of one byte; zeros for any other dtype."""
     if dtype.itemsize != 1:
         return np.zeros(256, np.float32)
     patterns = np.arange(256, dtype=np.uint8)

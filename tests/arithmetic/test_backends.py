@@ -57,7 +57,7 @@ except Exception as problem:
 """
 OF_OTHER_SOURCES = """
 import sys, types
-sys.modules["precreg.arithmetic._core"] = types.SimpleNamespace(interface=0, instruction_set="generic")
+sys.modules["precreg.arithmetic._core"] = types.SimpleNamespace(declarations={declarations}, instruction_set="generic")
 from precreg.arithmetic import rounding
 print(rounding.FASTEST_BACKEND)
 from precreg.arithmetic import native
@@ -76,8 +76,9 @@ def test_without_a_core_numpy_serves():
     ]
 
 
-def test_a_core_of_other_sources_does_not_serve():
-    done = shown(OF_OTHER_SOURCES)
+@pytest.mark.parametrize("declarations", ["{}", "{'Format': 'int32_t precision;'}", "{'Order': 'sequential'}"])
+def test_a_core_of_other_sources_does_not_serve(declarations):
+    done = shown(OF_OTHER_SOURCES.format(declarations=declarations))
     assert done.stdout == "numpy\n"
     assert "ImportError: the core was built from other sources" in done.stderr
 

@@ -201,15 +201,22 @@ def arguments_of_round(**changed):
 
 def arguments_of_sums(**changed):
     given = dict(a=np.ones((2, 3), np.float32), t=np.ones((3, 4), np.float32), c=np.ones((2, 4), np.float32))
-    shape = (1, 2, 3, 4, False, False)
-    return ({**given, "itemsize": 4, "shape": shape, "plan": native._plan(UNIT).packed, "seed": 0} | changed).values()
+    return ({**given, "itemsize": 4, "plan": native._plan(UNIT).packed, "seed": 0} | changed).values()
 
 
-def plan_with(place, number):
-    """Return the plan with another of the integers that follow its two formats."""
-    plan = bytearray(native._plan(UNIT).packed)
-    plan[64 + 4 * place : 68 + 4 * place] = number.to_bytes(4, "little", signed=True)
-    return bytes(plan)
+def with_fields(packed, struct, **changed):
+    """Return a packed struct with other values in some fields."""
+    fields = np.frombuffer(packed, native._STRUCTS[struct]).copy()
+    for name, value in changed.items():
+        fields[name] = value
+    return fields.tobytes()
+
+
+def plan_with(**changed):
+    return with_fields(native._plan(UNIT).packed, "Plan", **changed)
+
+
+SIZES = {name: struct.itemsize for name, struct in native._STRUCTS.items()}
 
 
 WRONG_ROUNDINGS = {
@@ -220,8 +227,8 @@ WRONG_ROUNDINGS = {
     "a gap between items": {"values": np.ones(80, np.float32)[::2]},
     "no buffer": {"values": None},
     "no format": {"format": b""},
-    "a long format": {"format": bytes(33)},
-    "a format of nothing": {"format": bytes(32)},
+    "a long format": {"format": bytes(SIZES["Format"] + 1)},
+    "a format of nothing": {"format": bytes(SIZES["Format"])},
     "a format that float32 lacks": {"format": native._packed(FLOAT64, format_named("fp64"))},
     "a rounding too large": {"rounding": 8},
     "a negative rounding": {"rounding": -1},
@@ -232,19 +239,25 @@ WRONG_SUMS = {
     "results of another shape": {"c": np.ones((2, 3), np.float32)},
     "results that cannot be written": {"c": bytes(32)},
     "an item size of others": {"itemsize": 8},
-    "a negative number of rows": {"shape": (1, -2, 3, -4, False, False)},
-    "too many rows": {"shape": (1, 2**62, 3, 4, False, False)},
-    "a batch that is not there": {"shape": (5, 2, 3, 4, True, False)},
-    "a short shape": {"shape": (1, 2, 3, 4)},
+    "terms that differ in number": {"t": np.ones((2, 6), np.float32)},
+    "columns that differ in number": {"t": np.ones((3, 5), np.float32)},
+    "rows that are not there": {"c": np.ones((3, 4), np.float32)},
+    "too many rows": {"a": np.ones((2**40, 0), np.float32), "t": np.ones((0, 4), np.float32)},
+    "a batch that the results lack": {"a": np.ones((5, 2, 3), np.float32)},
+    "a batch that is not there": {"c": np.ones((5, 2, 4), np.float32), "a": np.ones((4, 2, 3), np.float32)},
+    "a vector": {"a": np.ones(6, np.float32)},
+    "four axes": {"t": np.ones((1, 1, 3, 4), np.float32)},
+    "matrices of another item size": {"t": np.ones((3, 4))},
+    "a transposed matrix": {"a": np.ones((3, 2), np.float32).T},
     "no plan": {"plan": b""},
-    "a plan of nothing": {"plan": bytes(88)},
-    "a product that is none": {"plan": plan_with(0, 3)},
-    "a rounding that is none": {"plan": plan_with(1, 8)},
-    "a rounding that the processor has not": {"plan": plan_with(1, native._NUMBERS[Rounding.ODD])},
-    "float32 that is extended": {"plan": plan_with(2, 1)},
-    "an order that is none": {"plan": plan_with(3, 4)},
-    "a negative order": {"plan": plan_with(3, -1)},
-    "no width": {"plan": plan_with(4, 0)},
+    "a plan of nothing": {"plan": bytes(SIZES["Plan"])},
+    "a product that is none": {"plan": plan_with(product=3)},
+    "a rounding that is none": {"plan": plan_with(rounding=8)},
+    "a rounding that the processor has not": {"plan": plan_with(rounding=native._NUMBERS[Rounding.ODD])},
+    "float32 that is extended": {"plan": plan_with(extended=True)},
+    "an order that is none": {"plan": plan_with(order=4)},
+    "a negative order": {"plan": plan_with(order=-1)},
+    "no width": {"plan": plan_with(width=0)},
 }
 REFUSAL = """
 from precreg.arithmetic import _core
@@ -315,7 +328,6 @@ from precreg.arithmetic import native
 from tests.arithmetic.test_native import UNIT
 from precreg.arithmetic import _core
 a, t, c = (np.ones(shape, np.float32) for shape in ((300, 2), (2, 3), (300, 3)))
-shape = (1, 300, 2, 3, False, False)
 expected = native.matmul_native(a, t, UNIT)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 14), resource.RLIM_INFINITY))
@@ -323,7 +335,7 @@ held = []
 try:
     while True:
         held.append(bytearray(1 << 12))
-        _core.add_up(a, t, c, 4, shape, native._plan(UNIT).packed, 0)
+        _core.add_up(a, t, c, 4, native._plan(UNIT).packed, 0)
 except MemoryError:
     held.clear()
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)

@@ -9,6 +9,7 @@ from precreg.arithmetic.formats import Rounding, format_named
 from precreg.arithmetic.operations_numpy import RoundedOperation
 from tests.arithmetic.computed import ALL
 from tests.arithmetic.hard_operands import assert_same, hard
+from tests.arithmetic.test_native import with_fields
 
 native = pytest.importorskip("precreg.arithmetic.native", reason="no C++ compiler was there to build the core")
 
@@ -89,11 +90,9 @@ def test_nothing_is_written_beyond_the_results():
         assert np.all(np.delete(results, np.s_[3 : 3 + size]) == 7)
 
 
-def task_with(place, number):
-    """Return a task with another of the integers that follow its format."""
-    task = bytearray(native._task("add", FLOAT32, FP16, Rounding.NEAREST_EVEN))
-    task[32 + 4 * place : 36 + 4 * place] = number.to_bytes(4, "little", signed=True)
-    return bytes(task)
+def task_with(**changed):
+    """Return the task of an addition that is rounded to the nearest fp16, with other values in some fields."""
+    return with_fields(native._task("add", FLOAT32, FP16, Rounding.NEAREST_EVEN), "Task", **changed)
 
 
 ONES = np.ones(40, np.float32)
@@ -107,13 +106,13 @@ WRONG = {
     "an item size that is none": {"itemsize": 2},
     "an item size of others": {"itemsize": 8},
     "no task": {"task": b""},
-    "a task of nothing": {"task": bytes(48)},
-    "an operation that is none": {"task": task_with(0, 6)},
-    "a negative operation": {"task": task_with(0, -1)},
-    "a rounding that is none": {"task": task_with(1, 8)},
-    "a direction that is extended": {"task": task_with(1, native._NUMBERS[Rounding.UP])},
+    "a task of nothing": {"task": bytes(native._STRUCTS["Task"].itemsize)},
+    "an operation that is none": {"task": task_with(operation=6)},
+    "a negative operation": {"task": task_with(operation=-1)},
+    "a rounding that is none": {"task": task_with(rounding=8)},
+    "a direction that is extended": {"task": task_with(rounding=native._NUMBERS[Rounding.UP])},
     "a rounding that the processor has not": {
-        "task": native._task("add", FLOAT32, FP16, Rounding.UP)[:36] + b"\x06" + bytes(11)
+        "task": task_with(extended=False, rounding=native._NUMBERS[Rounding.ODD])
     },
     "a format that float32 lacks": {"task": native._task("add", FLOAT64, format_named("fp64"), Rounding.UP)},
 }

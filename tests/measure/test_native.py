@@ -7,7 +7,6 @@ import ctypes
 import itertools
 import platform
 import resource
-import struct
 import subprocess
 import sys
 import threading
@@ -16,13 +15,15 @@ from math import inf, nan
 from pathlib import Path
 from time import perf_counter
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.measure import _core, plain
+from precreg.measure import _core, plain, sketch
 from precreg.measure import comparison as compare
 from precreg.measure.accumulation import merge_tallies
-from precreg.measure.tally import MeasureRules
+from precreg.measure.compiled import STRUCTS, CoreResult
+from precreg.measure.tally import Counts, MeasureRules, Tally
 from precreg.quality.self_test import tally_differences
 from tests.e2e.command import environ
 from tests.measure import tallies
@@ -116,17 +117,29 @@ def test_identical_arrays_with_nan_and_infinities(dtype, value, count):
     )
 
 
+def test_an_infinite_reference_of_a_dtype_whose_numbers_the_output_has_is_an_infinity():
+    """float8_e4m3fn has every number of float8_e4m3, but no infinities: no reference is rounded."""
+    pair = np.zeros(2, ml_dtypes.float8_e4m3fn), np.array([inf, -inf]).astype(ml_dtypes.float8_e4m3)
+    found = native.tally_native(*pair, 0, (2,), RULES)
+    assert (found.counts.plus_inf_mismatched, found.counts.minus_inf_mismatched) == (1, 1)
+    assert tally_differences(found, plain.tally_reference(*pair, 0, (2,), RULES)) == []
+
+
 def measure(**changed):
     """Call the core itself on 40 ones, with some of the arguments changed."""
     plan = native._plan(FLOAT32, FLOAT32, ())
     ones = np.ones(40, np.float32)
-    arguments = dict(actual=ones, reference=ones, plan=plan.packed, tables=plan.tables, start=0, shape=(40,))
-    return _core.measure(*({**arguments, "rtol": 0.0, "atol": 0.0, "worst": 3} | changed).values())
+    right = dict(actual=ones, reference=ones, start=0, shape=(40,), rules=MeasureRules(0.0, 0.0, 3))
+    arguments = {**right, "plan": plan.packed, "tables": plan.tables} | changed
+    return CoreResult(*_core.measure(*arguments.values()))
 
 
-def plan_with(place, number):
-    packed = native._plan(FLOAT32, FLOAT32, ()).packed
-    return packed[: 4 * place] + struct.pack("<i", number) + packed[4 * place + 4 :]
+def plan_with(**changed):
+    fields = native._plan_fields(FLOAT32, FLOAT32, ())
+    return np.array(fields._replace(**changed), STRUCTS["Plan"]).tobytes()
+
+
+SIZE_OF_PLAN = STRUCTS["Plan"].itemsize
 
 
 WRONG = {
@@ -138,14 +151,14 @@ WRONG = {
     "no buffer": {"actual": None},
     "a list": {"reference": [1.0] * 40},
     "no plan": {"plan": b""},
-    "a short plan": {"plan": bytes(127)},
-    "a long plan": {"plan": bytes(129)},
+    "a short plan": {"plan": bytes(SIZE_OF_PLAN - 1)},
+    "a long plan": {"plan": bytes(SIZE_OF_PLAN + 1)},
     "text for a plan": {"plan": "x"},
     "one table": {"tables": np.zeros((1, 256), np.float32)},
     "tables of float64": {"tables": np.zeros((2, 256))},
-    "a kind too large": {"plan": plan_with(0, 9)},
-    "a negative kind": {"plan": plan_with(0, -1)},
-    "a negative kind of the reference": {"plan": plan_with(1, -1)},
+    "a kind too large": {"plan": plan_with(actual=9)},
+    "a negative kind": {"plan": plan_with(actual=-1)},
+    "a negative kind of the reference": {"plan": plan_with(reference=-1)},
     "a shape that is a list": {"shape": [40]},
     "a shape of text": {"shape": ("x",)},
     "a shape of large numbers": {"shape": (2**80,)},
@@ -156,8 +169,10 @@ WRONG = {
     "a start before the array": {"start": -1},
     "a start too late": {"start": 1},
     "a start beyond integers": {"start": 2**63},
-    "a negative number of named pairs": {"worst": -1},
-    "a tolerance of text": {"rtol": "x"},
+    "a negative number of named pairs": {"rules": MeasureRules(0.0, 0.0, -1)},
+    "a tolerance of text": {"rules": MeasureRules("x", 0.0, 3)},
+    "no rules": {"rules": None},
+    "a number of named pairs that is no integer": {"rules": MeasureRules(0.0, 0.0, 3.5)},
 }
 
 
@@ -166,7 +181,7 @@ from tests.measure.test_native import WRONG, measure
 for name in {names!r}:
     try:
         measure(**WRONG[name])
-    except (ValueError, TypeError, OverflowError, BufferError):
+    except (ValueError, TypeError, OverflowError, BufferError, AttributeError):
         print(name, flush=True)
 """
 
@@ -188,7 +203,46 @@ def test_more_pairs_than_counters_hold_are_refused():
 
 
 def test_ones_are_measured():
-    assert measure()[0][:2] == (40, 40)
+    counts = Counts(*measure().counts)
+    assert (counts.n, counts.finite) == (40, 40)
+
+
+CORE_OF_OTHER_SOURCES = """
+import sys, types
+from precreg.measure import _core
+declarations = dict(_core.declarations, {changed})
+sys.modules["precreg.measure._core"] = types.SimpleNamespace(
+    declarations=declarations, instruction_set="generic", measure=_core.measure, sizes=_core.sizes
+)
+del sys.modules["precreg.measure"]._core
+from precreg.measure import forms, sketch
+print(forms.FASTEST, *forms.FORMS, sketch.sizes.__name__)
+import precreg.measure.native
+"""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "Regions=_core.declarations['Regions'].replace('small_bound', 'smallest_bound')",
+        "Counts=_core.declarations['Counts'].replace('equal, matching', 'matching, equal')",
+        "Sums='absolute, signed_'",
+        "Result=_core.declarations['Result'] + ', extremes'",
+        "measure='actual, reference, plan'",
+        "Later='x, y'",
+    ],
+)
+def test_a_core_that_declares_other_names_is_refused_and_numpy_serves(changed):
+    code = CORE_OF_OTHER_SOURCES.format(changed=changed)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "numpy numpy plain read_sizes\n"
+    assert "ImportError: the core was built from other sources" in done.stderr
+
+
+def test_results_have_the_names_of_the_classes_that_they_fill():
+    """compiled.py cannot import Sizes from sketch.py, which imports it."""
+    assert _core.declarations["Sizes"] == ", ".join(sketch.SketchStatistics._fields)
+    assert CoreResult._fields == Tally.__struct_fields__
 
 
 def seen_meanwhile(work):
@@ -254,6 +308,7 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
         libm.fegetenv(environment)
         environment[7] |= 0x8040 | 0x4000
         libm.fesetenv(environment)
+        native._plan.cache_clear()  # other threads use the plan that this one makes
         found.append(native.tally_native(*pair, 0, pair[0].shape, RULES))
         environment[:] = [0] * 8
         libm.fegetenv(environment)
@@ -262,22 +317,26 @@ def test_a_thread_that_takes_subnormals_for_zeros_and_rounds_up_measures_the_sam
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
+    plan = native._plan(*(side.dtype for side in pair), ()).packed
+    native._plan.cache_clear()
+    assert plan == native._plan(*(side.dtype for side in pair), ()).packed
     assert found == [native.tally_native(*pair, 0, pair[0].shape, RULES), 0xC040]
 
 
 WITHOUT_MEMORY = """
 import resource
+import ml_dtypes
 import numpy as np
 from precreg.measure import native
 from precreg.measure.tally import MeasureRules
 few, many = np.arange(1000, dtype=np.float32), np.arange(6_000_000, dtype=np.float32)
-expected = native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3))
+expected = native.tally_native(few, few[::-1], 0, few.shape, MeasureRules(0, 0, 3))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
 try:
-    native.tally_native(many, many[::-1], 0, many.shape, Rules(0, 0, many.size))
+    native.tally_native(many, many[::-1], 0, many.shape, MeasureRules(0, 0, many.size))
 except MemoryError:
-    print("no memory", native.tally_native(few, few[::-1], 0, few.shape, Rules(0, 0, 3)) == expected)
+    print("no memory", native.tally_native(few, few[::-1], 0, few.shape, MeasureRules(0, 0, 3)) == expected)
 """
 
 

@@ -19,7 +19,7 @@ template <Operation O, class T> INLINE Number<T> computed(Number<T> x, Number<T>
     return root;
 }
 
-// The processor rounds as the job says, or in a direction in which the format goes on.
+// The processor rounds as the job says, or in a direction in which the format rounds further.
 template <Operation O, class T> struct ByProcessor {
     typedef Number<T> Vector;
     explicit ByProcessor(const ElementJob<T>& job) : rest(job.format, job.rounding) {}
@@ -29,9 +29,10 @@ template <Operation O, class T> struct ByProcessor {
     const Directed<T> rest;
 };
 
-// Float32 numbers in float64, by any rounding but a direction: float64 has products, and sums as good as exact; quotients
-// and roots are never so near to a number of 25 digits that it takes them for it. Draws look farther: for them they are
-// rounded to odd, by what the quotient times y, or the root squared, leaves of x.
+// Float32 numbers in float64, by any rounding but a direction. float64 holds products exactly, and sums rounded to odd. No
+// quotient and no root lies so near a number of 25 digits that rounding to float64 reaches it, so rounding twice is safe.
+// Stochastic rounding looks at more digits: for it, quotients and roots are rounded to odd, by the sign of the remainder
+// (x - quotient * y, or x - root * root).
 template <Operation O, Rounding R> struct Extended {
     static constexpr int LANES = Carrier<double>::LANES;
     typedef float Vector __attribute__((vector_size(BYTES / 2)));
@@ -61,7 +62,7 @@ template <Operation O, Rounding R> struct Extended {
     const uint64_t seed;
 };
 
-// Call `kernel` for vectors of results; an operand of one element is the same for all.
+// Call `kernel` for vectors of results; an operand of one element serves all of them.
 template <class T, class Kernel> void pass(const ElementJob<T>& job, const Kernel& kernel) {
     typedef typename Kernel::Vector Vector;
     constexpr int LANES = (int)(sizeof(Vector) / sizeof(T));
@@ -69,7 +70,7 @@ template <class T, class Kernel> void pass(const ElementJob<T>& job, const Kerne
     for (int operand = 0; operand < 3; operand++) { // as bytes, for they need not be aligned
         T copies[LANES];
         for (int i = 0; i < LANES; i++) memcpy(copies + i, job.operands[operand], sizeof(T));
-        same[operand] = load<Vector>(copies); // not element by element, of which gcc 12 has lost some
+        same[operand] = load<Vector>(copies); // not element by element: gcc 12 lost some of them
     }
     int64_t place = 0;
     for (; place + LANES <= job.n; place += LANES) {

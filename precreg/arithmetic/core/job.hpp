@@ -1,20 +1,20 @@
-// What the core of arithmetic is told. precreg/arith says what each of it means.
+// The input of the core of arithmetic. precreg/arith defines roundings, formats, orders and operations.
 #pragma once
 
-#include <cstdint>
+#include "declarations.hpp"
 
 namespace precreg {
 
-enum class Rounding : int { nearest_even, nearest_away, toward_zero, up, down, away, odd, stochastic };
-constexpr int ROUNDINGS = 8;
+PRECREG_ENUM(Rounding, nearest_even, nearest_away, toward_zero, up, down, away, odd, stochastic)
 
-// A format of at least two digits, all of whose numbers the carrier (float32 or float64) has.
-struct Format {
-    int32_t precision, min_exponent, negative_zero, subnormals;
+// A format of at least two digits. The carrier, float32 or float64, has all its numbers.
+PRECREG_STRUCT(Format,
+    int32_t precision, min_exponent;
+    bool negative_zero, subnormals;
     double largest, overflow;
-};
+)
 
-// Rounding n values that lie one after another; `start` is the index of the first one's random bits.
+// Rounds n contiguous values; `start` is the index of the first one's random bits.
 template <class T> struct RoundingJob {
     const T* values;
     T* results;
@@ -24,17 +24,24 @@ template <class T> struct RoundingJob {
     uint64_t seed, start;
 };
 
-// How a product is made: rounded with the addition (fused), by the processor alone, or to a format of its own.
-enum class Product : int { fused, multiplied, rounded };
-constexpr int PRODUCTS = 3;
+// The rounding of a product: together with the addition (fused), by the processor alone, or to a format of its own.
+PRECREG_ENUM(Product, fused, multiplied, rounded)
 
-enum class Order : int { sequential, blocks, lanes, pairwise };
-constexpr int ORDERS = 4;
+PRECREG_ENUM(Order, sequential, blocks, lanes, pairwise)
 
-// Sums of products: c[b, i, j] of a[b, i, k] and t[b, k, j], `batch` times; a step of 0 from one b to the next is the same
-// matrix again. By the processor, if `extended` is false: it rounds as `rounding` says (nearest_even where that is what the
-// format takes of the carrier, else toward_zero, up or down), and what is left to do goes in the same direction. Extended
-// sums are float32 numbers in float64: each is rounded to odd in float64 first, and so exact enough for any other rounding.
+// The arithmetic of a sum. If not `extended`, the processor rounds by `rounding`: nearest_even, where the format is as fine
+// as the carrier, else toward_zero, up or down, after which the format rounds further in the same direction. Extended sums
+// are float32 numbers in float64: each is rounded to odd in float64 first, and so is exact enough for any other rounding.
+PRECREG_STRUCT(Plan,
+    Format accumulator, product_format;
+    Product product;
+    Rounding rounding;
+    bool extended;
+    Order order;
+    int64_t width;
+)
+
+// Sums of products: c[b, i, j] of a[b, i, k] and t[b, k, j], `batch` times. A step of 0 repeats one matrix for every b.
 template <class T> struct SumJob {
     const T *a, *t;
     T* c;
@@ -48,13 +55,20 @@ template <class T> struct SumJob {
     uint64_t seed;
 };
 
-enum class Operation : int { add, subtract, multiply, divide, sqrt, fma };
-constexpr int OPERATIONS = 6;
+PRECREG_ENUM(Operation, add, subtract, multiply, divide, sqrt, fma)
 
-// An operation on n elements; operands that it does not have are any. By the processor, or extended, as sums are.
+// The arithmetic of an operation on elements: by the processor, or extended, as sums are.
+PRECREG_STRUCT(Task,
+    Format format;
+    Operation operation;
+    Rounding rounding;
+    bool extended;
+)
+
+// An operation on n elements. Operands that the operation lacks may point to any element.
 template <class T> struct ElementJob {
     const T* operands[3];
-    bool single[3]; // one element, which is the same for all results
+    bool single[3]; // one element, for all results
     T* results;
     int64_t n;
     Operation operation;

@@ -1,4 +1,4 @@
-// The core of arithmetic as a Python module. precreg/arithmetic/native.py knows what goes in and what comes out.
+// The core of arithmetic as a Python module. precreg/arithmetic/native.py calls it, and checks its names.
 #include "python.hpp" // Python's header first
 #include "processor.hpp"
 
@@ -11,8 +11,7 @@
 namespace precreg {
 namespace {
 
-constexpr long INTERFACE = 2; // as in precreg/arithmetic/native.py; raised whenever what is passed or returned changes
-constexpr int64_t FEW = 20000; // values are rounded before another thread would have got going
+constexpr int64_t FEW = 20000; // operations that are done faster than another thread takes over the interpreter
 
 const InstructionSet instruction_set = widest();
 
@@ -25,50 +24,46 @@ template <class Job> void with_kernel(void (*generic)(const Job&), void (*avx2)(
 #define PRECREG_RUN(kernel, job) with_kernel(generic::kernel, generic::kernel, generic::kernel, job)
 #endif
 
-// Whether every number of a format is one of the carrier T, and what rounding computes with, too.
+// Return true if the carrier T has every number of a format, and the numbers that rounding to it computes with.
 template <class T> bool carries(const Format& format, int digits, int least, int most) {
     const bool sized = format.precision >= 2 && format.precision <= digits && format.min_exponent >= least &&
                        format.min_exponent - format.precision + digits <= most;
     return sized && format.largest > 0 && std::isfinite(format.largest) && (double)(T)format.largest == format.largest;
 }
 
-bool carried(const Format& format, Py_ssize_t size) {
-    return size == 4 ? carries<float>(format, 24, -126, 127) : carries<double>(format, 53, -1022, 1023);
+bool carried(const Format& format, Py_ssize_t item) {
+    return item == 4 ? carries<float>(format, 24, -126, 127) : carries<double>(format, 53, -1022, 1023);
 }
 
-bool read_format(const char* packed, Py_ssize_t size, Format& format) {
-    if (size != (Py_ssize_t)sizeof format) {
-        PyErr_Format(PyExc_ValueError, "expected a format of %zu bytes", sizeof format);
-        return false;
-    }
-    memcpy(&format, packed, sizeof format);
-    return true;
+bool is_directed(Rounding rounding) { return rounding >= Rounding::toward_zero && rounding <= Rounding::down; }
+
+// Return the direction of <cfenv> in which the processor rounds.
+int direction(bool extended, Rounding rounding) {
+    if (extended) return FE_TONEAREST;
+    return rounding == Rounding::up ? FE_UPWARD : rounding == Rounding::down ? FE_DOWNWARD
+           : rounding == Rounding::toward_zero ? FE_TOWARDZERO : FE_TONEAREST;
 }
 
-template <class T> bool fits(const Buffer& buffer, int64_t matrices, int64_t rows, int64_t columns) {
-    const double items = (double)matrices * (double)rows * (double)columns;
-    return (double)buffer.view.len == items * sizeof(T); // exact for what fits into memory
-}
-
-template <class T> void round_as(const Buffer& from, const Buffer& to, const Format& format, int rounding, uint64_t seed, uint64_t start) {
+template <class T> void round_as(const Buffer& from, const Buffer& to, const Format& format, Rounding rounding, uint64_t seed, uint64_t start) {
     const RoundingJob<T> job = {(const T*)from.view.buf, (T*)to.view.buf, (int64_t)(from.view.len / (Py_ssize_t)sizeof(T)), format,
-                                (Rounding)rounding, seed, start};
+                                rounding, seed, start};
     const Unlocked unlocked(job.n > FEW);
     PRECREG_RUN(round, job);
 }
 
-// round(values, results, size of an item, format, rounding, seed, start): two contiguous buffers, which may be the same.
+// Round the items of a contiguous buffer into another, which may be the same.
 PyObject* round(PyObject*, PyObject* arguments) {
     PyObject *values, *results;
     const char* packed;
     Py_ssize_t item, packed_size;
-    int rounding;
+    int number;
     unsigned long long seed, start;
-    if (!PyArg_ParseTuple(arguments, "OOny#iKK", &values, &results, &item, &packed, &packed_size, &rounding, &seed, &start)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOny#iKK", &values, &results, &item, &packed, &packed_size, &number, &seed, &start)) return nullptr;
     Format format;
-    if (!read_format(packed, packed_size, format)) return nullptr;
-    if ((item != 4 && item != 8) || rounding < 0 || rounding >= ROUNDINGS || !carried(format, item))
-        return PyErr_Format(PyExc_ValueError, "expected float32 or float64 that have the numbers of a format, and a rounding");
+    if (!unpack(packed, packed_size, format)) return nullptr;
+    const Rounding rounding = (Rounding)number;
+    if ((item != 4 && item != 8) || !is_known(rounding) || !carried(format, item))
+        return PyErr_Format(PyExc_ValueError, "expected a rounding, and float32 or float64 that have the numbers of a format");
     Buffer from, to;
     if (!from.get(values) || !to.get(results, PyBUF_WRITABLE)) return nullptr;
     if (from.view.len != to.view.len || from.view.len % item != 0)
@@ -79,90 +74,79 @@ PyObject* round(PyObject*, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
-// As packed by native.py: how sums are made.
-struct Plan {
-    Format accumulator, product_format;
-    int32_t product, rounding, extended, order;
-    int64_t width;
-};
-
 bool sensible(const Plan& plan, Py_ssize_t item) {
-    const bool directed = plan.rounding >= (int)Rounding::toward_zero && plan.rounding <= (int)Rounding::down;
-    const bool known = plan.product >= 0 && plan.product < PRODUCTS && plan.rounding >= 0 && plan.rounding < ROUNDINGS &&
-                       plan.order >= 0 && plan.order < ORDERS && plan.width >= 1;
+    const bool known = is_known(plan.product) && is_known(plan.rounding) && is_known(plan.order) && plan.width >= 1;
     if (!known || (item != 4 && item != 8) || !carried(plan.accumulator, item) || !carried(plan.product_format, item)) return false;
+    const bool directed = is_directed(plan.rounding);
     if (plan.extended) return item == 8 && !directed && carried(plan.accumulator, 4) && carried(plan.product_format, 4);
-    return directed || plan.rounding == (int)Rounding::nearest_even;
+    return directed || plan.rounding == Rounding::nearest_even;
 }
 
-int direction(int32_t extended, int32_t chosen) {
-    if (extended) return FE_TONEAREST;
-    const Rounding rounding = (Rounding)chosen;
-    return rounding == Rounding::up ? FE_UPWARD : rounding == Rounding::down ? FE_DOWNWARD
-           : rounding == Rounding::toward_zero ? FE_TOWARDZERO : FE_TONEAREST;
-}
+// A matrix, or a batch of them, as its buffer describes it.
+struct Matrices {
+    Buffer buffer;
+    int64_t batch = 1, rows = 0, columns = 0;
+    bool is_batch = false;
 
-struct Shape {
-    long long batch, rows, terms, columns, steps_a, steps_t;
+    // Returns false, with an exception set, for any other buffer.
+    bool get(PyObject* object, Py_ssize_t item, int flags = 0) {
+        if (!buffer.get(object, PyBUF_ND | flags)) return false;
+        const Py_buffer& view = buffer.view;
+        if ((view.ndim != 2 && view.ndim != 3) || view.itemsize != item) {
+            PyErr_Format(PyExc_ValueError, "expected matrices of items of %zd bytes", item);
+            return false;
+        }
+        is_batch = view.ndim == 3;
+        if (is_batch) batch = view.shape[0];
+        rows = view.shape[view.ndim - 2], columns = view.shape[view.ndim - 1];
+        return true;
+    }
+    template <class T> T* items() const { return (T*)buffer.view.buf; }
+    int64_t step() const { return is_batch ? rows * columns : 0; }
 };
 
-template <class T> PyObject* sum_as(const Buffer& a, const Buffer& t, const Buffer& c, const Shape& shape, const Plan& plan, uint64_t seed) {
-    const int64_t of_a = shape.rows * shape.terms, of_t = shape.terms * shape.columns;
-    if (!fits<T>(a, shape.steps_a ? shape.batch : 1, shape.rows, shape.terms) ||
-        !fits<T>(t, shape.steps_t ? shape.batch : 1, shape.terms, shape.columns) || !fits<T>(c, shape.batch, shape.rows, shape.columns))
-        return PyErr_Format(PyExc_ValueError, "expected matrices of the shape that is told");
-    const SumJob<T> job = {(const T*)a.view.buf, (const T*)t.view.buf, (T*)c.view.buf, shape.batch, shape.rows, shape.terms,
-                           shape.columns, shape.steps_a ? of_a : 0, shape.steps_t ? of_t : 0, plan.accumulator,
-                           plan.product_format, (Product)plan.product, (Rounding)plan.rounding, plan.extended != 0,
-                           (Order)plan.order, plan.width, seed};
+template <class T> PyObject* sum_as(const Matrices& a, const Matrices& t, const Matrices& c, const Plan& plan, uint64_t seed) {
+    const SumJob<T> job = {a.items<const T>(), t.items<const T>(), c.items<T>(), c.batch, a.rows, a.columns, t.columns, a.step(), t.step(),
+                           plan.accumulator, plan.product_format, plan.product, plan.rounding, plan.extended, plan.order, plan.width, seed};
     const OrdinaryArithmetic ordinary(direction(plan.extended, plan.rounding));
-    const Unlocked unlocked((double)of_a * (double)shape.columns * (double)shape.batch > FEW);
+    const Unlocked unlocked((double)(job.rows * job.terms) * (double)job.columns * (double)job.batch > FEW);
     PRECREG_RUN(add_up, job);
     Py_RETURN_NONE;
 }
 
-// add_up(a, t, c, size of an item, (batch, rows, terms, columns, whether a and t have one matrix for each), plan, seed)
+// Multiply matrices, or batches of them; a single a or t serves a whole batch.
 PyObject* add_up(PyObject*, PyObject* arguments) {
     PyObject *first, *second, *results;
     const char* packed;
     Py_ssize_t item, packed_size;
-    Shape shape;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(arguments, "OOOn(LLLLLL)y#K", &first, &second, &results, &item, &shape.batch, &shape.rows, &shape.terms,
-                          &shape.columns, &shape.steps_a, &shape.steps_t, &packed, &packed_size, &seed))
-        return nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOOny#K", &first, &second, &results, &item, &packed, &packed_size, &seed)) return nullptr;
     Plan plan;
-    if (packed_size != sizeof plan) return PyErr_Format(PyExc_ValueError, "expected a plan of %zu bytes", sizeof plan);
-    memcpy(&plan, packed, sizeof plan);
+    if (!unpack(packed, packed_size, plan)) return nullptr;
     if (!sensible(plan, item)) return PyErr_Format(PyExc_ValueError, "expected a plan that the core serves");
-    Buffer a, t, c;
-    if (!a.get(first) || !t.get(second) || !c.get(results, PyBUF_WRITABLE)) return nullptr;
-    for (long long length : {shape.batch, shape.rows, shape.terms, shape.columns})
-        if (length < 0 || length > INT64_MAX >> 32) return PyErr_Format(PyExc_ValueError, "expected a shape that memory holds");
+    Matrices a, t, c;
+    if (!a.get(first, item) || !t.get(second, item) || !c.get(results, item, PyBUF_WRITABLE)) return nullptr;
+    const bool agree = a.rows == c.rows && a.columns == t.rows && t.columns == c.columns;
+    if (!agree || (a.is_batch && a.batch != c.batch) || (t.is_batch && t.batch != c.batch))
+        return PyErr_Format(PyExc_ValueError, "expected matrices whose shapes agree");
+    if (c.buffer.view.len == 0) Py_RETURN_NONE; // the kernel would still go through all rows
     try {
-        return item == 4 ? sum_as<float>(a, t, c, shape, plan, seed) : sum_as<double>(a, t, c, shape, plan, seed);
+        return item == 4 ? sum_as<float>(a, t, c, plan, seed) : sum_as<double>(a, t, c, plan, seed);
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
 }
 
-// As packed by native.py: which operation, and how it is rounded.
-struct Task {
-    Format format;
-    int32_t operation, rounding, extended, unused;
-};
-
 bool sensible(const Task& task, Py_ssize_t item) {
-    const bool directed = task.rounding >= (int)Rounding::toward_zero && task.rounding <= (int)Rounding::down;
-    const bool known = task.operation >= 0 && task.operation < OPERATIONS && task.rounding >= 0 && task.rounding < ROUNDINGS;
+    const bool known = is_known(task.operation) && is_known(task.rounding);
     if (!known || (item != 4 && item != 8) || !carried(task.format, item)) return false;
-    return task.extended ? item == 4 && !directed && carried(task.format, 8) : directed || task.rounding == (int)Rounding::nearest_even;
+    const bool directed = is_directed(task.rounding);
+    return task.extended ? item == 4 && !directed && carried(task.format, 8) : directed || task.rounding == Rounding::nearest_even;
 }
 
 template <class T> PyObject* compute_as(const Buffer* operands, const Buffer& results, const Task& task, uint64_t seed, uint64_t start) {
     const Py_ssize_t size = (Py_ssize_t)sizeof(T), n = results.view.len / size;
-    ElementJob<T> job = {{}, {}, (T*)results.view.buf, n, (Operation)task.operation, task.format, (Rounding)task.rounding,
-                         task.extended != 0, seed, start};
+    ElementJob<T> job = {{}, {}, (T*)results.view.buf, n, task.operation, task.format, task.rounding, task.extended, seed, start};
     for (int i = 0; i < 3; i++) {
         if (operands[i].view.len != size && operands[i].view.len != results.view.len)
             return PyErr_Format(PyExc_ValueError, "expected operands of one element, or as many as results");
@@ -175,7 +159,7 @@ template <class T> PyObject* compute_as(const Buffer* operands, const Buffer& re
     Py_RETURN_NONE;
 }
 
-// compute(x, y, z, results, size of an item, task, seed, start): contiguous buffers; what is not needed may be any operand.
+// Compute an operation on contiguous buffers. An operation without y or z takes any operand in their place.
 PyObject* compute(PyObject*, PyObject* arguments) {
     PyObject *given[3], *results;
     const char* packed;
@@ -184,14 +168,13 @@ PyObject* compute(PyObject*, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "OOOOny#KK", &given[0], &given[1], &given[2], &results, &item, &packed, &packed_size, &seed, &start))
         return nullptr;
     Task task;
-    if (packed_size != sizeof task) return PyErr_Format(PyExc_ValueError, "expected a task of %zu bytes", sizeof task);
-    memcpy(&task, packed, sizeof task);
+    if (!unpack(packed, packed_size, task)) return nullptr;
     if (!sensible(task, item)) return PyErr_Format(PyExc_ValueError, "expected a task that the core serves");
     Buffer operands[3], to;
     for (int i = 0; i < 3; i++)
         if (!operands[i].get(given[i])) return nullptr;
     if (!to.get(results, PyBUF_WRITABLE)) return nullptr;
-    if (to.view.len % item != 0) return PyErr_Format(PyExc_ValueError, "expected results of that size");
+    if (to.view.len % item != 0) return PyErr_Format(PyExc_ValueError, "expected results of whole items");
     if (to.view.len == 0) Py_RETURN_NONE;
     return item == 4 ? compute_as<float>(operands, to, task, seed, start) : compute_as<double>(operands, to, task, seed, start);
 }
@@ -205,5 +188,11 @@ PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, null
 } // namespace precreg
 
 PyMODINIT_FUNC PyInit__core(void) {
-    return precreg::module_of(precreg::MODULE, precreg::name_of(precreg::instruction_set), precreg::INTERFACE);
+    using namespace precreg;
+    return module_of(MODULE, name_of(instruction_set),
+                     {PRECREG_DECLARED(Rounding), PRECREG_DECLARED(Format), PRECREG_DECLARED(Product), PRECREG_DECLARED(Order),
+                      PRECREG_DECLARED(Plan), PRECREG_DECLARED(Operation), PRECREG_DECLARED(Task),
+                      {"round", "values, results, itemsize, format, rounding, seed, start"},
+                      {"add_up", "a, t, c, itemsize, plan, seed"},
+                      {"compute", "x, y, z, results, itemsize, task, seed, start"}});
 }

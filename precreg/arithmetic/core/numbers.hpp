@@ -1,4 +1,4 @@
-// float32 and float64 as bits, in vectors as wide as the registers of the instruction set.
+// float32 and float64 as bits, in vectors that fill the registers of the instruction set.
 #pragma once
 
 #include "registers.hpp"
@@ -6,7 +6,7 @@
 namespace precreg {
 namespace {
 
-// `Number` and `Bits` are vectors of `LANES` numbers and of their patterns; digits and exponents as IEEE 754 counts them.
+// `Number` and `Bits` are vectors of `LANES` numbers and of their bits. IEEE 754 defines DIGITS and exponents LEAST, MOST.
 template <class T> struct Carrier;
 template <> struct Carrier<float> {
     typedef int32_t Bit;
@@ -36,7 +36,7 @@ template <class V> INLINE V load(const void* from) {
 }
 template <class V> INLINE void store(void* to, V value) { memcpy(to, &value, sizeof value); }
 
-// Past the caches, for arrays that do not fit into them; `to` is aligned.
+// Store past the caches, for arrays that do not fit into them; `to` is aligned.
 template <class V> INLINE void stream(void* to, V value) {
 #if defined(__AVX512F__)
     _mm512_stream_si512((__m512i*)to, (__m512i)value);
@@ -61,8 +61,8 @@ template <class T> INLINE Bit<T> bits_of(T value) {
 }
 
 template <class T> INLINE Bits<T> every(Bit<T> x) { return x - (Bits<T>){}; }
-template <class T> INLINE Number<T> all(T x) { return (Number<T>)every<T>(bits_of(x)); } // x - 0 may be -0
-// Patterns of NaN may go beyond the largest integer.
+template <class T> INLINE Number<T> all(T x) { return (Number<T>)every<T>(bits_of(x)); } // by bits: x - 0 may be -0
+// Unsigned, because the sums of NaN's bits may pass the largest signed integer.
 template <class T> INLINE Bits<T> plus(Bits<T> a, Bits<T> b) {
     typedef typename Carrier<T>::Unsigned Unsigned;
     return (Bits<T>)((Unsigned)a + (Unsigned)b);

@@ -1,4 +1,4 @@
-// How wide the registers are of the instruction set that a kernel is compiled for.
+// The width of the registers of the instruction set that a kernel is compiled for.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rounding arrays. This file is compiled once for each instruction set, into the namespace PRECREG_SET.
+// Round arrays. This file is compiled once for each instruction set, into the namespace PRECREG_SET.
 #include "rounding.hpp"
 
 #ifndef PRECREG_SET
@@ -8,7 +8,7 @@
 namespace precreg {
 namespace {
 
-constexpr int64_t LARGE = 1 << 22; // bytes of an array that is not kept in the caches
+constexpr int64_t LARGE = 1 << 22; // bytes: larger results are stored past the caches
 
 template <class T> using Pass = void (*)(const RoundingJob<T>&);
 
@@ -25,7 +25,7 @@ template <Rounding R, bool NARROW, class T> struct Rounder {
     }
     INLINE Bits<T> at(const void* from, int64_t place) const { return rounded<R, NARROW, T>(load<Bits<T>>(from), draws(place), target); }
 
-    // Fewer values than a vector has.
+    // Round fewer values than a vector has.
     void few(int64_t place, int64_t count) const {
         T some[LANES] = {};
         memcpy(some, job.values + place, (size_t)count * sizeof(T));
@@ -53,7 +53,7 @@ template <Rounding R, class T> void pass(const RoundingJob<T>& job) {
 }
 
 template <class T> void chosen_pass(const RoundingJob<T>& job) {
-    constexpr Pass<T> PASSES[ROUNDINGS] = {
+    constexpr Pass<T> PASSES[] = { // in the order of Rounding
         pass<Rounding::nearest_even, T>, pass<Rounding::nearest_away, T>, pass<Rounding::toward_zero, T>, pass<Rounding::up, T>,
         pass<Rounding::down, T>, pass<Rounding::away, T>, pass<Rounding::odd, T>, pass<Rounding::stochastic, T>};
     PASSES[(int)job.rounding](job);

@@ -1,4 +1,4 @@
-// Rounding vectors of float32 or float64 to a number format, once. precreg/arithmetic/rounding.py says what is meant.
+// Round vectors of float32 or float64 to a number format, once. precreg/arithmetic/roundings.py defines the roundings.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace precreg {
 namespace {
 
-// A format as the patterns of its carrier T have it.
+// A format in terms of the bits of its carrier T.
 template <class T> struct Target {
     explicit Target(const Format& format)
         : drop(Carrier<T>::DIGITS - format.precision), rest(((Bit<T>)1 << drop) - 1), half(drop ? (Bit<T>)1 << (drop - 1) : 0),
@@ -18,17 +18,17 @@ template <class T> struct Target {
           beyond(bits_of((T)format.overflow) & ~Carrier<T>::SIGN), zero_sign(format.negative_zero ? -1 : 0),
           narrow(format.min_exponent > Carrier<T>::LEAST), quantum((T)std::ldexp(1.0, format.min_exponent - format.precision + 1)),
           shifter((T)std::ldexp(1.0, format.min_exponent - format.precision + Carrier<T>::DIGITS)),
-          // 2**24 / quantum in two factors, for it may be too large
+          // 2**24 / quantum in three factors, because their product may overflow
           scales{(T)std::ldexp(1.0, 24), (T)std::ldexp(1.0, -format.min_exponent / 2),
                  (T)std::ldexp(1.0, format.precision - 1 - format.min_exponent + format.min_exponent / 2)} {}
 
-    int drop; // how many bits of a normal number fall away
+    int drop; // the number of last bits that a normal number loses
     Bit<T> rest, half, last, smallest_normal, flushed, largest, beyond, zero_sign;
-    bool narrow; // subnormal numbers of the format are normal ones of the carrier
+    bool narrow; // subnormal numbers of the format are normal numbers of the carrier
     T quantum, shifter, scales[3];
 };
 
-// Round magnitudes of which `drop` bits fall away; a carry goes into the exponent, where it belongs.
+// Round magnitudes to `drop` fewer bits. A carry goes into the exponent, which is right.
 template <Rounding R, class T> INLINE Bits<T> fewer_bits(Bits<T> magnitude, Bits<T> negative, Bits<T> draws, const Target<T>& to) {
     typedef typename Carrier<T>::Unsigned Unsigned;
     const Bits<T> rest = every<T>(to.rest), up = plus<T>(magnitude, rest);
@@ -47,10 +47,10 @@ template <Rounding R, class T> INLINE Bits<T> fewer_bits(Bits<T> magnitude, Bits
     return plus<T>(floor, (Bits<T>)(parts > draws) & every<T>(to.rest + 1));
 }
 
-// Round magnitudes below the smallest normal number to multiples of its quantum; all else gives nonsense.
+// Round magnitudes below the smallest normal number to multiples of its quantum; others give nonsense.
 template <Rounding R, class T> INLINE Bits<T> to_quantum(Bits<T> magnitude, Bits<T> negative, Bits<T> draws, const Target<T>& to) {
     const Number<T> x = (Number<T>)magnitude, shifter = all(to.shifter);
-    const Number<T> near = (x + shifter) - shifter; // in the direction that the thread rounds in
+    const Number<T> near = (x + shifter) - shifter; // in the thread's rounding direction
     if (R == Rounding::nearest_even) return (Bits<T>)near;
     const Bits<T> step = (Bits<T>)all(to.quantum);
     const Number<T> floor = near - (Number<T>)((Bits<T>)(near > x) & step), left = x - floor;
@@ -65,10 +65,10 @@ template <Rounding R, class T> INLINE Bits<T> to_quantum(Bits<T> magnitude, Bits
         const Number<T> parts = left * all(to.scales[0]) * all(to.scales[1]) * all(to.scales[2]);
         upward = (Bits<T>)(parts >= __builtin_convertvector(draws + 1, Number<T>));
     }
-    return (Bits<T>)(floor + (Number<T>)(upward & step)) & ~Carrier<T>::SIGN; // 0 - 0 is -0 where a thread rounds down
+    return (Bits<T>)(floor + (Number<T>)(upward & step)) & ~Carrier<T>::SIGN; // 0 - 0 is -0 if the thread rounds down
 }
 
-// `draws` are 24 random bits a lane; all but stochastic rounding do without.
+// `draws` are 24 random bits a lane, for stochastic rounding alone.
 template <Rounding R, bool NARROW, class T> INLINE Bits<T> rounded(Bits<T> value, Bits<T> draws, const Target<T>& to) {
     constexpr Bit<T> SIGN = Carrier<T>::SIGN, INFINITE = Carrier<T>::INFINITE;
     const Bits<T> sign = value & SIGN, magnitude = value & ~SIGN, negative = (Bits<T>)(value < 0);
@@ -88,7 +88,7 @@ template <Rounding R, bool NARROW, class T> INLINE Bits<T> rounded(Bits<T> value
     return chosen((Bits<T>)(magnitude > INFINITE), value, result);
 }
 
-// 24 random bits for an index, or for a vector of them: SplitMix64 (Steele, Lea and Flood, 2014).
+// Return 24 random bits for an index, or for each of a vector: SplitMix64 (Steele, Lea and Flood, 2014).
 template <class U> INLINE U random_bits(uint64_t seed, U index) {
     U mixed = seed + (index + 1) * 0x9E3779B97F4A7C15;
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;

@@ -1,4 +1,4 @@
-// One addition of a product to a partial sum, in vectors: what precreg/arithmetic/exact.py does to one number.
+// Add one product to a partial sum, in vectors, as precreg/arithmetic/exact/sums.py does for one number.
 #pragma once
 
 #include "rounding.hpp"
@@ -21,7 +21,7 @@ template <class T> INLINE Number<T> fused(Number<T> a, Number<T> b, Number<T> c)
 #endif
 }
 
-// What a processor that rounds in a direction leaves to do: to go on to the format in that direction.
+// Rounds further to a format, in the direction in which the processor rounded.
 template <class T> struct Directed {
     Directed(const Format& format, Rounding rounding) : to(format) {
         const bool up = rounding == Rounding::up, down = rounding == Rounding::down, inward = rounding == Rounding::toward_zero;
@@ -51,20 +51,21 @@ template <class T> struct Directed {
     }
 
     Target<T> to;
-    Bit<T> positive, negative, limit, negative_limit; // all ones where rounding goes away from zero; what lies beyond becomes
-    bool simple;                                      // bits fall away, and subnormal numbers where the format has none
+    Bit<T> positive, negative;    // all ones where rounding goes away from zero
+    Bit<T> limit, negative_limit; // the results of finite numbers beyond the largest
+    bool simple;                  // only last bits fall away, and subnormal numbers if the format has none
 };
 
-// What is left to do after the processor: nothing, to let bits fall away, or anything.
+// The rounding left after the processor's: none, dropping last bits, or any other.
 enum class Rest { nothing, bits, anything };
 
-// Sums by the processor. What makes up the product is known when this is compiled, but where the rest takes far longer.
+// Sums by the processor. The kind of product is a template argument, unless the remaining rounding takes far longer.
 template <class T, Rest REST, Product PRODUCT> struct Step {
     typedef T Value;
-    // As many sums as registers hold, and no fewer than additions are under way at a time.
+    // As many sums as registers hold, and at least as many as the additions that the processor overlaps.
     static constexpr int ROWS = REST == Rest::anything || PRODUCT == Product::rounded ? 1 : BYTES == 64 ? 4 : 2, VECTORS = 4;
 
-    explicit Step(const SumJob<T>& job) : sum(job.accumulator, job.rounding), product(job.product_format, job.rounding), asked(job.product) {}
+    explicit Step(const SumJob<T>& job) : sum(job.accumulator, job.rounding), product(job.product_format, job.rounding), kind(job.product) {}
 
     INLINE Number<T> finished(Number<T> value) const {
         if (REST == Rest::nothing) return value;
@@ -73,21 +74,21 @@ template <class T, Rest REST, Product PRODUCT> struct Step {
         const Bits<T> normal = (Bits<T>)((kept & ~Carrier<T>::SIGN) >= sum.to.flushed);
         return (Number<T>)(kept & (normal | Carrier<T>::SIGN));
     }
-    // The indices are those of random bits, of which the processor has none.
+    // The last two arguments are indices of random bits, which the processor's roundings do not use.
     INLINE Number<T> add(Number<T> x, Number<T> y, const Bits<T>&, uint64_t) const { return finished(x + y); }
     INLINE Number<T> add_product(Number<T> a, Number<T> b, Number<T> c, const Bits<T>&, uint64_t) const {
-        const Product made = REST == Rest::anything ? asked : PRODUCT;
+        const Product made = REST == Rest::anything ? kind : PRODUCT;
         if (made == Product::fused) return finished(fused<T>(a, b, c));
         if (made == Product::multiplied) return finished(a * b + c);
         return finished(product(a * b) + c);
     }
 
     const Directed<T> sum, product;
-    const Product asked;
+    const Product kind;
 };
 
-// What is nearest, if nothing is lost; else that of the two float64 around the exact result of which the last bit is 1
-// (Boldo and Melquiond, 2008). Of `lost`, which is exact - nearest, only the sign matters.
+// Round to odd (Boldo and Melquiond, 2008): return `nearest` if it is exact, else the neighbour of the exact result whose
+// last bit is 1. `lost` is exact - nearest; only its sign matters.
 INLINE Number<double> to_odd(Number<double> nearest, Number<double> lost) {
     typedef Bits<double> Longs;
     const Longs bits = (Longs)nearest, inexact = (Longs)(lost < 0) | (Longs)(lost > 0);
@@ -100,7 +101,7 @@ INLINE Number<double> sum_to_odd(Number<double> x, Number<double> y) {
     return to_odd(sum, (x - (sum - part)) + (y - part));
 }
 
-// Float32 numbers in float64, by any rounding: products are exact, and sums are rounded to odd before they are rounded.
+// Float32 numbers in float64, by any rounding: products are exact, and sums are rounded to odd first.
 template <Rounding R> struct ExtendedStep {
     typedef double Value;
     typedef Number<double> Doubles;

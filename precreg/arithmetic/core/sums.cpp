@@ -1,8 +1,8 @@
 // Sums of products in a stated order. This file is compiled once for each instruction set, into the namespace PRECREG_SET.
 //
-// Vectors hold neighbouring columns, so that every sum is added in its own order. A few columns go through all terms, a
-// panel of terms at a time, which lies packed in the first cache while many rows use it; between panels the partial sums
-// of every row rest in a table.
+// Vectors hold neighbouring columns, so that every sum keeps its own order. A few columns go through all terms, a panel of
+// terms at a time. A panel lies packed in the first cache while many rows use it. Between panels a table holds the partial
+// sums of every row.
 #include "steps.hpp"
 
 #include <algorithm>
@@ -15,20 +15,21 @@
 namespace precreg {
 namespace {
 
-constexpr int64_t PANEL = 64, BAND = 256; // terms; rows
+constexpr int64_t PANEL = 64; // terms of a panel, 16 kB with the columns of four vectors of 64 bytes
+constexpr int64_t BAND = 256; // rows that use a panel before the next is packed
 
-// Some terms that are added one after another: their numbers, and the runs of those that go to the same partial sum.
+// Terms that are added one after another: their numbers, and runs of terms of one partial sum.
 struct Panel {
     struct Run {
-        int64_t stop, sum; // where it stops in the panel; the number of its partial sum
-        bool ends;         // whether that partial sum is then complete
+        int64_t stop, sum; // the end of the run in the panel, and the number of its partial sum
+        bool ends;         // the run completes its partial sum
     };
     int64_t count, first, terms[PANEL];
     int runs;
     Run run[PANEL];
 };
 
-// The terms in the order in which they are added, panel after panel.
+// Yields the terms in the order of addition, panel after panel.
 class Walk {
   public:
     Walk(Order order, int64_t width, int64_t terms)
@@ -51,7 +52,7 @@ class Walk {
   private:
     const bool in_lanes;
     const int64_t terms, longest;
-    int64_t place = 0, term = 0, sum = 0, left; // terms of the partial sum
+    int64_t place = 0, term = 0, sum = 0, left; // `left` terms of the partial sum
 
     void next_sum() {
         sum++;
@@ -60,7 +61,7 @@ class Walk {
     }
 };
 
-// Where merges on a level of pairs begin among all merges.
+// Return the number of the first merge on each level of pairs, among all merges.
 std::vector<int64_t> first_merges(int64_t terms) {
     std::vector<int64_t> first{0};
     for (int64_t left = terms; left > 1; left -= left / 2) first.push_back(first.back() + left / 2);
@@ -90,7 +91,7 @@ template <class Step> class Summer {
     const std::vector<int64_t> merges;
     const int64_t band;
     const int depth;
-    std::vector<T> table;  // of partial sums: rows of a band, depth, columns
+    std::vector<T> table;  // partial sums: rows of a band, depth, columns
     std::vector<T> packed; // a panel of terms
     Panel panel;
 
@@ -126,19 +127,19 @@ template <class Step> class Summer {
         }
     }
 
-    // The indices of the random bits of each column's first term, in vectors.
+    // The index of the random bits of each column's first term, in vectors.
     struct Firsts {
         Bits<T> of[VECTORS];
     };
     INLINE Firsts firsts(int64_t b, int64_t row, int64_t column) const {
         Firsts first = {};
-        for (int v = 0; v < VECTORS && sizeof(T) == 8; v++) // sums of float32 do without
+        for (int v = 0; v < VECTORS && sizeof(T) == 8; v++) // sums of float32 draw no random bits
             for (int i = 0; i < LANES; i++)
                 first.of[v][i] = (Bit<T>)(uint64_t(b * job.rows + row) * uint64_t(job.columns) + uint64_t(column + v * LANES + i)) * (Bit<T>)job.terms;
         return first;
     }
 
-    // Add a panel of terms to the partial sums of some rows, and those that are complete to totals.
+    // Add a panel of terms to the partial sums of N rows, and complete partial sums to totals.
     template <int N> void through_panel(int64_t b, int64_t row, int64_t column) {
         Vector sum[N][VECTORS];
         Firsts first[N];
@@ -172,7 +173,7 @@ template <class Step> class Summer {
             for (int v = 0; v < VECTORS; v++) store(sums_of(row + r) + v * LANES, sum[r][v]);
     }
 
-    // Add terms in pairs: the table holds, on each level, the sum that waits for its neighbour.
+    // Add terms in pairs. On each level the table holds the sum that waits for its neighbour.
     void in_pairs(int64_t b, int64_t row, int64_t column) {
         const Firsts first = firsts(b, row, column);
         const T* const a = job.a + b * job.step_a + row * job.terms;
@@ -192,7 +193,7 @@ template <class Step> class Summer {
         return step.add(left, right, first.of[v], (uint64_t)(job.terms + merges[(size_t)level] + pair));
     }
 
-    // Sums that found no neighbour are carried up as they are, until they meet the one to their left.
+    // Carry sums without a right neighbour up unchanged, until they meet their left neighbour.
     void merge_rest(int64_t b, int64_t row, int64_t column) {
         const Firsts first = firsts(b, row, column);
         for (int v = 0; v < VECTORS; v++) {

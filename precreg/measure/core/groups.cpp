@@ -5,7 +5,9 @@
 
 namespace precreg {
 
-constexpr int64_t MOST_GROUPS = 16, MOST_IN_TILE = 4096, LEAST_IN_TILE = 512;
+constexpr int64_t MOST_GROUPS = 16;    // as MOST in precreg/measure/kept_groups.py
+constexpr int64_t MOST_IN_TILE = 4096; // as _MOST_IN_TILE in precreg/measure/groups.py: which axes form the tile
+constexpr int64_t LEAST_IN_TILE = 512; // a narrow tile is repeated up to this width, so that runs seldom wrap around its end
 
 Axis::Axis(int64_t length, int64_t stride)
     : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), product((size_t)groups), n((size_t)groups) {
@@ -34,7 +36,7 @@ GroupSums::GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_
         else if (tile == 1 && i == dimensions - 1) leading = (size_t)dimensions;
     }
     if (dimensions == 0 || axes.back().length > MOST_IN_TILE) leading = axes.size();
-    const int64_t wanted = std::min(stop - start, LEAST_IN_TILE); // few tiles for few pairs
+    const int64_t wanted = std::min(stop - start, LEAST_IN_TILE); // small arrays need no wide tile
     if (leading < axes.size()) width = tile * std::max<int64_t>((wanted + tile - 1) / tile, 1);
     in_stretches = leading > 0;
     places.assign((size_t)((ADDED + 1) * width), 0.0);
@@ -78,7 +80,7 @@ void GroupSums::leave_out(int64_t position) {
 }
 
 void GroupSums::overflow(int64_t position) {
-    for (Axis& axis : axes) axis.sum[GROUP_LOGS][(size_t)axis.group_of(position)] = INFINITY;
+    for (Axis& axis : axes) axis.sum[GroupSum::logs][(size_t)axis.group_of(position)] = INFINITY;
 }
 
 std::vector<Axis>& GroupSums::finish() {
@@ -94,7 +96,7 @@ std::vector<Axis>& GroupSums::finish() {
     for (Axis& axis : axes)
         for (size_t g = 0; g < (size_t)axis.groups; g++) {
             const Product& of = axis.product[g]; // log2(U* + 1/4) is 2 less than log2(4 U* + 1)
-            axis.sum[GROUP_LOGS][g] += std::log2(of.mantissa) + (double)(of.exponent - 2 * axis.n[g]);
+            axis.sum[GroupSum::logs][g] += std::log2(of.mantissa) + (double)(of.exponent - 2 * axis.n[g]);
         }
     return axes;
 }

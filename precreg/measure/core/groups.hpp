@@ -1,7 +1,7 @@
-// Sums in the groups of each axis; see Groups in precreg/measure/tally.py, and precreg/measure/groups.py for the same in numpy.
+// Sums in the groups of each axis. Groups in precreg/measure/tally.py defines them; precreg/measure/groups.py has them in numpy.
 //
-// Trailing axes of few elements together are one tile that comes again and again: runs are added to it place by place.
-// Along the axes before them a group is a stretch of at least some hundred elements, and stretches are summed.
+// The trailing axes of few elements form one tile that repeats: runs are added to it place by place. Along the axes before
+// them a group is a stretch of some hundred elements or more, and stretches are summed.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,27 @@
 #include <cstring>
 #include <vector>
 
+#include "../../arithmetic/core/declarations.hpp"
+
 namespace precreg {
 
-constexpr int KEY_SHIFT = 45; // sizes are counted, and bins end, at numbers of 8 significant bits
+constexpr int KEY_SHIFT = 45; // bins end at numbers of 8 significant bits; as _SHIFT in precreg/measure/sketch.py
 
-enum GroupSum { GROUP_ABSOLUTE, GROUP_SIGNED, GROUP_SQUARED, GROUP_ULPS, ADDED, GROUP_LOGS = ADDED, GROUP_SUMS };
+// The sums of a group, after its number of pairs. Logarithms come last: they are kept as a product, all others are added.
+PRECREG_INDEX(GroupSum, absolute, signed_, squared, ulps, logs)
+constexpr int ADDED = GroupSum::logs;
 
-constexpr int64_t ONE = (int64_t)1023 << 52, MANTISSA = ((int64_t)1 << 52) - 1; // of the bits of a double
+constexpr int64_t ONE = (int64_t)1023 << 52, MANTISSA = ((int64_t)1 << 52) - 1; // bits of a double: 1.0, and its mantissa
 
-// A sum of logarithms, kept as the product of what they are taken of: mantissa * 2**exponent, the mantissa in [1, 2).
+// A sum of logarithms, as the product of their arguments: mantissa * 2**exponent, the mantissa in [1, 2).
 struct Product {
     double mantissa = 1.0;
     int64_t exponent = 0;
 
-    // Multiply by by * 2**power; `by` is at least 1, and below 2**1000.
-    void times(double by, int64_t power) {
+    // Multiply with factor * 2**power; the factor is at least 1, and below 2**1000.
+    void times(double factor, int64_t power) {
         int64_t bits;
-        mantissa *= by;
+        mantissa *= factor;
         memcpy(&bits, &mantissa, sizeof bits);
         exponent += power + ((bits - ONE) >> 52);
         bits = (bits & MANTISSA) | ONE;
@@ -35,20 +39,20 @@ struct Product {
 
 struct Axis {
     int64_t length, stride, groups;
-    std::vector<double> sum[GROUP_SUMS];
+    std::vector<double> sum[GroupSum::SIZE];
     std::vector<Product> product; // of 4 U* + 1
     std::vector<int64_t> n;
 
     Axis(int64_t length, int64_t stride);
     int64_t group_of(int64_t position) const;
     int64_t begin_of(int64_t group) const;
-    int64_t end_of_stretch(int64_t position) const;             // where the group of a position ends
-    int64_t positions_in(int64_t group, int64_t end) const;     // how many positions below `end` it has
+    int64_t end_of_stretch(int64_t position) const;         // the end of the stretch that holds a position
+    int64_t positions_in(int64_t group, int64_t end) const; // the number of a group's positions below `end`
 };
 
-constexpr int MOST_ROOM = 990; // bits that mantissas may grow by
+constexpr int MOST_ROOM = 990; // bits by which mantissas may grow; a double has 1023
 
-// What a kernel adds to: a tile of `width` places, if there is one, and the stretch that is open.
+// The sums that a kernel adds to: a tile of `width` places (0: no tile), and the open stretch.
 struct GroupSums {
     GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_t stop);
 
@@ -62,13 +66,13 @@ struct GroupSums {
     int64_t stretch_begin = 0, stretch_end = 0;
 
     void open_stretch(int64_t position);
-    // Let every mantissa have room for a factor of at most 2**bits. No run has two pairs for one place.
+    // Leave room in every mantissa for a factor of at most 2**bits: no run has two pairs for one place.
     void make_room(int bits) {
         if (room < bits) split();
         room -= bits;
     }
-    void leave_out(int64_t position); // a pair that is not finite is in no group
-    void overflow(int64_t position);  // its U* is infinite
+    void leave_out(int64_t position); // a non-finite pair belongs to no group
+    void overflow(int64_t position);  // the U* of this pair is infinite
     std::vector<Axis>& finish();
 
   private:
@@ -78,8 +82,7 @@ struct GroupSums {
     size_t leading;
     int room = MOST_ROOM;
 
-    void split(); // take the powers of two out of mantissas
-
+    void split(); // move the powers of two from mantissas to exponents
     void close_stretch();
 };
 

@@ -1,8 +1,8 @@
 // One pass over the pairs. This file is compiled once for each instruction set, into the namespace PRECREG_SET.
 //
 // Pairs go through in runs of 128, small enough for the first cache: first their terms (errors, ratios, ULPs, and the
-// keys under which they are counted), then sums and counters, which keep different parts of the processor busy. What is
-// rare (NaN, infinities, zeros, subnormals, small values, violations) is only looked at in runs that have it. No
+// keys under which they are counted), then sums and counters, which keep different parts of the processor busy. Rare
+// pairs (NaN, infinities, zeros, subnormals, small values, violations) are counted only in runs that contain them. No
 // multiplication is contracted with an addition, so that every instruction set gives the same bits.
 
 #include "job.hpp"
@@ -23,9 +23,9 @@
 namespace precreg {
 namespace {
 
-constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12;
+constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12; // as in precreg/measure/numpy_form.py
 
-// Written out, because compilers keep counters in registers, of which there are not enough.
+// Written out, because compilers move counters to registers, and too few registers are left.
 INLINE void count_one(uint32_t& counter) {
 #if defined(__x86_64__)
     asm("addl $1, %0" : "+m"(counter) : : "cc");
@@ -38,7 +38,7 @@ INLINE void set_key(uint32_t* to, Doubles value) { store(to, narrow(((ULongs)val
 
 // The keys of a run, under which its errors, ratios and ULPs are counted by size.
 struct Keys {
-    alignas(64) uint32_t of[FIGURES][RUN];
+    alignas(64) uint32_t of[Sketches::SIZE][RUN];
 };
 struct Counters {
     uint32_t *errors[2], *ratios[2], *ulps[2];
@@ -53,15 +53,15 @@ class Kernel {
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
-        // Whether |d| > rtol |r| is asked without dividing.
+        // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
         for (double& counts : run.counts) counts = 1.0;
         for (auto& keys : nothing.of)
             for (uint32_t& key : keys) key = UNUSED_KEY;
         for (int i = 0; i < 2; i++) {
-            counters.errors[i] = state.table[ERRORS].counts[i];
-            counters.ratios[i] = state.table[RATIOS].counts[i];
-            counters.ulps[i] = state.table[ULP_ERRORS].counts[i];
+            counters.errors[i] = state.table[Sketches::absolute].counts[i];
+            counters.ratios[i] = state.table[Sketches::relative].counts[i];
+            counters.ulps[i] = state.table[Sketches::ulps].counts[i];
         }
     }
 
@@ -73,7 +73,7 @@ class Kernel {
             if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
         }
     }
-    // Ask for a later run, which the processor would not guess in time: two streams, read in short runs.
+    // Prefetch a later run: the processor does not foresee two streams that are read in short runs in time.
     template <class T> INLINE static void fetch_ahead(const T* run, int64_t left) {
         constexpr int AHEAD = 8 * RUN, LINE = 64 / sizeof(T);
         if (left < AHEAD + RUN) return;
@@ -83,8 +83,8 @@ class Kernel {
     void finish() {
         count_pending();
         totals.flush();
-        state.count[EXACT_MATCHES] = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
-        state.count[BELOW] = state.count[FINITE] - state.count[EXACT_MATCHES] - state.count[ABOVE];
+        state.counts.exact_matches = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
+        state.counts.below = state.counts.finite - state.counts.exact_matches - state.counts.above;
     }
 
   private:
@@ -94,9 +94,9 @@ class Kernel {
     const double to_ulps, to_grid;
     double small, tiny, smallest_diff3, alarming;
     Counters counters;
-    int off_grid = 0, patience = 1; // how many runs not to try on the grid, and how many it was the last time
+    int off_grid = 0, patience = 1; // runs not to try on the grid from now on, and after the latest failure
     Keys buffers[2], nothing, spare;
-    Keys* pending = &nothing; // of a run whose sizes are not counted yet
+    Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
     Run run;
 
     template <class A, class R> void whole_run(const A* a, const R* r, int64_t first) {
@@ -136,7 +136,7 @@ class Kernel {
     struct Ulps {
         Doubles power, ulps; // the binade of r, and U
     };
-    // What a run keeps of its terms.
+    // Maxima and counts over the terms of a run.
     struct Marks {
         Lanes<Doubles> error = {}, ratio = {}, floored = {}, ulp = {}, reference = {}, product = {}, least = lanes_of(DBL_MAX);
         Lanes<Longs> matching = {}, equal = {}, above = {};
@@ -182,7 +182,7 @@ class Kernel {
         run.matching = sum_of(marks.matching), run.equal = sum_of(marks.equal), run.above = sum_of(marks.above);
     }
 
-    // Take the terms of 128 pairs. Returns false if a pair is not finite; the terms are then of no use.
+    // Compute the terms of 128 pairs. Returns false if a pair is not finite; the terms are then meaningless.
     template <class A, class R> bool terms(const A* a, const R* r, Keys& into) {
         return job.format.same ? terms<A, R, false>(a, r, into) : terms<A, R, true>(a, r, into);
     }
@@ -202,17 +202,17 @@ class Kernel {
                 store(run.ratio + at, q.ratio);
                 store(run.floored + at, q.floored);
                 store(run.ulps + at, u.ulps);
-                set_key(into.of[ERRORS] + at, of.e);
-                set_key(into.of[RATIOS] + at, q.ratio);
-                set_key(into.of[ULP_ERRORS] + at, u.ulps);
+                set_key(into.of[Sketches::absolute] + at, of.e);
+                set_key(into.of[Sketches::relative] + at, q.ratio);
+                set_key(into.of[Sketches::ulps] + at, u.ulps);
             }
         keep(marks);
         return !any(odd);
     }
 
-    // Do all of it at once, for a run of finite pairs whose terms are no larger than was seen before. Returns false,
-    // with nothing done, for any other run. Counters lag one run behind: they and the arithmetic do not wait for each
-    // other. Two loops, because there are not registers enough for one.
+    // Compute, add and count in one pass, for a run of finite pairs whose terms fit the accumulators. Returns false, with
+    // nothing done, for any other run. Counters lag one run behind, so that they and the arithmetic do not wait for each
+    // other. Two loops, because one would need more registers than there are.
     template <class A, class R> INLINE bool swiftly(const A* a, const R* r) {
         if (!totals.has_room()) totals.begin_block();
         constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
@@ -242,27 +242,27 @@ class Kernel {
                 const Doubles x = widen(a + at);
                 const Pair of = pair(x, widen(r + at));
                 const Ulps u = ulps<ROUND>(x, of, p, marks);
-                set_key(next.of[ERRORS] + at, of.e);
-                set_key(next.of[ULP_ERRORS] + at, u.ulps);
+                set_key(next.of[Sketches::absolute] + at, of.e);
+                set_key(next.of[Sketches::ulps] + at, u.ulps);
                 store(run.d + at, of.d);
                 store(run.ulps + at, u.ulps);
                 adder.add_errors(p, of.d, of.e, of.r, of.size, u.power, u.ulps);
             }
-            count_sizes(before.of[ERRORS] + i, to.errors);
-            count_sizes(before.of[ULP_ERRORS] + i, to.ulps);
+            count_sizes(before.of[Sketches::absolute] + i, to.errors);
+            count_sizes(before.of[Sketches::ulps] + i, to.ulps);
         }
         for (int i = 0; i < RUN; i += LANES) {
             for (int p = 0; p < PARTS; p++) {
                 const int at = i + p * WIDTH;
                 const Quotients q = quotients(pair(widen(a + at), widen(r + at)), p, marks);
-                set_key(next.of[RATIOS] + at, q.ratio);
+                set_key(next.of[Sketches::relative] + at, q.ratio);
                 adder.add_quotients(p, q.ratio, q.floored);
             }
-            count_sizes(before.of[RATIOS] + i, to.ratios);
+            count_sizes(before.of[Sketches::relative] + i, to.ratios);
         }
         pending = &nothing;
         keep(marks);
-        if (adder.spoiled() || !totals.fits(run) || any_above(run.peak[PEAK_MAGNITUDE], job.format.largest_reference)) return false;
+        if (adder.failed() || !totals.fits(run) || any_above(run.peak[PEAK_MAGNITUDE], job.format.largest_reference)) return false;
         if (ON_GRID && !totals.on_grid(run)) return false;
         adder.commit(totals);
         pending = &next;
@@ -270,14 +270,14 @@ class Kernel {
     }
 
     void count_pairs(int size, int filled) {
-        state.count[N] += size;
-        state.count[FINITE] += size;
-        state.count[MATCHING] += run.matching - filled;
-        state.count[EQUAL] += run.equal - filled;
-        state.count[ABOVE] += run.above;
+        state.counts.n += size;
+        state.counts.finite += size;
+        state.counts.matching += run.matching - filled;
+        state.counts.equal += run.equal - filled;
+        state.counts.above += run.above;
     }
 
-    // Add up the terms of a run of finite pairs, of which all but `size` are pairs of zeros that do not count.
+    // Add the terms of a run of finite pairs. All but `size` of them are pairs of zeros that do not count.
     template <class A, class R> void measured(const A* a, const R* r, int size, int64_t first) {
         const int filled = RUN - size;
         count_pairs(size, filled);
@@ -285,20 +285,20 @@ class Kernel {
         add_to_groups(*state.groups, run, (int)std::min<int64_t>(RUN, job.start + job.n - first), first);
         look_closer(a, r, size, first);
         totals.add(run);
-        for (Figure figure : {ERRORS, ULP_ERRORS, RATIOS}) state.table[figure].counts[0][ZERO_KEY] -= (uint32_t)filled;
+        for (const Table& table : state.table) table.counts[0][ZERO_KEY] -= (uint32_t)filled;
     }
 
     void count_pending() {
         if (pending == &nothing) return;
         for (int i = 0; i < RUN; i += LANES) {
-            count_sizes(pending->of[ERRORS] + i, counters.errors);
-            count_sizes(pending->of[RATIOS] + i, counters.ratios);
-            count_sizes(pending->of[ULP_ERRORS] + i, counters.ulps);
+            count_sizes(pending->of[Sketches::absolute] + i, counters.errors);
+            count_sizes(pending->of[Sketches::relative] + i, counters.ratios);
+            count_sizes(pending->of[Sketches::ulps] + i, counters.ulps);
         }
         pending = &nothing;
     }
 
-    // What is rare: maxima and the worst errors, zeros, subnormals, small values, violations.
+    // Handle rare pairs: maxima and the worst errors, zeros, subnormals, small values, violations.
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
@@ -306,18 +306,18 @@ class Kernel {
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
         if (any_above(run.peak[PEAK_RELATIVE], alarming)) count_violations(a, r);
         // diff3's term is at most |d| / |r| where |r| is not small.
-        if (any_above(run.peak[PEAK_RELATIVE], state.maximum[MAX_DIFF3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
+        if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
         if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) name_worst(first);
         bool record = false;
-        for (int m = 0; m < PLACES; m++) record |= any_above(run.peak[m], state.maximum[m]);
-        record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[MAX_MAGNITUDE]);
+        for (int m = 0; m < Places::SIZE; m++) record |= any_above(run.peak[m], state.maximum[m]);
+        record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[Maxima::magnitude]);
         if (__builtin_expect(record, 0)) {
             terms(a, r, spare);
             maxima(first);
         }
     }
 
-    // Count eight values by size. Neighbours go into different tables: equal ones need not wait for each other.
+    // Count eight values by size. Neighbours go into different tables, so that equal ones do not wait for each other.
     INLINE static void count_sizes(const uint32_t* keys, uint32_t* const* tables) {
         for (int i = 0; i < LANES; i += 2) {
             count_one(tables[0][keys[i]]);
@@ -327,14 +327,14 @@ class Kernel {
 
     void maxima(int64_t first) {
         const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
-        for (int m = 0; m < PLACES; m++) {
+        for (int m = 0; m < Places::SIZE; m++) {
             if (!any_above(run.peak[m], state.maximum[m])) continue;
             const double most = state.maximum[m] = highest(run.peak[m]);
             int at = 0;
             while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != most) at++;
             state.place[m] = first + at;
         }
-        state.maximum[MAX_MAGNITUDE] = std::max(state.maximum[MAX_MAGNITUDE], highest(run.peak[PEAK_MAGNITUDE]));
+        state.maximum[Maxima::magnitude] = std::max(state.maximum[Maxima::magnitude], highest(run.peak[PEAK_MAGNITUDE]));
     }
 
     __attribute__((noinline)) void name_worst(int64_t first) {
@@ -352,10 +352,10 @@ class Kernel {
             const Doubles y = widen(r + i), e = size_of(widen(a + i) - y), size = size_of(y);
             peak = larger(size < all(job.regions.diff3_bound) ? e : e / (size + all(DIFF3_FLOOR)), peak);
         }
-        for (int i = 0; i < WIDTH; i++) state.maximum[MAX_DIFF3] = std::max(state.maximum[MAX_DIFF3], (double)peak[i]);
+        for (int i = 0; i < WIDTH; i++) state.maximum[Maxima::diff3] = std::max(state.maximum[Maxima::diff3], (double)peak[i]);
     }
 
-    // Zeros, subnormals, and references too small for a ratio to be counted.
+    // Count zeros, subnormals, and references too small for a ratio.
     template <class A, class R> __attribute__((noinline)) void look_at_tiny(const A* a, const R* r, int size) {
         const Doubles normal = all(job.format.smallest_normal), binade = all(job.format.smallest_binade), none = {};
         Lanes<Longs> zero = {}, actual_subnormal = {}, subnormal = {}, flushed = {}, signs = {}, uncounted = {};
@@ -372,16 +372,17 @@ class Kernel {
             flushed.part[0] -= (Longs)(held < normal) & (Longs)(held > none) & actual_zero;
             signs.part[0] -= is_zero & actual_zero & (((Longs)x ^ (Longs)y) >> 63);
             uncounted.part[0] -= left_out;
-            uint32_t* const keys = pending->of[RATIOS] + i;
+            uint32_t* const keys = pending->of[Sketches::relative] + i;
             store(keys, load<Ints>(keys) | narrow((ULongs)left_out & ZERO_KEY));
         }
         const int64_t filled = RUN - size;
-        state.count[ZERO_REFERENCES] += sum_of(zero) - filled;
-        state.count[ACTUAL_SUBNORMALS] += sum_of(actual_subnormal);
-        state.count[REFERENCE_SUBNORMALS] += sum_of(subnormal);
-        state.count[FLUSHED_SUBNORMALS] += sum_of(flushed);
-        if (job.format.negative_zero) state.count[ZERO_SIGN_DIFFERENCES] += sum_of(signs);
-        state.table[RATIOS].counts[0][ZERO_KEY] -= (uint32_t)(sum_of(uncounted) - filled); // they will be counted as zeros
+        state.counts.zero_references += sum_of(zero) - filled;
+        state.counts.actual_subnormals += sum_of(actual_subnormal);
+        state.counts.reference_subnormals += sum_of(subnormal);
+        state.counts.flushed_subnormals += sum_of(flushed);
+        if (job.format.negative_zero) state.counts.zero_sign_differences += sum_of(signs);
+        // These keys will be counted as zeros.
+        state.table[Sketches::relative].counts[0][ZERO_KEY] -= (uint32_t)(sum_of(uncounted) - filled);
         state.without_ratio += sum_of(uncounted) - filled;
     }
 
@@ -399,11 +400,11 @@ class Kernel {
             violations.part[0] -= (Longs)(size < all(of.threshold_bound)) & (Longs)(e > all(of.threshold_atol));
         }
         const int64_t filled_small = of.small_bound > 0 ? filled : 0, filled_below = bound[0] > 0 ? filled : 0;
-        state.count[SMALL_VALUES] += sum_of(small) - filled_small;
-        state.count[SMALL_VALUE_ERRORS] += sum_of(small_errors);
-        state.count[CANCELLATIONS] += (sum_of(below) - filled_below) - (sum_of(small) - filled_small);
-        state.count[CANCELLATION_ERRORS] += sum_of(cancelled_errors);
-        state.count[ABSOLUTE_VIOLATIONS] += sum_of(violations);
+        state.counts.small_values += sum_of(small) - filled_small;
+        state.counts.small_value_errors += sum_of(small_errors);
+        state.counts.cancellations += (sum_of(below) - filled_below) - (sum_of(small) - filled_small);
+        state.counts.cancellation_errors += sum_of(cancelled_errors);
+        state.counts.absolute_violations += sum_of(violations);
     }
 
     template <class A, class R> __attribute__((noinline)) void count_thousandths(const A* a, const R* r) {
@@ -414,8 +415,8 @@ class Kernel {
             thousandths.part[0] = count_larger(ratio, all(1e-3), thousandths.part[0]);
             ten_thousandths.part[0] = count_larger(ratio, all(1e-4), ten_thousandths.part[0]);
         }
-        state.count[THOUSANDTHS] += sum_of(thousandths);
-        state.count[TEN_THOUSANDTHS] += sum_of(ten_thousandths);
+        state.counts.thousandths += sum_of(thousandths);
+        state.counts.ten_thousandths += sum_of(ten_thousandths);
     }
 
     template <class A, class R> __attribute__((noinline)) void count_violations(const A* a, const R* r) {
@@ -425,11 +426,11 @@ class Kernel {
             const Doubles y = widen(r + i), size = size_of(y), e = size_of(widen(a + i) - y);
             violations.part[0] -= (Longs)(size >= bound) & (Longs)(e > rtol * size);
         }
-        state.count[RELATIVE_VIOLATIONS] += sum_of(violations);
+        state.counts.relative_violations += sum_of(violations);
     }
 
-    // Measure bit-identical pairs, all of whose errors are zero: |r|, r**2 and ulp(r). Returns false, with nothing done, for
-    // a run that is not identical, or of which there is more to say.
+    // Measure bit-identical pairs, whose errors are zero: |r|, r**2 and ulp(r). Returns false, with nothing done, for a run
+    // that is not identical, or that has zeros, subnormals or non-finite pairs.
     template <class A, class R, bool ON_GRID> __attribute__((noinline)) bool identical(const A* a, const R* r) {
         if (!totals.has_room()) totals.begin_block();
         Lanes<Doubles> peak = {}, least = lanes_of(DBL_MAX);
@@ -446,10 +447,10 @@ class Kernel {
         for (Lanes<Doubles>& of : run.peak) of = {};
         run.peak[PEAK_MAGNITUDE] = peak, run.least = least;
         if (any(differ) || any_below(least, tiny) || !totals.fits(run) || (ON_GRID && !totals.on_grid(run))) return false;
-        if (any_above(peak, state.maximum[MAX_MAGNITUDE])) state.maximum[MAX_MAGNITUDE] = highest(peak);
+        if (any_above(peak, state.maximum[Maxima::magnitude])) state.maximum[Maxima::magnitude] = highest(peak);
         adder.commit(totals);
         if (any_below(least, small)) count_regions(r);
-        for (int c : {N, FINITE, MATCHING, EQUAL}) state.count[c] += RUN;
+        state.counts.n += RUN, state.counts.finite += RUN, state.counts.matching += RUN, state.counts.equal += RUN;
         for (const Table& table : state.table) table.counts[0][ZERO_KEY] += RUN;
         return true;
     }
@@ -462,11 +463,11 @@ class Kernel {
             small.part[0] = count_larger(all(job.regions.small_bound), size, small.part[0]);
             below.part[0] = count_larger(all(bound), size, below.part[0]);
         }
-        state.count[SMALL_VALUES] += sum_of(small);
-        state.count[CANCELLATIONS] += sum_of(below) - sum_of(small);
+        state.counts.small_values += sum_of(small);
+        state.counts.cancellations += sum_of(below) - sum_of(small);
     }
 
-    // A run with pairs that are not finite: count these, put pairs of zeros in their places, and measure the others.
+    // Measure a run with non-finite pairs: count these, put pairs of zeros in their places, and measure the others.
     template <class A, class R> __attribute__((noinline)) void patched(const A* a, const R* r, int size, int64_t first) {
         A filled_a[RUN];
         R filled_r[RUN];
@@ -484,32 +485,32 @@ class Kernel {
         terms(filled_a, filled_r, buffers[0]);
         measured(filled_a, filled_r, size - dropped, first);
         for (double& counts : run.counts) counts = 1.0;
-        state.count[N] += dropped;
+        state.counts.n += dropped;
     }
 
     void classify(double x, double y, int64_t index) {
         const double most = job.format.largest_reference;
         const bool nan_y = y != y || (job.format.overflow_is_nan && std::fabs(y) > most), nan_x = x != x;
-        int64_t* count = state.count;
+        Counts& counts = state.counts;
         if (nan_x || nan_y) {
-            count[nan_x && nan_y ? NAN_MATCHED : NAN_MISMATCHED]++;
-            if (nan_x && nan_y) count[MATCHING]++, count[EQUAL]++;
+            (nan_x && nan_y ? counts.nan_matched : counts.nan_mismatched)++;
+            if (nan_x && nan_y) counts.matching++, counts.equal++;
             else state.name_non_finite(index, job.worst);
             return;
         }
         const double held = std::fabs(y) > most ? std::copysign(INFINITY, y) : y;
         if (x == held) {
-            count[x > 0 ? PLUS_INF_MATCHED : MINUS_INF_MATCHED]++;
-            count[MATCHING]++, count[EQUAL]++;
+            (x > 0 ? counts.plus_inf_matched : counts.minus_inf_matched)++;
+            counts.matching++, counts.equal++;
             return;
         }
         const double infinite = std::fabs(held) > DBL_MAX ? held : x;
-        count[infinite > 0 ? PLUS_INF_MISMATCHED : MINUS_INF_MISMATCHED]++;
+        (infinite > 0 ? counts.plus_inf_mismatched : counts.minus_inf_mismatched)++;
         state.name_non_finite(index, job.worst);
     }
 };
 
-// Pairs of any two kinds, read as float32 or float64.
+// Measure pairs of any two kinds, read as float32 or float64.
 template <class A, class R> void measure_as(const Job& job, State& state) {
     Kernel kernel(job, state, sizeof(A) == 8 || sizeof(R) == 8);
     Reader<A> actual(job.actual);

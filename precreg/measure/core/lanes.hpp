@@ -1,4 +1,4 @@
-// Eight virtual lanes on registers of whatever width the instruction set has: the same arithmetic on all of them.
+// Eight virtual lanes on registers of any width, so that every instruction set does the same arithmetic.
 #pragma once
 
 #include "../../arithmetic/core/registers.hpp"
@@ -19,7 +19,7 @@ constexpr int64_t EXPONENT = 0x7FF0000000000000, UNSIGNED = 0x7FFFFFFFFFFFFFFF, 
 
 INLINE Doubles all(double x) { return x - (Doubles){}; }
 INLINE Doubles size_of(Doubles x) { return (Doubles)((Longs)x & UNSIGNED); }
-// The larger and the smaller of two; the second where one is NaN, as in x86's instructions.
+// The larger and the smaller of two; the second where one is NaN, as x86's instructions do.
 #if defined(__AVX512F__)
 INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b); }
 INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b); }
@@ -34,7 +34,7 @@ INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
 INLINE Doubles smaller(Doubles a, Doubles b) { return a < b ? a : b; }
 #endif
 
-// Add one to the counts where something holds. Written out for masks, of which compilers make three instructions.
+// Add one to the counts where a comparison holds. Written out for masks, because compilers emit three instructions for each.
 #if defined(__AVX512F__)
 INLINE Longs plus_where(__mmask8 mask, Longs counts) {
     return (Longs)_mm512_mask_sub_epi64((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi64(-1));
@@ -70,7 +70,7 @@ INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
 template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
 INLINE Ints narrow(ULongs values) { return __builtin_convertvector(values, Ints); }
 
-// Tell whether any bit is set.
+// Return true if any bit is set.
 INLINE bool any(Longs bits) {
 #if defined(__AVX512F__)
     return _mm512_test_epi64_mask((__m512i)bits, (__m512i)bits) != 0;
@@ -105,7 +105,7 @@ INLINE double lowest(const Lanes<Doubles>& lanes) {
     return result;
 }
 
-// Where any part of some lanes is above or below a bound.
+// Mark the lanes above or below a bound; all parts share one mask.
 INLINE Longs above(const Lanes<Doubles>& lanes, double bound) {
     Longs result = {};
     for (int p = 0; p < PARTS; p++) result |= (Longs)(lanes.part[p] > all(bound));
@@ -119,7 +119,7 @@ INLINE Longs below(const Lanes<Doubles>& lanes, double bound) {
 INLINE bool any_above(const Lanes<Doubles>& lanes, double bound) { return any(above(lanes, bound)); }
 INLINE bool any_below(const Lanes<Doubles>& lanes, double bound) { return any(below(lanes, bound)); }
 
-// Lanes are added, and multiplied, in this order on every machine.
+// Add, and multiply, lanes in one order on every machine.
 INLINE double sum_of(const Lanes<Doubles>& lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }

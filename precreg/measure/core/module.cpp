@@ -1,7 +1,4 @@
-// The measuring core as a Python module, through the limited API: one binary for every Python from 3.11 on.
-//
-// measure(actual, reference, plan, tables, start, shape, rtol, atol, worst) adds up the pairs of two contiguous buffers.
-// precreg/measure/native.py knows what goes in and what comes out.
+// The measuring core as a Python module. precreg/measure/native.py calls it, and precreg/measure/compiled.py checks its names.
 #include "../../arithmetic/core/python.hpp" // Python's header first
 #include "../../arithmetic/core/processor.hpp"
 
@@ -28,16 +25,16 @@ void add_up(const Job& job, State& state) {
     generic::measure(job, state);
 }
 
-// Counters of one thread; they are all zero between calls, and only what was touched takes memory.
+// Counters of one thread. They are all zero between calls, and only touched pages take memory: hence calloc.
 class Tables {
   public:
     Tables() {
-        for (int i = 0; i < 2 * FIGURES; i++) {
+        for (int i = 0; i < 2 * Sketches::SIZE; i++) {
             counts[i].reset((uint32_t*)std::calloc(KEYS, sizeof(uint32_t)));
             if (!counts[i]) throw std::bad_alloc();
         }
     }
-    Table operator[](int figure) const { return {{counts[2 * figure].get(), counts[2 * figure + 1].get()}}; }
+    Table operator[](int sketch) const { return {{counts[2 * sketch].get(), counts[2 * sketch + 1].get()}}; }
     void clear() {
         for (auto& each : counts) memset(each.get(), 0, KEYS * sizeof(uint32_t));
     }
@@ -46,9 +43,10 @@ class Tables {
     struct Free {
         void operator()(uint32_t* memory) const { std::free(memory); }
     };
-    std::unique_ptr<uint32_t[], Free> counts[2 * FIGURES];
+    std::unique_ptr<uint32_t[], Free> counts[2 * Sketches::SIZE];
 };
 
+// Values counted by size; Sketch in precreg/measure/tally.py defines keys.
 struct Sketch {
     std::vector<int32_t> keys;
     std::vector<int64_t> counts;
@@ -60,7 +58,7 @@ int key_of(double value) {
     return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
 }
 
-// Take out of a table what was counted, and leave it all zero. `counted` values, none above `largest`, are in it.
+// Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
@@ -82,12 +80,12 @@ void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
 void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
     try {
-        for (int f = 0; f < FIGURES; f++) state.table[f] = tables[f];
+        for (int s = 0; s < Sketches::SIZE; s++) state.table[s] = tables[s];
         add_up(job, state);
-        const int64_t finite = state.count[FINITE];
-        take(tables[ERRORS], finite, state.maximum[MAX_ABSOLUTE], sketches[ERRORS]);
-        take(tables[RATIOS], finite - state.without_ratio, state.maximum[MAX_RELATIVE], sketches[RATIOS]);
-        take(tables[ULP_ERRORS], finite, state.maximum[MAX_ULPS], sketches[ULP_ERRORS]);
+        const int64_t finite = state.counts.finite, with_ratio = finite - state.without_ratio;
+        take(tables[Sketches::absolute], finite, state.maximum[Maxima::absolute], sketches[Sketches::absolute]);
+        take(tables[Sketches::relative], with_ratio, state.maximum[Maxima::relative], sketches[Sketches::relative]);
+        take(tables[Sketches::ulps], finite, state.maximum[Maxima::ulps], sketches[Sketches::ulps]);
     } catch (...) {
         tables.clear();
         throw;
@@ -96,13 +94,14 @@ void run(const Job& job, State& state, Sketch* sketches) {
     std::sort(state.worst.begin(), state.worst.end());
 }
 
-// Put a new reference into a tuple. Everything below returns null, with an exception set, where Python has no memory.
-bool put(PyObject* tuple, Py_ssize_t at, PyObject* item) { return item && PyTuple_SetItem(tuple, at, item) == 0; }
+// All functions below return null, with an exception set, where Python has no memory.
 
 template <class Item> PyObject* tuple_of(Py_ssize_t size, Item item) {
     PyObject* tuple = PyTuple_New(size);
-    for (Py_ssize_t i = 0; tuple && i < size; i++)
-        if (!put(tuple, i, item(i))) Py_CLEAR(tuple);
+    for (Py_ssize_t i = 0; tuple && i < size; i++) {
+        PyObject* value = item(i);
+        if (!value || PyTuple_SetItem(tuple, i, value) != 0) Py_CLEAR(tuple);
+    }
     return tuple;
 }
 
@@ -124,10 +123,10 @@ template <class T> PyObject* bytes_of(const std::vector<T>& values) {
     return PyBytes_FromStringAndSize((const char*)values.data(), (Py_ssize_t)(values.size() * sizeof(T)));
 }
 
-// (index in Sums, binary exponent, expansion) for every scaled sum there is.
+// Return (index in Sums, binary exponent, expansion) for each scaled sum that is not empty.
 PyObject* scaled(const State& state) {
     PyObject* list = PyList_New(0);
-    for (int s = 0; list && s < SUMS; s++)
+    for (int s = 0; list && s < Sums::SIZE; s++)
         for (int k = 0; list && k < 5; k++) {
             const Exact& sum = state.scaled[s][k];
             if (sum.size == 0) continue;
@@ -138,11 +137,11 @@ PyObject* scaled(const State& state) {
     return list;
 }
 
-// Per axis: n, and the sums of |d|, d, d * d, U and log2(U* + 1/4).
+// Return for each axis the number of pairs in each group, then the sums in the order of GroupSum.
 PyObject* groups(std::vector<Axis>& axes) {
     return tuple_of((Py_ssize_t)axes.size(), [&](Py_ssize_t a) {
         const Axis& axis = axes[(size_t)a];
-        return tuple_of(1 + GROUP_SUMS, [&](Py_ssize_t s) {
+        return tuple_of(1 + GroupSum::SIZE, [&](Py_ssize_t s) {
             return list_of((Py_ssize_t)axis.groups, [&](Py_ssize_t g) {
                 return s == 0 ? PyLong_FromLongLong(axis.n[g]) : PyFloat_FromDouble(axis.sum[s - 1][g]);
             });
@@ -150,15 +149,15 @@ PyObject* groups(std::vector<Axis>& axes) {
     });
 }
 
-// One value of a side as a record has it: an integer, a float, or the text of what JSON has no number for.
+// Return one value as run records store it: an integer, a float, or text for NaN and infinities, which JSON lacks.
 PyObject* scalar(const Side& side, int64_t at) {
-    if (side.integer) return PyLong_FromDouble(value_at(side, at));
+    if (side.is_integer) return PyLong_FromDouble(value_at(side, at));
     const double value = value_at(side, at);
     if (value - value == 0.0) return PyFloat_FromDouble(value);
     return PyUnicode_FromString(value != value ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-// (indices, actual values, reference values)
+// Return (indices, actual values, reference values), as Named in precreg/measure/tally.py.
 template <class Index> PyObject* named(const Job& job, size_t size, Index index) {
     const auto list = [&](auto item) { return list_of((Py_ssize_t)size, [&](Py_ssize_t i) { return item(index((size_t)i)); }); };
     return Py_BuildValue("(NNN)", list([](int64_t at) { return PyLong_FromLongLong(at); }),
@@ -166,39 +165,41 @@ template <class Index> PyObject* named(const Job& job, size_t size, Index index)
                          list([&](int64_t at) { return scalar(job.reference, at - job.start); }));
 }
 
-PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
-    const auto integer = [](int64_t value) { return PyLong_FromLongLong(value); };
-    return Py_BuildValue(
-        "(NNNN(NN)(NN)(NN)NNNNN)", tuple_of(COUNTS, [&](Py_ssize_t i) { return integer(state.count[i]); }),
-        tuple_of(SUMS, [&](Py_ssize_t i) { return expansion(state.sum[i], state.infinite[i]); }),
-        tuple_of(MAXIMA, [&](Py_ssize_t i) { return PyFloat_FromDouble(state.maximum[i]); }),
-        tuple_of(PLACES, [&](Py_ssize_t i) { return integer(state.place[i]); }), bytes_of(sketches[ERRORS].keys),
-        bytes_of(sketches[ERRORS].counts), bytes_of(sketches[RATIOS].keys), bytes_of(sketches[RATIOS].counts),
-        bytes_of(sketches[ULP_ERRORS].keys), bytes_of(sketches[ULP_ERRORS].counts),
-        list_of((Py_ssize_t)state.worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(state.worst[i].error); }),
-        named(job, state.worst.size(), [&](size_t i) { return state.worst[i].index; }),
-        named(job, state.non_finite.size(), [&](size_t i) { return state.non_finite[i]; }), scaled(state),
-        groups(state.groups->finish()));
+PyObject* counts_of(const State& state) {
+    int64_t counts[sizeof(Counts) / sizeof(int64_t)];
+    memcpy(counts, &state.counts, sizeof counts);
+    return tuple_of(sizeof counts / sizeof *counts, [&](Py_ssize_t i) { return PyLong_FromLongLong(counts[i]); });
 }
 
-constexpr long INTERFACE = 2; // as in precreg/measure/compiled.py; raised whenever what is passed or returned changes
-constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4};
+// Return a field of Result; nested tuples are in the order of the declarations in job.hpp.
+PyObject* field_of(int field, const Job& job, const State& state, const Sketch* sketches) {
+    const auto& worst = state.worst;
+    switch (field) {
+    case Result::counts: return counts_of(state);
+    case Result::sums: return tuple_of(Sums::SIZE, [&](Py_ssize_t i) { return expansion(state.sum[i], state.infinite[i]); });
+    case Result::maxima: return tuple_of(Maxima::SIZE, [&](Py_ssize_t i) { return PyFloat_FromDouble(state.maximum[i]); });
+    case Result::places: return tuple_of(Places::SIZE, [&](Py_ssize_t i) { return PyLong_FromLongLong(state.place[i]); });
+    case Result::sketches: return tuple_of(Sketches::SIZE, [&](Py_ssize_t i) {
+        return Py_BuildValue("(NN)", bytes_of(sketches[i].keys), bytes_of(sketches[i].counts));
+    });
+    case Result::errors: return list_of((Py_ssize_t)worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(worst[i].error); });
+    case Result::worst: return named(job, worst.size(), [&](size_t i) { return worst[i].index; });
+    case Result::non_finite: return named(job, state.non_finite.size(), [&](size_t i) { return state.non_finite[i]; });
+    case Result::groups: return groups(state.groups->finish());
+    default: return scaled(state);
+    }
+}
 
-// As packed by native.py: two kinds, precision, flags; then the doubles of Format and of Regions.
-struct Plan {
-    int32_t actual, reference, actual_is_integer, reference_is_integer, precision, same, negative_zero, overflow_is_nan;
-    double smallest_binade, smallest_normal, largest_reference;
-    Regions regions;
-};
+PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
+    return tuple_of(Result::SIZE, [&](Py_ssize_t field) { return field_of((int)field, job, state, sketches); });
+}
 
-constexpr int64_t MOST_PAIRS = 1 << 28; // counters hold them, and what sums round off stays far below an ULP of them
-constexpr int64_t FEW_PAIRS = 20000;    // are measured before another thread would have got going
+constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4}; // bytes, in the order of Kind
 
-constexpr int32_t KINDS = sizeof ITEM_SIZE / sizeof *ITEM_SIZE;
+constexpr int64_t MOST_PAIRS = 1 << 28; // 32-bit counters hold as many, and the error of a sum stays far below its ULP
+constexpr int64_t FEW_PAIRS = 20000;    // these are measured faster than another thread takes over the interpreter
 
-bool known(int32_t kind) { return kind >= 0 && kind < KINDS; }
-
-// Whether n elements from `start` on lie within an array of a shape.
+// Return true if n elements from `start` on lie within an array of a shape.
 bool within(const std::vector<int64_t>& shape, int64_t start, int64_t n) {
     int64_t size = 1;
     for (int64_t length : shape) {
@@ -213,7 +214,7 @@ PyObject* measured(const Job& job, const std::vector<int64_t>& shape) {
     State state;
     GroupSums groups(shape.data(), (int)shape.size(), job.start, job.start + job.n);
     state.groups = &groups;
-    Sketch sketches[FIGURES];
+    Sketch sketches[Sketches::SIZE];
     {
         const Unlocked unlocked(job.n > FEW_PAIRS);
         run(job, state, sketches);
@@ -221,41 +222,58 @@ PyObject* measured(const Job& job, const std::vector<int64_t>& shape) {
     return result(job, state, sketches);
 }
 
+// Read a number that is an attribute of an object. Returns false, with an exception set, if there is none.
+bool read(PyObject* object, const char* name, double& into) {
+    PyObject* const value = PyObject_GetAttrString(object, name);
+    into = value ? PyFloat_AsDouble(value) : 0.0;
+    Py_XDECREF(value);
+    return !PyErr_Occurred();
+}
+bool read(PyObject* object, const char* name, int64_t& into) {
+    PyObject* const value = PyObject_GetAttrString(object, name);
+    into = value ? PyLong_AsLongLong(value) : 0;
+    Py_XDECREF(value);
+    return !PyErr_Occurred();
+}
+
+bool read(PyObject* shape, std::vector<int64_t>& lengths) {
+    lengths.resize((size_t)PyTuple_Size(shape));
+    for (size_t i = 0; i < lengths.size(); i++) lengths[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, (Py_ssize_t)i));
+    return !PyErr_Occurred();
+}
+
 PyObject* checked(PyObject* arguments) {
-    PyObject *actual, *reference, *tables;
+    PyObject *actual, *reference, *shape, *rules, *tables;
     const char* packed;
     Py_ssize_t packed_size;
-    long long start, worst;
-    double rtol, atol;
-    PyObject* shape;
-    if (!PyArg_ParseTuple(arguments, "OOy#OLO!ddL", &actual, &reference, &packed, &packed_size, &tables, &start, &PyTuple_Type, &shape,
-                          &rtol, &atol, &worst))
+    long long start;
+    if (!PyArg_ParseTuple(arguments, "OOLO!Oy#O", &actual, &reference, &start, &PyTuple_Type, &shape, &rules, &packed,
+                          &packed_size, &tables))
         return nullptr;
-    std::vector<int64_t> lengths((size_t)PyTuple_Size(shape));
-    for (size_t i = 0; i < lengths.size(); i++) lengths[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, (Py_ssize_t)i));
-    if (PyErr_Occurred()) return nullptr;
+    Job job;
     Plan plan;
-    if (packed_size != sizeof plan) return PyErr_Format(PyExc_ValueError, "expected a plan of %zu bytes", sizeof plan);
-    memcpy(&plan, packed, sizeof plan);
-    if (!known(plan.actual) || !known(plan.reference)) return PyErr_Format(PyExc_ValueError, "expected a plan of known kinds");
+    std::vector<int64_t> lengths;
+    if (!read(rules, "rtol", job.rtol) || !read(rules, "atol", job.atol) || !read(rules, "worst", job.worst)) return nullptr;
+    if (!read(shape, lengths) || !unpack(packed, packed_size, plan)) return nullptr;
+    if (!is_known(plan.actual) || !is_known(plan.reference))
+        return PyErr_Format(PyExc_ValueError, "expected a plan of known kinds");
     Buffer a, r, table;
     if (!a.get(actual) || !r.get(reference) || !table.get(tables)) return nullptr;
-    const int64_t n = a.view.len / ITEM_SIZE[plan.actual];
-    if (r.view.len != n * ITEM_SIZE[plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
-        return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables");
-    if (!within(lengths, start, n) || worst < 0)
-        return PyErr_Format(PyExc_ValueError, "expected pairs within the shape, and no negative number of those to name");
+    const int64_t n = a.view.len / ITEM_SIZE[(int)plan.actual];
+    if (r.view.len != n * ITEM_SIZE[(int)plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
+        return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables of 256 float32");
+    if (!within(lengths, start, n) || job.worst < 0)
+        return PyErr_Format(PyExc_ValueError, "expected pairs within the shape, and `worst` of at least 0");
     if (n > MOST_PAIRS) return PyErr_Format(PyExc_ValueError, "expected at most %lld pairs", (long long)MOST_PAIRS);
-    const float* patterns = (const float*)table.view.buf;
-    const Job job = {{(Kind)plan.actual, a.view.buf, patterns, plan.actual_is_integer != 0},
-                     {(Kind)plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer != 0},
-                     n, start, rtol, atol, std::min<int64_t>(worst, n),
-                     {plan.precision, plan.smallest_binade, plan.smallest_normal, plan.largest_reference,
-                      plan.negative_zero != 0, plan.overflow_is_nan != 0, plan.same != 0},
-                     plan.regions};
+    const float* const patterns = (const float*)table.view.buf;
+    job.actual = {plan.actual, a.view.buf, patterns, plan.actual_is_integer};
+    job.reference = {plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer};
+    job.n = n, job.start = start, job.worst = std::min(job.worst, n);
+    job.format = plan.format, job.regions = plan.regions;
     return measured(job, lengths);
 }
 
+// Add up the pairs of two contiguous buffers.
 PyObject* measure(PyObject*, PyObject* arguments) {
     try {
         return checked(arguments);
@@ -264,8 +282,7 @@ PyObject* measure(PyObject*, PyObject* arguments) {
     }
 }
 
-// sizes(keys, counts, largest): what figures.py wants of a sketch, as sketch.py computes it: percentiles, how many values are
-// above 1/2, 1, 2 and 32, the mean of log2(v* + 1/4), and the bins and counts of the coarser histogram.
+// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
 double upper_end(int key) {
     const int64_t bits = (int64_t)(key + 1) << KEY_SHIFT;
     double value;
@@ -273,9 +290,10 @@ double upper_end(int key) {
     return value;
 }
 
+// Return the fields of Sizes for a sketch, as read_sizes in precreg/measure/sketch.py does.
 PyObject* sizes(PyObject*, PyObject* arguments) {
-    constexpr int PERMILLES[] = {500, 900, 950, 990, 999};
-    constexpr double ENDS[] = {0.5, 1.0, 2.0, 32.0};
+    constexpr int PERMILLES[] = {500, 900, 950, 990, 999}; // as there
+    constexpr double ENDS[] = {0.5, 1.0, 2.0, 32.0};       // as there
     const char *packed_keys, *packed_counts;
     Py_ssize_t keys_size, counts_size;
     double largest;
@@ -315,7 +333,7 @@ PyObject* sizes(PyObject*, PyObject* arguments) {
     }
 }
 
-PyMethodDef METHODS[] = {{"sizes", sizes, METH_VARARGS, "Figures of a sketch."},
+PyMethodDef METHODS[] = {{"sizes", sizes, METH_VARARGS, "Return the figures of a sketch."},
                          {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
@@ -323,5 +341,11 @@ PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, null
 } // namespace precreg
 
 PyMODINIT_FUNC PyInit__core(void) {
-    return precreg::module_of(precreg::MODULE, precreg::name_of(precreg::instruction_set), precreg::INTERFACE);
+    using namespace precreg;
+    return module_of(MODULE, name_of(instruction_set),
+                     {PRECREG_DECLARED(Kind), PRECREG_DECLARED(Format), PRECREG_DECLARED(Regions), PRECREG_DECLARED(Plan),
+                      PRECREG_DECLARED(Counts), PRECREG_DECLARED(Sums), PRECREG_DECLARED(Maxima), PRECREG_DECLARED(Places),
+                      PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
+                      {"measure", "actual, reference, start, shape, rules, plan, tables"},
+                      {"sizes", "keys, counts, largest"}});
 }

@@ -1,4 +1,4 @@
-// Adding the errors of a run to the groups that its pairs are in.
+// Add the errors of a run to the groups of its pairs.
 #pragma once
 
 #include "groups.hpp"
@@ -10,15 +10,15 @@ namespace {
 
 INLINE void add_at(double* sums, Doubles terms) { store(sums, load<Doubles>(sums) + terms); }
 
-// What U* + 1/4 is made of: a mantissa in [1, 2), and the exponent that 4 U* + 1 has. Nothing for U = 0. U* ends U's bin.
+// U* + 1/4 in parts: a mantissa in [1, 2), and the exponent of 4 U* + 1. U* is the upper end of U's bin.
 struct Factor {
     Doubles mantissa;
     Longs exponent;
 };
 constexpr int64_t BELOW_KEY = ((int64_t)1 << KEY_SHIFT) - 1, QUARTER = (int64_t)1021 << 52;
-constexpr double LARGEST_WHOLE = 7.75; // for a U*, so that 4 U* + 1 is at most 2**BITS_OF_WHOLE
+constexpr double LARGEST_WHOLE = 7.75; // up to this U*, 4 U* + 1 is at most 2**BITS_OF_WHOLE
 constexpr int BITS_OF_WHOLE = 5;
-constexpr double LARGEST_END = 0x1.FEp1023; // of a bin that ends at a finite number
+constexpr double LARGEST_END = 0x1.FEp1023; // the largest finite end of a bin
 
 INLINE Factor factor_of(Doubles ulps) {
     const Doubles end = (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1);
@@ -26,7 +26,7 @@ INLINE Factor factor_of(Doubles ulps) {
     return {(Doubles)((bits & MANTISSA) | ONE), (Longs)((ULongs)(bits - QUARTER) >> 52)};
 }
 
-// The same for one.
+// The same for one U.
 INLINE Product product_of(double ulps) {
     int64_t bits;
     memcpy(&bits, &ulps, sizeof bits);
@@ -41,12 +41,12 @@ INLINE Product product_of(double ulps) {
     return {end, exponent};
 }
 
-// The same as one number, 4 U* + 1, where it is small enough for a product of some.
+// 4 U* + 1 as one number, where it is small enough that the product of some is finite.
 INLINE Doubles whole_factor_of(Doubles ulps) {
     return (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1) * all(4.0) + all(1.0);
 }
 
-// Multiply a product at each place.
+// Multiply the product at each place with its factor.
 template <bool WHOLE> INLINE void multiply_at(double* mantissas, int64_t* exponents, Doubles ulps) {
     if (WHOLE) return store(mantissas, load<Doubles>(mantissas) * whole_factor_of(ulps));
     const Factor by = factor_of(ulps);
@@ -58,8 +58,8 @@ template <bool WHOLE> void add_to_tile(GroupSums& groups, const double* d, const
     int64_t offset = position % groups.width;
     while (n > 0) {
         const int here = (int)(n < groups.width - offset ? n : groups.width - offset);
-        double *const absolute = groups.place[GROUP_ABSOLUTE] + offset, *const bias = groups.place[GROUP_SIGNED] + offset;
-        double *const squared = groups.place[GROUP_SQUARED] + offset, *const ulp = groups.place[GROUP_ULPS] + offset;
+        double *const absolute = groups.place[GroupSum::absolute] + offset, *const bias = groups.place[GroupSum::signed_] + offset;
+        double *const squared = groups.place[GroupSum::squared] + offset, *const ulp = groups.place[GroupSum::ulps] + offset;
         double* const mantissas = groups.mantissa + offset;
         int64_t* const exponents = groups.exponent + offset;
         int i = 0;
@@ -103,10 +103,10 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int 
     groups.of_stretch.times(product_of(mantissas), sum_of(exponents));
     double sums[ADDED] = {sum_of(absolute), sum_of(bias), sum_of(squared), sum_of(ulp)};
     for (; i < n; i++) {
-        sums[GROUP_ABSOLUTE] += __builtin_fabs(d[i]);
-        sums[GROUP_SIGNED] += d[i];
-        sums[GROUP_SQUARED] += d[i] * d[i];
-        sums[GROUP_ULPS] += ulps[i];
+        sums[GroupSum::absolute] += __builtin_fabs(d[i]);
+        sums[GroupSum::signed_] += d[i];
+        sums[GroupSum::squared] += d[i] * d[i];
+        sums[GroupSum::ulps] += ulps[i];
         const Product by = product_of(ulps[i]);
         groups.of_stretch.times(by.mantissa, by.exponent);
     }

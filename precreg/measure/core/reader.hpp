@@ -1,4 +1,4 @@
-// Dtypes of at most 32 bits, exactly, as float32 or float64; these two themselves without a copy.
+// Reads every kind as float32 or float64, exactly: these two themselves without a copy, others in pieces.
 #pragma once
 
 #include "job.hpp"
@@ -9,7 +9,7 @@
 namespace precreg {
 namespace {
 
-constexpr int64_t PIECE = 2048; // stays in the first cache
+constexpr int64_t PIECE = 2048; // 16 kB as float64: stays in the first cache
 
 inline bool needs_float64(Kind kind) { return kind == Kind::float64 || kind == Kind::int32 || kind == Kind::uint32; }
 
@@ -19,7 +19,7 @@ inline float from_bits(uint32_t bits) {
     return value;
 }
 
-// Shifted into place, an exponent is 112 too small; multiplying sets it right, subnormals included.
+// The exponent of the shifted bits is 112 too small (127 - 15); a multiplication corrects it, subnormals included.
 inline float from_float16(uint16_t half) {
     const float magnitude = from_bits((uint32_t)(half & 0x7FFF) << 13) * 0x1p112f;
     uint32_t bits;

@@ -20,7 +20,7 @@ void Exact::add(double term) {
 void Exact::pack() {
     double largest = part[size - 1];
     int bottom = size;
-    for (int i = size - 2; i >= 0; i--) { // downward: as much as there is room for goes into the larger one
+    for (int i = size - 2; i >= 0; i--) { // downward: the larger part takes all bits that fit
         const double sum = largest + part[i], rest = part[i] - (sum - largest);
         if (rest != 0.0) part[--bottom] = sum, largest = rest; else largest = sum;
     }

@@ -1,9 +1,9 @@
 // Sums without rounding, by extraction (Ogita, Rump, Oishi 2008).
 //
-// An accumulator starts at a power of two so much larger than its terms that what is added to it is rounded to a fixed
-// grid, and added exactly. What the rounding left over is added up in a second accumulator, whose own rounding is 2**-70
-// of the sum. Sums of d and of r * d may cancel, so that not even this may be lost: where it would be, the run's terms
-// are added up level by level, until nothing is left over.
+// An accumulator starts at a power of two far above its terms, so that each addition rounds to a fixed grid and is exact
+// on it. A second accumulator takes the rests of these roundings; its own rounding is 2**-70 of the sum. Sums of d and
+// of r * d may cancel, so that not even this may be lost. Where it would be, add_exactly adds the terms of the run level
+// by level until no rest is left.
 #pragma once
 
 #include "job.hpp"
@@ -15,14 +15,17 @@
 namespace precreg {
 namespace {
 
-constexpr int RUN = 128, RUNS_IN_BLOCK = 64;
-constexpr int HEADROOM = 12; // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
-constexpr double OUT_OF_RANGE = 0x1p900, LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480, SMALL_PRODUCT = 0x1p-900;
-constexpr double SCALES[3] = {0x1p-600, 1.0, 0x1p600};
+constexpr int RUN = 128;          // pairs; their terms take 7 kB of the first cache
+constexpr int RUNS_IN_BLOCK = 64; // 1024 terms a lane, which HEADROOM allows
+constexpr int HEADROOM = 12;      // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
+constexpr double OUT_OF_RANGE = 0x1p900; // larger terms are added slowly: accumulators start 2**12 times above their terms
+// Products are scaled outside these bounds, so that none overflows and none loses bits to subnormal numbers.
+constexpr double LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480, SMALL_PRODUCT = 0x1p-900;
+constexpr double SCALES[3] = {0x1p-600, 1.0, 0x1p600}; // indexed by 1 + scale
 
 enum Peak { PEAK_ABSOLUTE, PEAK_RELATIVE, PEAK_FLOORED, PEAK_ULPS, PEAK_MAGNITUDE, PEAK_PRODUCT, PEAKS };
 
-// The terms of up to 128 pairs; what is missing from 128 is filled with pairs of zeros.
+// The terms of up to 128 pairs; pairs of zeros fill the rest.
 struct Run {
     alignas(64) double counts[RUN]; // 1, or 0 for a pair of zeros that fills a gap
     alignas(64) double d[RUN], r[RUN], ratio[RUN], floored[RUN], ulps[RUN];
@@ -31,7 +34,7 @@ struct Run {
     int64_t matching, equal, above;
 };
 
-// Two accumulators of one sum, and where they start.
+// Two accumulators of one sum, and their starting values.
 struct Accumulator {
     Lanes<Doubles> high, low;
     double origin, low_origin;
@@ -52,7 +55,7 @@ struct Accumulator {
 
 INLINE double power_above(double x) { return x > 0 ? std::ldexp(1.0, std::ilogb(x) + 1) : 0.0; }
 
-// Add finite terms exactly, however far apart they are. Uses up `terms`.
+// Add finite terms of any range exactly. Overwrites `terms`.
 void add_exactly(double* terms, Exact& sum) {
     for (;;) {
         Lanes<Doubles> peak = {};
@@ -86,11 +89,11 @@ class Totals {
         start();
     }
     void flush() {
-        for (int s = 0; s < SUMS; s++) of[s].empty_into(destination(s));
+        for (int s = 0; s < Sums::SIZE; s++) of[s].empty_into(destination(s));
     }
 
-    // The accumulators while a run is added to them: by name, for compilers keep arrays in memory. ON_GRID is for runs whose
-    // |d|, d, U, ulp(r) and |r| lie on the grids of their first accumulators, SCALED for products that are scaled.
+    // The accumulators during one run: by name, because compilers keep arrays in memory. ON_GRID serves runs whose |d|, d,
+    // U, ulp(r) and |r| lie on the grids of their first accumulators; SCALED serves scaled products.
     template <bool ON_GRID, bool SCALED> struct Adder {
         struct Sum {
             Lanes<Doubles> high, low;
@@ -103,8 +106,8 @@ class Totals {
                 low.part[p] += term - (sum - high.part[p]);
                 high.part[p] = sum;
             }
-            // Returns bits other than that of the sign where something is lost.
-            INLINE Longs two_step_and_tell(int p, Doubles term) {
+            // Returns bits other than the sign's where the second accumulator loses bits.
+            INLINE Longs two_step_and_check(int p, Doubles term) {
                 const Doubles sum = high.part[p] + term, rest = term - (sum - high.part[p]), low_sum = low.part[p] + rest;
                 const Longs lost = (Longs)rest ^ (Longs)(low_sum - low.part[p]);
                 low.part[p] = low_sum;
@@ -123,13 +126,14 @@ class Totals {
             unit = all(totals.spacing);
         }
         template <class Do> INLINE void each(Do with) {
-            with(ABSOLUTE, absolute), with(SIGNED, bias), with(RELATIVE, relative), with(FLOORED, floored), with(ULPS, ulps);
-            with(SPACING, spacing), with(MAGNITUDE, magnitude), with(SQUARED_ERROR, squared_error);
-            with(SQUARED_REFERENCE, squared_reference), with(PRODUCT, product), with(WEIGHTED_ERROR, weighted);
+            with(Sums::absolute, absolute), with(Sums::signed_, bias), with(Sums::relative, relative), with(Sums::floored, floored);
+            with(Sums::ulps, ulps), with(Sums::spacing, spacing), with(Sums::magnitude, magnitude);
+            with(Sums::squared_error, squared_error), with(Sums::squared_reference, squared_reference);
+            with(Sums::product, product), with(Sums::weighted_error, weighted);
         }
         INLINE void add_errors(int p, Doubles d, Doubles e, Doubles r, Doubles size, Doubles power, Doubles u) {
             absolute.one_step(p, e);
-            if (ON_GRID) bias.one_step(p, d); else lost |= bias.two_step_and_tell(p, d);
+            if (ON_GRID) bias.one_step(p, d); else lost |= bias.two_step_and_check(p, d);
             ulps.one_step(p, u);
             spacing.one_step(p, power * unit);
             magnitude.one_step(p, size);
@@ -137,15 +141,15 @@ class Totals {
             const Doubles rd = r * d;
             squared_error.two_step(p, d * d);
             squared_reference.two_step(p, r * r);
-            if (ON_GRID) product.two_step(p, rd); else lost |= product.two_step_and_tell(p, rd);
+            if (ON_GRID) product.two_step(p, rd); else lost |= product.two_step_and_check(p, rd);
             weighted.two_step(p, size_of(rd));
         }
         INLINE void add_quotients(int p, Doubles ratio, Doubles floored_ratio) {
             relative.two_step(p, ratio);
             floored.two_step(p, floored_ratio);
         }
-        // Tell whether a NaN or an infinity came in, or something was lost of a sum that may cancel.
-        INLINE bool spoiled() const {
+        // Return true if a NaN or an infinity came in, or if a sum that may cancel lost bits.
+        INLINE bool failed() const {
             Longs bad = lost & UNSIGNED;
             for (int p = 0; p < PARTS; p++) bad |= (Longs)(absolute.high.part[p] - absolute.high.part[p] != all(0.0));
             return any(bad);
@@ -155,14 +159,14 @@ class Totals {
             each([&](int s, Sum& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; });
             totals.runs++;
         }
-        INLINE void commit_what_cannot_cancel(Totals& totals) {
-            bias = {totals.of[SIGNED].high, totals.of[SIGNED].low};
-            product = {totals.of[PRODUCT].high, totals.of[PRODUCT].low};
+        INLINE void commit_all_but_cancelling(Totals& totals) {
+            bias = {totals.of[Sums::signed_].high, totals.of[Sums::signed_].low};
+            product = {totals.of[Sums::product].high, totals.of[Sums::product].low};
             commit(totals);
         }
     };
 
-    // Add a run's terms, whatever they are. Uses up the differences.
+    // Add the terms of any run. Overwrites the differences.
     void add(Run& run) {
         if (!make_room(run)) return add_slowly(run);
         if (!has_room()) begin_block();
@@ -176,22 +180,23 @@ class Totals {
                 adder.add_quotients(p, load<Doubles>(run.ratio + at), load<Doubles>(run.floored + at));
             }
         if (adder.lossless()) return adder.commit(*this);
-        adder.commit_what_cannot_cancel(*this);
+        adder.commit_all_but_cancelling(*this);
         alignas(64) double products[RUN];
         for (int i = 0; i < RUN; i++) products[i] = run.r[i] * SCALES[1 + reference_scale] * (run.d[i] * SCALES[1 + error_scale]);
-        add_exactly(products, destination(PRODUCT));
-        add_exactly(run.d, state.sum[SIGNED]);
+        add_exactly(products, destination(Sums::product));
+        add_exactly(run.d, state.sum[Sums::signed_]);
     }
 
-    // The same for bit-identical pairs, of which only three sums are not zero.
+    // The same for bit-identical pairs: only three of their sums are not zero.
     template <bool ON_GRID> struct IdenticalAdder {
         typename Adder<ON_GRID, false>::Sum spacing, magnitude, squared;
         const Doubles binade, unit, scale;
 
         INLINE explicit IdenticalAdder(const Totals& totals)
-            : spacing{totals.of[SPACING].high, totals.of[SPACING].low}, magnitude{totals.of[MAGNITUDE].high, totals.of[MAGNITUDE].low},
-              squared{totals.of[SQUARED_REFERENCE].high, totals.of[SQUARED_REFERENCE].low}, binade(all(totals.smallest_binade)),
-              unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
+            : spacing{totals.of[Sums::spacing].high, totals.of[Sums::spacing].low},
+              magnitude{totals.of[Sums::magnitude].high, totals.of[Sums::magnitude].low},
+              squared{totals.of[Sums::squared_reference].high, totals.of[Sums::squared_reference].low},
+              binade(all(totals.smallest_binade)), unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
         INLINE void add(int p, Doubles r, Doubles size) {
             const Doubles scaled = size * scale;
             magnitude.one_step(p, size);
@@ -199,14 +204,14 @@ class Totals {
             squared.two_step(p, scaled * scaled);
         }
         INLINE void commit(Totals& totals) const {
-            totals.of[SPACING].high = spacing.high, totals.of[SPACING].low = spacing.low;
-            totals.of[MAGNITUDE].high = magnitude.high, totals.of[MAGNITUDE].low = magnitude.low;
-            totals.of[SQUARED_REFERENCE].high = squared.high, totals.of[SQUARED_REFERENCE].low = squared.low;
+            totals.of[Sums::spacing].high = spacing.high, totals.of[Sums::spacing].low = spacing.low;
+            totals.of[Sums::magnitude].high = magnitude.high, totals.of[Sums::magnitude].low = magnitude.low;
+            totals.of[Sums::squared_reference].high = squared.high, totals.of[Sums::squared_reference].low = squared.low;
             totals.runs++;
         }
     };
 
-    // Tell whether no term of a run is larger than the accumulators have room for, products being added as they are.
+    // Return true if the accumulators have room for every term of a run, with products that are not scaled.
     bool fits(const Run& run) const {
         Longs too_large = {};
         for (int m = 0; m < PEAKS; m++) too_large |= above(run.peak[m], cap[m]);
@@ -217,14 +222,14 @@ class Totals {
                (error == 0.0 || highest(run.peak[PEAK_PRODUCT]) >= SMALL_PRODUCT);
     }
 
-    // Tell whether |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators. Everything is
-    // a multiple of the ulp of the smallest number.
+    // Return true if |d|, d, U, ulp(r) and |r| of a run of float32 lie on the grids of their accumulators: each is a
+    // multiple of the ulp of the smallest number.
     bool on_grid(const Run& run) const {
         if (any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
         const double least = lowest(run.least) * 0.5; // no |a| is smaller
         int64_t bits;
         memcpy(&bits, &least, sizeof bits);
-        if (bits < (int64_t)40 << 52) return false;
+        if (bits < (int64_t)40 << 52) return false; // the ulp below would not be a normal number
         bits = (bits & EXPONENT) + ((int64_t)(53 - HEADROOM - 1 - 23) << 52);
         double unit; // the ulp of the smallest, times 2**40
         memcpy(&unit, &bits, sizeof unit);
@@ -238,16 +243,16 @@ class Totals {
     double cap[PEAKS] = {}, largest_on_grid = 0.0;
     int error_scale = 0, reference_scale = 0; // -1, 0, 1: errors and references are multiplied by 2**(600 * that)
     int runs = 0;
-    Accumulator of[SUMS];
+    Accumulator of[Sums::SIZE];
 
     INLINE Doubles power_of(Doubles r) const {
         return larger((Doubles)((Longs)r & EXPONENT), all(smallest_binade));
     }
 
     Exact& destination(int s) {
-        const int degree = s == SQUARED_ERROR ? 2 * error_scale
-                         : s == SQUARED_REFERENCE ? 2 * reference_scale
-                         : s == PRODUCT || s == WEIGHTED_ERROR ? error_scale + reference_scale : 0;
+        const int degree = s == Sums::squared_error ? 2 * error_scale
+                         : s == Sums::squared_reference ? 2 * reference_scale
+                         : s == Sums::product || s == Sums::weighted_error ? error_scale + reference_scale : 0;
         return degree ? state.scaled[s][degree + 2] : state.sum[s];
     }
 
@@ -256,9 +261,9 @@ class Totals {
         const double binade = std::fmax(r, smallest_binade);
         const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
         const double product = cap[PEAK_PRODUCT];
-        const double largest[SUMS] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
+        const double largest[Sums::SIZE] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
                                       es * es, rs * rs, product, product};
-        for (int s = 0; s < SUMS; s++) of[s].start(largest[s]);
+        for (int s = 0; s < Sums::SIZE; s++) of[s].start(largest[s]);
         largest_on_grid = std::fmax(std::fmax(e, r), cap[PEAK_ULPS] * binade * spacing);
         runs = 0;
     }
@@ -267,7 +272,7 @@ class Totals {
         return peak == 0.0 ? current : peak < small ? 1 : peak > LARGE ? -1 : 0;
     }
 
-    // Start again if there is no room for this run. Returns false for terms beyond what accumulators hold.
+    // Restart the accumulators if they have no room for this run. Returns false for terms out of their range.
     bool make_room(const Run& run) {
         double most[PEAKS];
         for (int m = 0; m < PEAKS; m++) most[m] = highest(run.peak[m]);
@@ -290,7 +295,7 @@ class Totals {
         return true;
     }
 
-    // Returns infinity where even scaled products are too small: they would be lost.
+    // Returns infinity where even scaled products are so small that they would lose bits.
     static double largest_product(const Run& run, double scale_d, double scale_r) {
         double most = 0.0;
         bool any = false;
@@ -303,22 +308,22 @@ class Totals {
 
     // For terms from anywhere in the range of float64.
     void add_slowly(const Run& run) {
-        alignas(64) double terms[SQUARED_ERROR][RUN];
+        alignas(64) double terms[Sums::squared_error][RUN];
         for (int i = 0; i < RUN; i += WIDTH) {
             const Doubles d = load<Doubles>(run.d + i), r = load<Doubles>(run.r + i);
-            store(terms[ABSOLUTE] + i, size_of(d));
-            store(terms[MAGNITUDE] + i, size_of(r));
-            store(terms[SPACING] + i, power_of(r) * load<Doubles>(run.counts + i) * all(spacing));
+            store(terms[Sums::absolute] + i, size_of(d));
+            store(terms[Sums::magnitude] + i, size_of(r));
+            store(terms[Sums::spacing] + i, power_of(r) * load<Doubles>(run.counts + i) * all(spacing));
         }
-        memcpy(terms[SIGNED], run.d, sizeof run.d);
-        memcpy(terms[RELATIVE], run.ratio, sizeof run.ratio);
-        memcpy(terms[FLOORED], run.floored, sizeof run.floored);
-        memcpy(terms[ULPS], run.ulps, sizeof run.ulps);
-        add_products(SQUARED_ERROR, run.d, run.d);
-        add_products(SQUARED_REFERENCE, run.r, run.r);
-        add_products(PRODUCT, run.r, run.d);
-        add_products(WEIGHTED_ERROR, terms[MAGNITUDE], terms[ABSOLUTE]);
-        for (int s = 0; s < SQUARED_ERROR; s++) add_terms(s, terms[s]);
+        memcpy(terms[Sums::signed_], run.d, sizeof run.d);
+        memcpy(terms[Sums::relative], run.ratio, sizeof run.ratio);
+        memcpy(terms[Sums::floored], run.floored, sizeof run.floored);
+        memcpy(terms[Sums::ulps], run.ulps, sizeof run.ulps);
+        add_products(Sums::squared_error, run.d, run.d);
+        add_products(Sums::squared_reference, run.r, run.r);
+        add_products(Sums::product, run.r, run.d);
+        add_products(Sums::weighted_error, terms[Sums::magnitude], terms[Sums::absolute]);
+        for (int s = 0; s < Sums::squared_error; s++) add_terms(s, terms[s]);
     }
 
     void add_terms(int s, double* terms) {
@@ -340,7 +345,7 @@ class Totals {
         for (int i = 0; i < RUN; i++) add_product(s, x[i], y[i]);
     }
 
-    // A product with 53 bits and an exponent without bounds.
+    // Add a product of 53 bits with an unbounded exponent.
     void add_product(int s, double x, double y) {
         if (x == 0.0 || y == 0.0) return;
         if (!(std::fabs(x) <= DBL_MAX && std::fabs(y) <= DBL_MAX)) return state.add(s, x * y);
