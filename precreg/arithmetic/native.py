@@ -101,7 +101,7 @@ def round_native(values: Array, format: Format, rounding: Rounding, seed: int, s
 def compute_native(
     name: str, operands: list[Array], format: Format, rounding: Rounding, seed: int, start: int
 ) -> Array | None:
-    """Compute an operation of precreg.arithmetic.operations on arrays of one dtype; return None if the core lacks it."""
+    """Compute an operation on arrays of one dtype; return None if the core lacks it."""
     task = _task(name, operands[0].dtype, format, rounding)
     if task is None:
         return None
