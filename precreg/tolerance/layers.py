@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
-from precreg.measure import BASELINE_METRICS, METRICS, analyzer_of, metrics_like
+from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
 from precreg.tolerance.standard import format_standard
@@ -132,7 +132,7 @@ def _regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | 
     """Read the allowed growths; `off` is None, and `regression: off` is None for each rule and metric there is."""
     path = (*path, "regression")
     if value == "off":
-        return dict.fromkeys((*RULES, *BASELINE_METRICS))
+        return dict.fromkeys((*RULES, *baseline_metrics()))
     expect_mapping(source, value, *path)
     return {metric: _growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
 
@@ -143,8 +143,9 @@ def _growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | 
         expected = f"the name of a metric, {' or '.join(RULES)}"
         message = f"expected {expected} but got {metric}={format_value(growth)}{nearest(metric, known)}"
         raise source.error("unknown-metric", message, *path)
-    if metric in METRICS and metric not in BASELINE_METRICS:
-        kept = ", ".join(get_close_matches(metric, BASELINE_METRICS, n=len(BASELINE_METRICS), cutoff=0))
+    if metric in METRICS and not METRICS[metric].kept:
+        names = baseline_metrics()
+        kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
         raise source.error("bad-value", message, *path)
     if growth == "off":
@@ -189,8 +190,6 @@ def _is_asked(metric: str, analyzers: Collection[str]) -> bool:
 
 THRESHOLDS_VARIABLE = "PRECISION_THRESHOLDS"
 
-
-_LIMITS = (*CLOSENESS_KEYS, *METRICS)
 
 _NAME = "thresholds"
 
@@ -278,7 +277,7 @@ def _layers(
 
 
 def _limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...]) -> float:
-    known = (*_LIMITS, *groups, *_analyzer_threshold(key))
+    known = (*CLOSENESS_KEYS, *METRICS, *groups, *_analyzer_threshold(key))
     if key not in known:
         _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
     if expected := limit_problem(key, value):

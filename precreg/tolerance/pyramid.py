@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from sys import float_info
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.measure import BASELINE_METRICS, METRICS, analyzer_of, metric_named
+from precreg.measure import METRICS, analyzer_of, baseline_metrics, declared_metric
 from precreg.tolerance.standard import DtypeLimits
 from precreg.tolerance.standards import find_standard
-from precreg.types import CUMULATIVE_LOSS, STATISTIC, Bound, Layer, Location, Tolerance
+from precreg.types import ANY_FINITE, CUMULATIVE_LOSS, NOT_NEGATIVE, STATISTIC, Bound, Layer, Location, Tolerance
 
 REGRESSION_PREFIX = "regression."
 """What stands before a metric where a setting is about its growth."""
@@ -42,7 +41,11 @@ REGION_PREFIX = "regions."
 SHIPPED_STANDARD = "torch-2.13"
 
 
-DEFAULT_GROWTHS: dict[str, float] = {STATISTIC: 0.02, CUMULATIVE_LOSS: 0.25, "max_abs_error": 3.0}
+DEFAULT_GROWTHS: dict[str, float] = {
+    STATISTIC: 0.02,
+    CUMULATIVE_LOSS: 0.25,
+    **{metric.name: metric.default_growth for metric in METRICS.values() if metric.default_growth is not None},
+}
 """Growth allowed against the baseline: averages by their own noise, above 2 %; accepted losses may add up to 25 %.
 
 Maxima are extreme values, which harmless reordering moves by up to 2.5 times: theirs is a guard, at 4 times.
@@ -148,56 +151,18 @@ def _in_force(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple[s
 
 def is_tighter(metric: str, value: float, than: float) -> bool:
     """Tell whether one limit on a metric (or rtol, atol) admits less than another one."""
-    return value > than if _higher_is_better(metric) else value < than
+    # rtol, atol and settings of growth are no metrics, and less of them is tighter.
+    higher = (metric in METRICS or analyzer_of(metric) is not None) and declared_metric(metric).better == "higher"
+    return value > than if higher else value < than
 
 
 def limit_problem(metric: str, value: Any) -> str | None:
     """Say what a limit on a metric (or rtol, atol) has to be, where a value cannot be one."""
-    span = _span(metric)
-    if isinstance(value, int | float) and not isinstance(value, bool) and span.least <= value <= span.greatest:
+    known = METRICS.get(metric)
+    allowed = ANY_FINITE if analyzer_of(metric) is not None else NOT_NEGATIVE if known is None else known.range
+    if isinstance(value, int | float) and not isinstance(value, bool) and allowed.least <= value <= allowed.greatest:
         return None
-    return span.expected
-
-
-class _Span(NamedTuple):
-    """What a limit may be, and how that is said."""
-
-    least: float
-    greatest: float
-    expected: str
-
-
-_LARGEST = float_info.max
-
-_USUAL = _Span(0.0, _LARGEST, "a finite number that is not negative")
-
-_SHARE = _Span(0.0, 1.0, "a share from 0 to 1")
-
-_SPANS = {
-    "mean_log2_ulp": _Span(-2.0, _LARGEST, "a finite number that is at least -2"),
-    "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
-    "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
-}
-
-_OF_ANALYZERS = _Span(-_LARGEST, _LARGEST, "a finite number")
-
-_SPANS_OF_UNITS = {
-    "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
-    "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),
-}
-
-
-def _span(metric: str) -> _Span:
-    if analyzer_of(metric) is not None:
-        return _OF_ANALYZERS
-    if metric in _SPANS or metric not in METRICS:
-        return _SPANS.get(metric, _USUAL)
-    share = _SHARE if _higher_is_better(metric) else _USUAL
-    return _SPANS_OF_UNITS.get(METRICS[metric].unit, share)
-
-
-def _higher_is_better(metric: str) -> bool:
-    return metric_named(metric).better == "higher"
+    return allowed.words
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
@@ -233,7 +198,7 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
         for key in [key for key in holding if key not in CLOSENESS_KEYS and not key.startswith(REGRESSION_PREFIX)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
-    if layer.regression.keys() >= set(BASELINE_METRICS) and not any(layer.regression.values()):
+    if layer.regression.keys() >= set(baseline_metrics()) and not any(layer.regression.values()):
         for key in [
             key
             for key in holding

@@ -5,12 +5,23 @@ Is it accurate enough? Findings on bounds of the tolerance pyramid that are brok
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from precreg.measure import BENCHMARK_METRICS, metric_named
-from precreg.types import BaselineEntry, Bound, Comparison, Finding, Outcome, Positions, Reason, Role, Tolerance
+from precreg.measure import metric_named
+from precreg.types import (
+    BaselineEntry,
+    Bound,
+    Comparison,
+    Finding,
+    MetricDescription,
+    Outcome,
+    Positions,
+    Reason,
+    Role,
+    Tolerance,
+)
 
 
 def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:
@@ -87,20 +98,21 @@ def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Find
         yield _none_holds(comparison, tolerance, branches)
 
 
-def satisfies_bound(bound: Bound, value: float) -> bool:
+def satisfies_bound(bound: Bound, value: float, described: Iterable[MetricDescription]) -> bool:
     """Tell whether a value keeps a bound: at most the limit, or at least where higher is better.
 
-    A bias is held by its size. NaN never keeps a bound.
+    The size of a bias counts. NaN never keeps a bound. `described` are the analyzers' metrics of the comparison.
     """
-    if metric_named(bound.metric).better == "higher":
+    metric = metric_named(bound.metric, described)
+    if metric.better == "higher":
         return value >= bound.limit
-    return (abs(value) if bound.metric == "bias" else value) <= bound.limit
+    return (abs(value) if metric.scale == "signed" else value) <= bound.limit
 
 
 def _broken(comparison: Comparison, bounds: Sequence[Bound]) -> Iterator[Bound]:
     for bound in bounds:
         current = comparison.metrics.get(bound.metric)
-        if current is None or not satisfies_bound(bound, current):
+        if current is None or not satisfies_bound(bound, current, comparison.described):
             yield bound
 
 
@@ -123,7 +135,7 @@ def _finding(comparison: Comparison, bound: Bound, message: str) -> Finding:
         comparison.seed,
         current=current,
         limit=bound.limit,
-        ratio=_severity(bound, current),
+        ratio=_severity(comparison, bound),
         source=bound.source,
         rule="bound",
     )
@@ -131,9 +143,10 @@ def _finding(comparison: Comparison, bound: Bound, message: str) -> Finding:
 
 def _fact(comparison: Comparison, bound: Bound) -> str:
     current = comparison.metrics.get(bound.metric)
-    unknown = "needs a benchmark" if bound.metric in BENCHMARK_METRICS else "is not defined on this data"
+    metric = metric_named(bound.metric, comparison.described)
+    unknown = "needs a benchmark" if metric.needs_benchmark else "is not defined on this data"
     got = unknown if current is None else f"is {current:.7g}"
-    relation = "at least" if metric_named(bound.metric).better == "higher" else "at most"
+    relation = "at least" if metric.better == "higher" else "at most"
     return f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g}"
 
 
@@ -148,7 +161,9 @@ def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> str:
     return f" at rtol={rtol.limit:g} ({rtol.source}), atol={atol.limit:g} ({atol.source})"
 
 
-def _severity(bound: Bound, current: float | None) -> float | None:
-    if current is None or metric_named(bound.metric).better == "higher" or bound.limit <= 0:
+def _severity(comparison: Comparison, bound: Bound) -> float | None:
+    current = comparison.metrics.get(bound.metric)
+    higher = metric_named(bound.metric, comparison.described).better == "higher"
+    if current is None or higher or bound.limit <= 0:
         return None
     return current / bound.limit

@@ -12,7 +12,7 @@ from math import log2
 from statistics import fmean
 
 from precreg.measure import mean_over_seeds, metric_named, metric_ratio
-from precreg.types import RULES, BaselineOutput, Comparison, Finding, Reason, Role, Tolerance, format_distinct
+from precreg.types import RULES, BaselineOutput, Comparison, Finding, Metric, Reason, Role, Tolerance, format_distinct
 
 MIN_ELEMENTS = 16
 """Elements over all seeds below which growth of a mean is not judged (scalars such as a loss or an accuracy)."""
@@ -26,13 +26,6 @@ ROUNDING_FLOOR_MAX_ULP = 1.0
 """The same for maxima, which are extreme values."""
 
 
-MAXIMUM_METRICS = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
-
-
-_NOT_OF_GOLDENS = MAXIMUM_METRICS | {"match_ratio"}
-"""A golden that was met exactly makes every maximum grow from 0; its match ratio is judged more strictly."""
-
-
 def growth_findings(
     comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance, role: Role
 ) -> Iterator[Finding]:
@@ -43,10 +36,11 @@ def growth_findings(
     """
     if not has_enough_elements(comparisons):
         return
-    for metric, threshold in tolerance.regression.items():
-        if metric in RULES or (role == "golden" and metric in _NOT_OF_GOLDENS):
+    for name, threshold in tolerance.regression.items():
+        metric = metric_named(name, comparisons[0].described)
+        if name in RULES or (role == "golden" and (metric.maximum or name == "match_ratio")):
             continue
-        current, baseline = seed_means(comparisons, accepted, metric)
+        current, baseline = seed_means(comparisons, accepted, name)
         if current is None or baseline is None:
             continue
         growth = metric_growth(metric, current, baseline)
@@ -54,19 +48,19 @@ def growth_findings(
             yield _regressed(comparisons[0].output, metric, current, baseline, threshold)
 
 
-def metric_growth(metric: str, current: float, baseline: float) -> float:
+def metric_growth(metric: Metric, current: float, baseline: float) -> float:
     """Return by how much a metric became worse, in its own unit; negative where it became better.
 
     A bias is as bad as it is large, whatever its sign.
     """
-    if metric == "bias":
+    if metric.scale == "signed":
         return abs(current) - abs(baseline)
-    return baseline - current if metric_named(metric).better == "higher" else current - baseline
+    return baseline - current if metric.better == "higher" else current - baseline
 
 
-def _allowed(metric: str, baseline: float, threshold: float) -> float:
+def _allowed(metric: Metric, baseline: float, threshold: float) -> float:
     """Return the growth that a threshold allows; on a logarithm a ratio is a difference."""
-    return log2(1 + threshold) if metric_named(metric).unit == "log2 ULP" else threshold * abs(baseline)
+    return log2(1 + threshold) if metric.scale == "log2" else threshold * abs(baseline)
 
 
 def seed_means(
@@ -78,23 +72,19 @@ def seed_means(
     return mean_over_seeds(now), mean_over_seeds(then)
 
 
-def rounding_floor(comparisons: Sequence[Comparison], metric: str) -> float:
+def rounding_floor(comparisons: Sequence[Comparison], metric: Metric) -> float:
     """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    return ulps_in_metric_unit(
-        comparisons, metric, ROUNDING_FLOOR_MAX_ULP if metric in MAXIMUM_METRICS else ROUNDING_FLOOR_ULP
-    )
+    return ulps_in_metric_unit(comparisons, metric, ROUNDING_FLOOR_MAX_ULP if metric.maximum else ROUNDING_FLOOR_ULP)
 
 
-def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> float:
+def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps: float) -> float:
     """Return so many ULP of the output dtype in the unit of a metric; 0 for what has no size, as a share."""
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-    unit = metric_named(metric).unit
     sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
-    if unit in sizes:
-        return ulps * sizes[unit]
-    of_a_ratio = "rel_error" in metric or metric in ("mere", "mare")
-    return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
+    if metric.unit in sizes:
+        return ulps * sizes[metric.unit]
+    return ulps * scale / magnitude if metric.is_relative_ratio and magnitude else 0.0
 
 
 def has_enough_elements(comparisons: Sequence[Comparison]) -> bool:
@@ -102,19 +92,19 @@ def has_enough_elements(comparisons: Sequence[Comparison]) -> bool:
     return sum(comparison.counts.get("finite", 0) for comparison in comparisons) >= MIN_ELEMENTS
 
 
-def _regressed(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
+def _regressed(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
     factor = metric_ratio(metric, current, baseline)
     if factor is None:
-        message = f"{metric} was {baseline:.4g} and is {current:.4g}"
+        message = f"{metric.name} was {baseline:.4g} and is {current:.4g}"
     else:
         times, allowed, _ = format_distinct([factor, allowed_ratio(metric, threshold), 1.0], 3)
         figures = " against ".join(format_distinct([current, baseline]))
-        message = f"{metric} is {times} times the baseline's ({figures}, allowed {allowed} times)"
+        message = f"{metric.name} is {times} times the baseline's ({figures}, allowed {allowed} times)"
     return Finding(
         Reason.REGRESSED,
         message,
         output,
-        metric,
+        metric.name,
         current=current,
         baseline=baseline,
         ratio=factor,
@@ -123,6 +113,6 @@ def _regressed(output: str, metric: str, current: float, baseline: float, thresh
     )
 
 
-def allowed_ratio(metric: str, threshold: float) -> float:
+def allowed_ratio(metric: Metric, threshold: float) -> float:
     """Return the ratio to the baseline that a threshold allows: the largest, or the smallest where more is better."""
-    return 1 - threshold if metric_named(metric).better == "higher" else 1 + threshold
+    return 1 - threshold if metric.better == "higher" else 1 + threshold

@@ -11,7 +11,7 @@ The verdict on one stored array held against another: accurate enough or not, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from precreg.types import (
     Environment,
     Execution,
     Finding,
+    MetricDescription,
     Outcome,
     Reason,
     RepeatDifference,
@@ -146,7 +147,7 @@ def judge_case(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
+    plain = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy, outcome.described)
     plain = replace(plain, message=plain.message + _elsewhere(plain.reason, baseline))
     return plain if case.expect_failure is None else invert_verdict(plain, case.expect_failure)
 
@@ -321,9 +322,9 @@ def _by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
     return grouped
 
 
-def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
+def verdict_of(findings: list[Finding], policy: Policy, described: Sequence[MetricDescription]) -> Verdict:
     """Return the verdict that the worst of the findings, of which there is at least one, decides."""
-    worst_first = tuple(sorted(findings, key=_order))
+    worst_first = tuple(sorted(findings, key=lambda finding: _order(finding, described)))
     first = worst_first[0]
     status = STATUS.get(first.reason, Status.FAILED)
     if status is Status.PROPOSED and policy.ci:
@@ -333,9 +334,9 @@ def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
     return Verdict(status, first.reason, _sentence(first), worst_first)
 
 
-def _order(finding: Finding) -> tuple[int, bool, bool, float]:
+def _order(finding: Finding, described: Sequence[MetricDescription]) -> tuple[int, bool, bool, float]:
     """Worst first: by reason, then lost matches, then those without a ratio (was exact), then by the largest ratio."""
-    matches = metric_named(finding.metric).better == "higher"
+    matches = metric_named(finding.metric, described).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
@@ -366,12 +367,12 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
     found = (
         [*unmeasurable_findings(comparison, role)] or [*broken_bounds(comparison, tolerance)] or [*_sound(comparison)]
     )
-    return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy())
+    return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy(), comparison.described)
 
 
 def unmeasured_verdict(reason: Reason, message: str) -> Verdict:
     """Return the verdict on what could not be measured: a side is missing, or cannot be read."""
-    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy())
+    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy(), ())
 
 
 def _sound(comparison: Comparison) -> Iterator[Finding]:

@@ -14,12 +14,21 @@ from statistics import fmean
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.measure import group_sizes, metric_named, read_group_sums
-from precreg.types import RULES, STATISTIC, AxisSums, BaselineEntry, BaselineOutput, Case, Role, Tolerance
-from precreg.verdict.growth import MAXIMUM_METRICS, MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
+from precreg.measure import METRICS, group_sizes, metric_named, read_group_sums
+from precreg.types import (
+    RULES,
+    STATISTIC,
+    AxisSums,
+    BaselineEntry,
+    BaselineOutput,
+    Case,
+    MetricDescription,
+    Role,
+    Tolerance,
+)
+from precreg.verdict.growth import MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
 from precreg.verdict.regression import min_relevant_growth, other_environment_ulp
 from precreg.verdict.statistics import (
-    FRESH_INPUT_METRICS,
     INTERVAL_ALPHA,
     MEAN_MEASURES,
     MIN_SAMPLES,
@@ -38,7 +47,7 @@ POWER = 0.9
 """The chance with which the loss that is told would be caught."""
 
 
-SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if measure.metric != "mean_log2_ulp")
+SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if METRICS[measure.metric].scale == "linear")
 """The averages that grow as every error does; of a mean of log2(ULP + 1/4) a baseline cannot tell by how much."""
 
 
@@ -111,7 +120,7 @@ def detectable_losses(
             found.append(DetectableLoss(name, 1.0, certain, rule="hard", bounds=bounds))
         else:
             told = _told(name, accepted, entry.groups.get(name, ()), terms)
-            found.append(replace(told, bounds=bounds, guards=_guards(accepted, terms)))
+            found.append(replace(told, bounds=bounds, guards=_guards(accepted, entry.described, terms)))
     return tuple(found)
 
 
@@ -145,13 +154,14 @@ def _told(name: str, accepted: BaselineOutput, groups: Sequence[AxisSums], terms
     )
 
 
-def _guards(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, float]:
+def _guards(accepted: BaselineOutput, described: Sequence[MetricDescription], terms: PowerTerms) -> dict[str, float]:
     """Return the ratios beyond which the growth of single metrics is caught; of a golden any lost match is."""
     thresholds = terms.tolerance.regression if _enough(accepted, terms) else {}
-    others = {metric: growth for metric, growth in thresholds.items() if metric not in RULES}
+    others = {metric_named(name, described): growth for name, growth in thresholds.items() if name not in RULES}
     if terms.role == "golden" and not terms.by_chance:
-        others = {metric: others[metric] for metric in others.keys() - MAXIMUM_METRICS} | {"match_ratio": 0.0}
-    return {metric: allowed_ratio(metric, growth) for metric, growth in sorted(others.items())}
+        others = {metric: growth for metric, growth in others.items() if not metric.maximum}
+        others[METRICS["match_ratio"]] = 0.0
+    return {m.name: allowed_ratio(m, growth) for m, growth in sorted(others.items(), key=lambda pair: pair[0].name)}
 
 
 def _enough(accepted: BaselineOutput, terms: PowerTerms) -> bool:
@@ -181,7 +191,7 @@ def _caught(
         explained = other_environment_ulp(measure.metric, accepted.dtype)
         least = 0.0 if terms.alike else _growth(accepted, measure.metric, terms.seeds, explained)
         growth = log(1 + min_relevant_growth(terms.tolerance, measure.metric, accepted.dtype, alike=terms.alike))
-        known = measure.metric in FRESH_INPUT_METRICS and not terms.by_chance
+        known = METRICS[measure.metric].stable and not terms.by_chance
         off = [0.0 if known else pairing_deviation(spread) for spread in spreads]
         shifts = [
             detectable_log_ratio(spread, terms.level, growth, least, own)
@@ -209,7 +219,7 @@ def _loss(
 def _growth(accepted: BaselineOutput, metric: str, seeds: int, ulps: float) -> float:
     """Return the logarithm of the growth of an average by so many ULP."""
     mean = fmean(_metric(accepted, metric, seeds) or [0.0])
-    ulp = 1.0 if metric_named(metric).unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
+    ulp = 1.0 if METRICS[metric].unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
     return log(1 + ulps * ulp / mean) if mean > 0 else 0.0
 
 

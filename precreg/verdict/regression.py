@@ -21,10 +21,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.arithmetic import FORMATS
-from precreg.measure import metric_named
+from precreg.measure import METRICS, metric_named
 from precreg.types import RULES, STATISTIC, BaselineEntry, Comparison, Finding, Reason, Role, Tolerance, format_distinct
 from precreg.verdict.growth import (
-    MAXIMUM_METRICS,
     ROUNDING_FLOOR_ULP,
     growth_findings,
     metric_growth,
@@ -56,10 +55,6 @@ OTHER_ENVIRONMENT_ULP = {"narrow": ROUNDING_FLOOR_ULP, "wide": 0.5}
 """Growth of an average, in ULP of the output dtype, that is none."""
 
 
-DOUBLED_METRICS = ("rms_error", "mean_log2_ulp")
-"""The averages of which the double is none in wide formats: few large errors, and many small ones, make them."""
-
-
 OTHER_ENVIRONMENT_MAXIMUM_FACTOR = {"narrow": 1.0, "wide": 2.0}
 """How many times the ratio that a maximum is allowed in one environment it is allowed here."""
 
@@ -72,7 +67,7 @@ def other_environment_growth(dtype: str) -> float:
 def other_environment_ulp(metric: str, dtype: str) -> float:
     """Return the growth of an average, in ULP of the output dtype, that is none."""
     width = _width(dtype)
-    return OTHER_ENVIRONMENT_ULP[width] * (2 if metric in DOUBLED_METRICS and width == "wide" else 1)
+    return OTHER_ENVIRONMENT_ULP[width] * (METRICS[metric].environment_factor if width == "wide" else 1)
 
 
 def other_environment_maximum_factor(dtype: str) -> float:
@@ -153,7 +148,8 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
     better = find_improvement(output) is not None
     for found in grown:
-        excused = found.metric in MAXIMUM_METRICS and (better or _is_maximum_elsewhere(output, found))
+        maximum = metric_named(found.metric, output.comparisons[0].described).maximum
+        excused = maximum and (better or _is_maximum_elsewhere(output, found))
         if not (lost or excused):
             yield found
 
@@ -206,18 +202,24 @@ def _is_explained(output: OutputEvidence, metric: str) -> bool:
     """Tell whether another environment alone explains a change; within one environment other code is to blame."""
     comparisons = output.comparisons
     return not output.alike and _is_within(
-        output, metric, ulps_in_metric_unit(comparisons, metric, other_environment_ulp(metric, comparisons[0].dtype))
+        output,
+        metric,
+        ulps_in_metric_unit(comparisons, METRICS[metric], other_environment_ulp(metric, comparisons[0].dtype)),
     )
 
 
 def _is_rounding(output: OutputEvidence, metric: str) -> bool:
     """Tell whether another environment's rounding explains that an output is, or is not, exact."""
-    return not output.alike and _is_within(output, metric, rounding_floor(output.comparisons, metric))
+    return not output.alike and _is_within(output, metric, rounding_floor(output.comparisons, METRICS[metric]))
 
 
 def _is_within(output: OutputEvidence, metric: str, growth: float) -> bool:
     current, baseline = seed_means(output.comparisons, output.entry.outputs[output.output], metric)
-    return current is not None and baseline is not None and abs(metric_growth(metric, current, baseline)) <= growth
+    return (
+        current is not None
+        and baseline is not None
+        and abs(metric_growth(METRICS[metric], current, baseline)) <= growth
+    )
 
 
 def smallest_significant_ratio(output: OutputEvidence, change: ErrorRatio) -> float:
@@ -257,7 +259,7 @@ def _sentence(
     if change.metric == "bias":
         grew = f"grew by {change.ratio - 1:.3g} of the mean |d|"
         return f"bias {grew} ({figures}{change.lower - 1:.3g} to {change.upper - 1:.3g})"
-    scale = " in the scale of each element" if metric_named(change.metric).unit != "value" else ""
+    scale = " in the scale of each element" if METRICS[change.metric].unit != "value" else ""
     is_times = f"{change.metric} is {_times(change.ratio, explained, 4)} times the baseline's{scale}"
     return f"{is_times} ({figures}{_interval(change, material)}; {noise_is})"
 

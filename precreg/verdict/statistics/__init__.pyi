@@ -18,7 +18,6 @@ from .distributions import max_unseen_probability as max_unseen_probability
 from .distributions import summarize_noise as summarize_noise
 from .distributions import t_quantile as t_quantile
 from .distributions import t_sf as t_sf
-from .ratios import FRESH_INPUT_METRICS as FRESH_INPUT_METRICS
 from .ratios import INTERVAL_ALPHA as INTERVAL_ALPHA
 from .ratios import TESTS_PER_OUTPUT as TESTS_PER_OUTPUT
 from .ratios import ErrorRatio as ErrorRatio

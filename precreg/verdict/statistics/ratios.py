@@ -17,7 +17,7 @@ from math import exp, inf, isfinite, log, sqrt
 
 from msgspec import Struct
 
-from precreg.measure import group_sizes, read_group_sums
+from precreg.measure import METRICS, group_sizes, read_group_sums
 from precreg.types import AxisSums, BaselineEntry, BaselineOutput, Comparison
 from precreg.verdict.statistics.distributions import t_quantile, t_sf
 from precreg.verdict.statistics.samples import (
@@ -40,16 +40,13 @@ INTERVAL_ALPHA = 0.01
 """The chance that one of the bounds of a case's changes is on the wrong side of the truth."""
 
 
-FRESH_INPUT_METRICS = ("mean_abs_error", "mean_log2_ulp")
-"""The averages that no few elements make: of others the baseline may have drawn too little to tell what it can draw."""
-
-
 MAX_LOG_RATIO = 700.0
 """The largest logarithm of a ratio that is told."""
 
 
-TESTS_PER_OUTPUT = len(MEASURES) + len(FRESH_INPUT_METRICS)
-"""How often one output is tested: each average paired, and some redrawn."""
+# How often one output is tested: each average is paired, and the stable ones are compared with fresh inputs, too.
+# For the others, the baseline may have drawn too few large errors to show how they vary.
+TESTS_PER_OUTPUT = len(MEASURES) + sum(METRICS[measure.metric].stable for measure in MEASURES)
 
 
 class ErrorRatio(Struct, frozen=True):
@@ -119,7 +116,7 @@ def error_ratio_of_samples(output: str, measure: Measure, samples: Iterable[Samp
         return None
     spread = largest_standard_error([each for _, each in estimates])
     value = next(value for value, each in estimates if each is spread)
-    again = known if measure.metric in FRESH_INPUT_METRICS else []
+    again = known if METRICS[measure.metric].stable else []
     own = [each for sample in again if (each := fresh_inputs_error(sample, measure)) is not None]
     return make_error_ratio(
         output, measure.metric, value, min([spread, *([largest_standard_error(own)] if own else [])], key=_reach)

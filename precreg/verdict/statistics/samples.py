@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf, isfinite, log, sqrt
 from typing import NamedTuple
 
-from precreg.measure import group_counts, join_groups, read_group_sums
+from precreg.measure import METRICS, group_counts, join_groups, mean_metrics, read_group_sums
 from precreg.types import AxisSums, BaselineOutput, Comparison
 
 MIN_SAMPLES = 5
@@ -29,23 +29,14 @@ class Measure(NamedTuple):
     power: float = 1.0
 
 
-MEAN_MEASURES = (
-    Measure("mean_abs_error", "absolute"),
-    Measure("rms_error", "squared", 0.5),
-    Measure("mean_ulp", "ulps"),
-    Measure("mean_log2_ulp", "logs"),
+# The averages that are judged. Growth in the output's unit or in ULP is a ratio of sums.
+MEAN_MEASURES = tuple(Measure(name, METRICS[name].sums, METRICS[name].power) for name in mean_metrics())
+MEASURES = (
+    *MEAN_MEASURES,
+    *(Measure(m.name, m.sums, m.power) for m in METRICS.values() if m.judged and m.sums == "signed"),
 )
-"""The averages that are judged: the first two in the scale of the output, the others in that of each element."""
-
-
-BIAS_MEASURE = Measure("bias", "signed")
-
-
-MEASURES = (*MEAN_MEASURES, BIAS_MEASURE)
-
-
+# The criterion of a golden whose runs need not repeat. In any other golden a single lost match is a loss.
 MATCH_MEASURE = Measure("match_ratio", "")
-"""What a golden is judged by, beside them, where runs need not repeat: of any other case a loss needs no statistic."""
 
 
 class Sample(NamedTuple):
@@ -217,24 +208,19 @@ def _logs_of_baseline(current: float, baseline: float, n: int, absolute: float) 
     return baseline / n * log(2) if n else None
 
 
+# By the sums of a measure. The sums of logarithms are a logarithm already.
 _OWN: dict[str, Statistic] = {
-    "mean_abs_error": _log_of_baseline,
-    "rms_error": _log_of_baseline,
-    "mean_ulp": _log_of_baseline,
-    "mean_log2_ulp": _logs_of_baseline,
+    "absolute": _log_of_baseline,
+    "squared": _log_of_baseline,
+    "ulps": _log_of_baseline,
+    "logs": _logs_of_baseline,
 }
-
-
-_STATISTICS: dict[str, Statistic] = {
-    "mean_log2_ulp": _log_of_logs,
-    "bias": _growth_of_bias,
-    "match_ratio": _fewer_matches,
-}
+_STATISTICS: dict[str, Statistic] = {"logs": _log_of_logs, "signed": _growth_of_bias, "": _fewer_matches}
 
 
 def paired_log_ratio(sample: Sample, measure: Measure) -> tuple[float, StandardError] | None:
     """Return the logarithm of a measure's ratio and its error, each group of the run beside that of the baseline."""
-    estimate = jackknife(sample, _STATISTICS.get(measure.metric, _log_ratio), measure.power)
+    estimate = jackknife(sample, _STATISTICS.get(measure.sums, _log_ratio), measure.power)
     return None if estimate is None else (estimate[0], StandardError(estimate[1], len(sample.n), sample.axis))
 
 
@@ -243,9 +229,9 @@ def fresh_inputs_error(sample: Sample, measure: Measure) -> StandardError | None
 
     None for what has no such ratio, as a bias, and where the baseline has no errors.
     """
-    if measure.metric not in _OWN:
+    if measure.sums not in _OWN:
         return None
-    estimate = jackknife(sample, _OWN[measure.metric], measure.power)
+    estimate = jackknife(sample, _OWN[measure.sums], measure.power)
     return None if estimate is None else StandardError(sqrt(2) * estimate[1], len(sample.n), sample.axis)
 
 
