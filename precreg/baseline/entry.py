@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from precreg.measure import (
     GROUP_LAYOUTS,
-    MEAN_METRICS,
     keep_group_sums,
+    mean_metrics,
     mean_over_seeds,
     merge_histograms,
     metrics_to_keep,
@@ -55,7 +55,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         outputs={name: _output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
         sketch=error_sketches(outputs),
         groups=output_group_sums(outputs),
-        described=list(dict.fromkeys(metric for comparison in ordered for metric in comparison.described)),
+        described=list(outcome.described),
     )
 
 
@@ -132,7 +132,7 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
 def accepted_value(entry: BaselineEntry) -> AcceptedValue:
     """Return what is kept of an entry when another takes its place."""
     means = {
-        name: {metric: output.metrics[metric] for metric in MEAN_METRICS if metric in output.metrics}
+        name: {metric: output.metrics[metric] for metric in mean_metrics() if metric in output.metrics}
         for name, output in entry.outputs.items()
     }
     return AcceptedValue(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg.comparison.advice import advise_comparison
-from precreg.measure import COUNT_DESCRIPTIONS, METRICS, metric_named
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, view_metrics
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
@@ -43,6 +43,7 @@ from precreg.types import (
     Comparison,
     ComparisonRecord,
     Status,
+    described_metric,
     format_duration,
     format_number,
 )
@@ -104,7 +105,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         "findings": list(_findings(pair)),
         "notes": finding_notes(pair.verdict),
         "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
-        "limits": list(tolerance_rows(pair.tolerance)) if pair.tolerance else [],
+        "limits": list(tolerance_rows(pair.tolerance, pair.described)) if pair.tolerance else [],
         "figures": draw_figures(comparison) if comparison else [],
         "metrics": list(_metrics(pair, comparison)) if comparison else [],
         "counts": [[*row, COUNT_DESCRIPTIONS.get(row[0], "")] for row in count_rows([comparison])]
@@ -121,7 +122,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:
     """Yield metric, value, the benchmark's, ratio, what is allowed, and who says so."""
     numbered = [finding for finding in pair.verdict.findings if finding.metric]
-    for finding, row in zip(numbered, finding_rows(pair.verdict), strict=True):
+    for finding, row in zip(numbered, finding_rows(pair.verdict, pair.described), strict=True):
         source = str(finding.source) if finding.source else ""
         yield [row.metric, row.current, row.baseline, row.ratio, row.allowed, source]
 
@@ -129,9 +130,8 @@ def _findings(pair: ComparedPair) -> Iterator[list[str]]:
 def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
     broken = {finding.metric for finding in pair.verdict.findings}
     others = pair.benchmark.metrics if pair.benchmark else {}
-    for name in (*METRICS, *(metric.name for metric in comparison.described)):
-        if name in comparison.metrics:
-            metric = metric_named(name)
+    for metric in (*METRICS.values(), *map(described_metric, comparison.described)):
+        if (name := metric.name) in comparison.metrics:
             value, other = comparison.metrics[name], others.get(name)
             written = "" if other is None else format_number(other, 6)
             unit = "" if metric.unit == "1" else metric.unit
@@ -157,8 +157,8 @@ MAX_DRAWN_PAIRS = 100
 """Pairs that are drawn and described in full, the worst first; the table has every pair."""
 
 
-PAIR_COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
-"""The metrics of the table."""
+# The metrics of the table.
+PAIR_COLUMNS = tuple(metric.name for metric in view_metrics("pairs"))
 
 
 def render_comparison_html(record: ComparisonRecord) -> str:

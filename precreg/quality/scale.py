@@ -9,8 +9,8 @@ from math import ceil, floor, inf, log2, log10, prod
 from msgspec import Struct
 
 from precreg.arithmetic import exact_ulp, format_of
-from precreg.measure import METRICS, metric_named
-from precreg.types import Comparison
+from precreg.measure import METRICS
+from precreg.types import Comparison, Metric
 
 ELEMENTS_BOUND = "elements"
 """The bound that every element matches; its loss is the largest |d| / (atol + rtol |r|)."""
@@ -20,60 +20,39 @@ LIMIT_DIGITS = 2
 """Significant digits of what is proposed."""
 
 
-_RELATIVE = frozenset(
-    (
-        *(
-            "max_rel_error",
-            "mean_rel_error",
-            "mere",
-            "mare",
-            "diff1",
-            "diff2",
-            "diff3",
-            "snr",
-            "psnr",
-            "effective_bits",
-        ),
-        *(name for name in METRICS if name.endswith("_rel_error")),
-    )
-)
-"""Metrics whose loss is relative to the reference."""
-
-
-def metric_loss(metric: str, value: float) -> float | None:
+def metric_loss(metric: Metric, value: float) -> float | None:
     """Return the loss that a metric's value, or a limit on it, stands for; None for one that has no such scale.
 
     A bias counts by its size, a share or a cosine that should be 1 by what it lacks, decibels as 10^(-dB / 20), bits
     as 2^-bits, a mean log2 ULP as 2^value.
     """
-    known = metric_named(metric)
-    if known.unit == "log2 ULP":
+    if metric.scale == "log2":
         return float(2.0**value) if value < 1000 else inf
-    if known.unit == "dB":
+    if metric.scale == "dB":
         return float(10 ** (-value / 20)) if value > -6000 else inf
-    if known.unit == "bit":
+    if metric.scale == "bit":
         return float(2.0**-value) if value > -1000 else inf
-    if metric not in METRICS or metric == "error_magnitude_correlation":
+    # Analyzers do not declare the best value of a metric.
+    if metric.name not in METRICS or metric.sizeless:
         return None
-    return max(1 - value, 0.0) if known.better == "higher" else abs(value)
+    return max(1 - value, 0.0) if metric.better == "higher" else abs(value)
 
 
-def limit_for_loss(metric: str, size: float) -> float | None:
+def limit_for_loss(metric: Metric, size: float) -> float | None:
     """Return the limit on a metric that stands for a loss, rounded so that it admits that loss: logarithms to a tenth.
 
     None where it would admit everything: a share of 1, and what is not finite.
     """
-    known = metric_named(metric)
-    if known.unit == "log2 ULP":
+    if metric.scale == "log2":
         return ceil(10 * log2(size)) / 10
-    if known.unit == "dB":
+    if metric.scale == "dB":
         return floor(-200 * log10(size)) / 10
-    if known.unit == "bit":
+    if metric.scale == "bit":
         return floor(-10 * log2(size)) / 10
     upward = round_limit(size, up=True)
-    if known.better == "higher":
+    if metric.better == "higher":
         return float(1 - Decimal(repr(upward))) if upward < 1 else None
-    bounded = known.unit == "1" and metric not in _RELATIVE
+    bounded = metric.unit == "1" and metric.family != "relative"
     return None if upward == inf or (bounded and upward >= 1) else upward
 
 
@@ -89,12 +68,6 @@ def round_limit(value: float, *, up: bool) -> float:
     return float(exact.quantize(quantum, ROUND_CEILING if up else ROUND_FLOOR))
 
 
-SHARE_METRICS = frozenset(
-    name for name in METRICS if name.endswith(("_share", "match_ratio")) or name.startswith("share_")
-)
-"""Metrics that are shares of the elements."""
-
-
 class RoundingFloor(Struct, frozen=True):
     """What rounding to the output dtype alone costs: half an ULP at the largest |r| and on average, and the roundoff.
 
@@ -106,23 +79,22 @@ class RoundingFloor(Struct, frozen=True):
     unit_roundoff: float
     element: float
 
-    def loss(self, metric: str) -> float:
+    def loss(self, metric: Metric) -> float:
         """Return the loss that rounding alone may have by a metric, one element by a share of them.
 
         0 by metrics of which nothing is known beforehand.
         """
-        unit = metric_named(metric).unit
-        if metric == "bias" or metric not in METRICS:
+        if metric.scale == "signed" or metric.name not in METRICS:
             return 0.0
-        if metric in ("cosine", "cosine_distance"):
+        if metric.name in ("cosine", "cosine_distance"):
             return self.unit_roundoff**2
-        if metric in _RELATIVE:
+        if metric.family == "relative":
             return self.unit_roundoff
-        if unit == "value":
-            return self.largest if metric == "max_abs_error" or metric.startswith("p") else self.mean
-        if metric in SHARE_METRICS:
+        if metric.unit == "value":
+            return self.largest if metric.aggregate in ("maximum", "percentile") else self.mean
+        if metric.family == "share":
             return self.element
-        return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(unit, 0.0)
+        return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(metric.unit, 0.0)
 
     def share(self, rtol: float, atol: float, magnitude: float) -> float:
         """Return the share of a tolerance that rounding takes at most, of elements up to `magnitude` that are normal.

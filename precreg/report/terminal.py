@@ -133,7 +133,7 @@ def explain_result(result: CaseResult) -> list[str]:
     """Say why a case is what it is, the verdict's sentence first: figures, the end of what was printed, where from."""
     verdict = result.verdict
     texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
-    texts += [*finding_table(finding_rows(verdict)), *failure_tail(result)]
+    texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
     if verdict.status is Status.FAILED:
         texts += describe_provenance(result)
     return [line for text in texts for line in text.splitlines()]

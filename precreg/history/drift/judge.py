@@ -36,6 +36,8 @@ from precreg.history.drift.sizes import (
 )
 from precreg.history.drift.wording import count_runs, describe_improvement, describe_worsening
 from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
+from precreg.measure import metric_named
+from precreg.types import Metric
 from precreg.verdict.statistics import MIN_RUNS, running_median
 
 MIN_FLICKERS = 3
@@ -154,7 +156,7 @@ class SeriesWindow(NamedTuple):
     turns: what it was worse by from its first run on is no drift.
     """
 
-    metric: str
+    metric: Metric
     points: Sequence[HistoryPoint]
     sizes: Sequence[float]
     mode: DriftMode
@@ -168,7 +170,7 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
     measured = [point for point in series.points if point.value is not None]
     if not measured:
         return None
-    row = _row(series.metric, measured, context)
+    row = _row(metric_named(series.metric, series.described), measured, context)
     worsenings = _worsenings(row, measured, context)
     since = _unmeasured_since(series.points)
     state, message = _state(row, worsenings, since, context.settings)
@@ -191,7 +193,7 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
     )
 
 
-def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
+def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
     """Take the recent points that can be compared with the latest, and find out how they are to be judged."""
     alike = comparable_points(measured, context.runs)
     every = [metric_size(metric, point.value) for point in alike if point.value is not None]
@@ -204,7 +206,7 @@ def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -
     )
 
 
-def _offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
+def _offset(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
     """Compare the first run of the last run's machine with the nearest runs of others: what became worse is in both."""
     sizes = [metric_size(metric, point.value) for point in measured if point.value is not None]
     prints = [context.runs[point.run].fingerprint for point in measured]
@@ -220,12 +222,12 @@ def _state(
     if worsenings:
         return DriftState.DRIFT, worsenings[0].message
     if since is not None:
-        return DriftState.UNMEASURED, f"{row.metric} is not measured since run {since}"
+        return DriftState.UNMEASURED, f"{row.metric.name} is not measured since run {since}"
     if len(row.points) < (settings.confirm if row.mode is DriftMode.EXACT else max(settings.confirm, MIN_NOISY_RUNS)):
-        return DriftState.TOO_FEW, f"{count_runs(len(row.points))} cannot tell whether {row.metric} drifts"
+        return DriftState.TOO_FEW, f"{count_runs(len(row.points))} cannot tell whether {row.metric.name} drifts"
     accepted = row.points[-1].accepted
     if accepted is not None and _better(row, metric_size(row.metric, accepted), settings):
-        return DriftState.IMPROVED, describe_improvement(row.metric, accepted, _now(row, settings))
+        return DriftState.IMPROVED, describe_improvement(row.metric.name, accepted, _now(row, settings))
     return DriftState.STEADY, ""
 
 

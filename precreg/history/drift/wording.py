@@ -7,7 +7,7 @@ from math import isinf
 
 from precreg.history.drift.record import DriftChange, DriftReference, Worsening
 from precreg.history.drift.sizes import FoundWorsening, size_ratio
-from precreg.measure import metric_named
+from precreg.types import Metric
 
 _THAN: dict[DriftReference, str] = {
     "baseline": "than accepted",
@@ -17,16 +17,16 @@ _THAN: dict[DriftReference, str] = {
 
 
 def describe_worsening(
-    against: DriftReference, metric: str, found: FoundWorsening, before: float, now: float, first_bad: int
+    against: DriftReference, metric: Metric, found: FoundWorsening, before: float, now: float, first_bad: int
 ) -> str:
     """Say what became worse, by how much, against what and since when."""
     numbers = f"{now:.6g} against {before:.6g}"
     if found.kind == "step":
-        return f"{metric} {_changed(metric, found)} with a step at run {first_bad}: {numbers}"
+        return f"{metric.name} {_changed(metric, found)} with a step at run {first_bad}: {numbers}"
     if found.kind == "creep":
         pace = "" if found.a_run is None else f" by {format_percent(found.a_run)} a run"
-        return f"{metric} creeps{pace} since run {first_bad} and {_changed(metric, found)} so far: {numbers}"
-    return f"{metric} is worse {_THAN[against]}, since run {first_bad}: {numbers}{_times(found)}"
+        return f"{metric.name} creeps{pace} since run {first_bad} and {_changed(metric, found)} so far: {numbers}"
+    return f"{metric.name} is worse {_THAN[against]}, since run {first_bad}: {numbers}{_times(found)}"
 
 
 def describe_drift(worsenings: Sequence[Worsening]) -> str:
@@ -63,9 +63,9 @@ def format_percent(growth: float) -> str:
     return f"{100 * growth:.2g} %" if 100 * growth < 99.5 else f"{100 * growth:.0f} %"
 
 
-def _changed(metric: str, found: FoundWorsening) -> str:
+def _changed(metric: Metric, found: FoundWorsening) -> str:
     """Say the change in the direction of the metric itself: a match ratio falls where its loss grows."""
-    if metric_named(metric).better == "higher":
+    if metric.better == "higher":
         return "fell"
     times = size_ratio(found.now, found.before)
     if isinf(times):

@@ -5,6 +5,7 @@ import pytest
 from precreg.history.drift import wording
 from precreg.history.drift.record import DriftChange, Worsening
 from precreg.history.drift.sizes import FoundWorsening
+from precreg.measure.metrics import METRICS
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ from precreg.history.drift.sizes import FoundWorsening
     ],
 )
 def test_what_became_worse(against, metric, found, numbers, sentence):
-    assert wording.describe_worsening(against, metric, found, *numbers, 5) == f"{metric} {sentence}"
+    assert wording.describe_worsening(against, METRICS[metric], found, *numbers, 5) == f"{metric} {sentence}"
 
 
 @pytest.mark.parametrize(
