@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from precreg.history import CaseState, History, add_run, case_states, decode_state, new_run, open_history
-from precreg.measure import BASELINE_METRICS
+from precreg.measure import baseline_metrics
 from precreg.types import (
     RECORD_SCHEMA,
     Baseline,
@@ -75,8 +75,8 @@ def values(history: History) -> Iterator[tuple[str, str, int, float | None, floa
 def result(number: int, generator: random.Random) -> CaseResult:
     """Make one case that passed, with figures of its own."""
     suite, name = f"s{number % 50}", f"float32-{number}"
-    figures = {metric: generator.random() for metric in BASELINE_METRICS}
-    accepted = BaselineOutput("float32", (64,), ["d"], {metric: [generator.random()] for metric in BASELINE_METRICS})
+    figures = {metric: generator.random() for metric in baseline_metrics()}
+    accepted = BaselineOutput("float32", (64,), ["d"], {metric: [generator.random()] for metric in baseline_metrics()})
     entry = BaselineEntry("1:d", ["i"], "why", "Ada", "2026-01-01", "c0", "f00d", 1.0, {"out": accepted})
     measured = Comparison("out", 0, "float32", (64,), "float64", (64,), figures, {"n": 64})
     outcome = Outcome(f"unit/{suite}/{name}", "1:d", Execution(("i",), {"out": ("d",)}, 1e-3), (measured,))

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg.measure import (
-    MEAN_METRICS,
+    mean_metrics,
     mean_over_seeds,
     merge_histograms,
     metrics_to_keep,
@@ -51,7 +51,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         outputs={name: _baseline_output(seeds, outcome.execution.outputs[name]) for name, seeds in outputs.items()},
         sketch=error_sketches(outputs),
         groups=output_group_sums(outputs),
-        described=list(dict.fromkeys(metric for comparison in ordered for metric in comparison.described)),
+        described=list(outcome.described),
     )
 
 
@@ -135,7 +135,7 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
 def accepted_value(entry: BaselineEntry) -> AcceptedValue:
     """Return the values that remain of an entry after another one replaces it."""
     means = {
-        name: {metric: output.metrics[metric] for metric in MEAN_METRICS if metric in output.metrics}
+        name: {metric: output.metrics[metric] for metric in mean_metrics() if metric in output.metrics}
         for name, output in entry.outputs.items()
     }
     return AcceptedValue(

@@ -33,9 +33,16 @@ from precreg.baseline.store import (
 )
 from precreg.environment import in_ci
 from precreg.errors import UserError, nearest
-from precreg.measure import MEAN_METRICS, METRICS, mean_over_seeds, metric_named, metric_ratio
+from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
 from precreg.tolerance import DEFAULT_GROWTHS
-from precreg.types import STATISTIC, BaselineEntry, BaselineOutput, Reason, is_test_defined, register_metrics
+from precreg.types import (
+    STATISTIC,
+    BaselineEntry,
+    BaselineOutput,
+    MetricDescription,
+    Reason,
+    is_test_defined,
+)
 
 ChangeDirection = Literal["better", "worse", "same", "new", "gone"]
 # The ratio of a mean, in either direction, from which accepting it requires confirming reruns.
@@ -51,27 +58,29 @@ class MetricChange(NamedTuple):
     new: float | None
     # The mean of the other version in a paired run: the change up to it comes from the environment, the rest from code.
     paired: float | None = None
+    described: tuple[MetricDescription, ...] = ()
 
     @property
     def ratio(self) -> float | None:
         """Return the new figure divided by the old one; None where a ratio has no meaning."""
-        return metric_ratio(self.metric, self.new, self.old)
+        return metric_ratio(metric_named(self.metric, self.described), self.new, self.old)
 
     @property
     def kind(self) -> ChangeDirection:
         """Return the direction of the change."""
         if self.old is None or self.new is None:
             return "same" if self.old == self.new else "new" if self.old is None else "gone"
+        metric = metric_named(self.metric, self.described)
         # A bias may have either sign, and is better the nearer it is to zero.
-        old, new = (abs(self.old), abs(self.new)) if self.metric == "bias" else (self.old, self.new)
+        old, new = (abs(self.old), abs(self.new)) if metric.scale == "signed" else (self.old, self.new)
         if old == new:
             return "same"
-        return "better" if (new < old) == (metric_named(self.metric).better == "lower") else "worse"
+        return "better" if (new < old) == (metric.better == "lower") else "worse"
 
     @property
     def is_relevant(self) -> bool:
         """Return whether a mean changed so much that reruns must exclude noise before it is accepted."""
-        if self.metric not in MEAN_METRICS or self.kind not in ("better", "worse"):
+        if self.metric not in mean_metrics() or self.kind not in ("better", "worse"):
             return False
         return self.ratio is None or not 1 / MIN_RELEVANT_RATIO <= self.ratio <= MIN_RELEVANT_RATIO
 
@@ -110,9 +119,6 @@ def change_of_proposal(
     target = environment or proposal.environment
     found = baselines.lookup(id, (target, proposal.judged_against or target))
     old = None if found is None else found.entry
-    # Entries describe the metrics of analyzers, so that a review does not need the analyzers' packages.
-    for entry in filter(None, (old, proposal.entry)):
-        register_metrics(entry.described)
     metrics = tuple(_metric_changes(old, proposal.entry, proposal.paired))
     return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old), metrics)
 
@@ -121,13 +127,15 @@ def _metric_changes(
     old: BaselineEntry | None, new: BaselineEntry, paired: BaselineEntry | None
 ) -> Iterator[MetricChange]:
     before: Mapping[str, BaselineOutput] = {} if old is None else old.outputs
-    of_analyzers = dict.fromkeys(metric.name for entry in (old, new) if entry for metric in entry.described)
+    of_analyzers = {each.name: each for entry in (old, new) if entry for each in entry.described}
     for name in {**before, **new.outputs}:
         # With fewer seeds now, only the common ones are comparable: other seeds draw other inputs.
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
         sides = before.get(name), new.outputs.get(name), None if paired is None else paired.outputs.get(name)
         for metric in (*METRICS, *of_analyzers):
-            change = MetricChange(name, metric, *(_mean(side, metric, seeds) for side in sides))
+            described = (of_analyzers[metric],) if metric in of_analyzers else ()
+            accepted, proposed, beside = (_mean(side, metric, seeds) for side in sides)
+            change = MetricChange(name, metric, accepted, proposed, beside, described)
             if (change.old, change.new) != (None, None):
                 yield change
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from precreg.comparison.advice import advise_comparison
-from precreg.measure import COUNT_DESCRIPTIONS, METRICS, metric_named
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, view_metrics
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
@@ -42,6 +42,7 @@ from precreg.types import (
     ComparisonRecord,
     ComparisonWarning,
     Status,
+    described_metric,
     format_duration,
     format_number,
     read_facts,
@@ -103,7 +104,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         "findings": list(_findings(pair)),
         "notes": finding_notes(pair.verdict),
         "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
-        "limits": list(tolerance_rows(pair.tolerance)) if pair.tolerance else [],
+        "limits": list(tolerance_rows(pair.tolerance, pair.described)) if pair.tolerance else [],
         "figures": draw_figures(comparison) if comparison else [],
         "metrics": list(_metrics(pair, comparison)) if comparison else [],
         "counts": [[*row, COUNT_DESCRIPTIONS.get(row[0], "")] for row in count_rows([comparison])]
@@ -120,7 +121,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:
     """Yield metric, value, the benchmark's value, ratio, limit, and the source of the limit."""
     numbered = [finding for finding in pair.verdict.findings if finding.metric]
-    for finding, row in zip(numbered, finding_rows(pair.verdict), strict=True):
+    for finding, row in zip(numbered, finding_rows(pair.verdict, pair.described), strict=True):
         source = str(finding.source) if finding.source else ""
         yield [row.metric, row.current, row.baseline, row.ratio, row.allowed, source]
 
@@ -128,9 +129,8 @@ def _findings(pair: ComparedPair) -> Iterator[list[str]]:
 def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
     broken = {finding.metric for finding in pair.verdict.findings}
     others = pair.benchmark.metrics if pair.benchmark else {}
-    for name in (*METRICS, *(metric.name for metric in comparison.described)):
-        if name in comparison.metrics:
-            metric = metric_named(name)
+    for metric in (*METRICS.values(), *map(described_metric, comparison.described)):
+        if (name := metric.name) in comparison.metrics:
             value, other = comparison.metrics[name], others.get(name)
             written = "" if other is None else format_number(other, 6)
             unit = "" if metric.unit == "1" else metric.unit
@@ -155,7 +155,7 @@ def _positions(comparison: Comparison, kind: str) -> list[list[str]]:
 # Charts make the page large, so only the worst pairs have them; the table has every pair.
 MAX_DRAWN_PAIRS = 100
 # The metric columns of the table, which the page can sort by.
-PAIR_COLUMNS = ("max_abs_error", "mean_abs_error", "max_rel_error", "max_ulp", "match_ratio")
+PAIR_COLUMNS = tuple(metric.name for metric in view_metrics("pairs"))
 
 
 def render_comparison_html(record: ComparisonRecord) -> str:

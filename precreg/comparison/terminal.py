@@ -13,7 +13,7 @@ from click import style
 
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.html import comparison_exit_sentence, sort_pairs
-from precreg.measure import metric_named
+from precreg.measure import metric_named, view_metrics
 from precreg.report import (
     STATUS_LABELS,
     describe_warning,
@@ -26,9 +26,11 @@ from precreg.report import (
 from precreg.report.charts import describe_sides
 from precreg.types import (
     SHARE_DIGITS,
+    Bound,
     ComparedPair,
     Comparison,
     ComparisonRecord,
+    Metric,
     Positions,
     Status,
     Tolerance,
@@ -42,24 +44,6 @@ MAX_TERMINAL_POSITIONS = 10
 MAX_COMPARISON_WARNINGS = 5
 MAX_NAME_WIDTH = 60
 COMPARISON_INDENT = " " * 9
-# Metrics printed for one pair; metrics with a bound are added to them.
-TERMINAL_METRICS = (
-    "max_abs_error",
-    "mean_abs_error",
-    "rms_error",
-    "bias",
-    "max_rel_error",
-    "mean_rel_error",
-    "max_ulp",
-    "mean_ulp",
-    "p99_ulp",
-    "share_above_0.5_ulp",
-    "share_above_1_ulp",
-    "cosine_distance",
-    "snr",
-    "equal_share",
-    "match_ratio",
-)
 # Counts printed unless they are 0.
 _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "zero_references")
 
@@ -106,40 +90,49 @@ def _counted(comparison: Comparison) -> list[str]:
 
 def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     """Arrange metrics, their values, the benchmark's, and the limits in columns; leave out empty ones."""
-    allowed = _allowed(pair.tolerance) if pair.tolerance else {}
+    allowed = _allowed(pair.tolerance, comparison) if pair.tolerance else {}
     others = pair.benchmark.metrics if pair.benchmark else {}
+    metrics = [metric_named(name, comparison.described) for name in dict.fromkeys((*_short_list(), *allowed))]
     rows = [
-        [name, _figure(name, comparison.metrics), _figure(name, others), _unit(name), allowed.get(name, "")]
-        for name in dict.fromkeys((*TERMINAL_METRICS, *allowed))
-        if name in comparison.metrics or name in allowed
+        [m.name, _figure(m, comparison.metrics), _figure(m, others), _unit(m), allowed.get(m.name, "")]
+        for m in metrics
+        if m.name in comparison.metrics or m.name in allowed
     ]
     names = ["metric", "value", "benchmark", "unit", "allowed"]
     kept = [column for column, name in enumerate(names) if name != "benchmark" or pair.benchmark]
     return _in_columns([names[column] for column in kept], [[row[column] for column in kept] for row in rows])
 
 
-def _allowed(tolerance: Tolerance) -> dict[str, str]:
+def _short_list() -> list[str]:
+    """Return the metrics that are printed without a bound: errors first, and the match ratio last."""
+    metrics = view_metrics("terminal")
+    higher = [metric.name for metric in metrics if metric.better == "higher"]
+    return [*(metric.name for metric in metrics if metric.better == "lower"), *reversed(higher)]
+
+
+def _allowed(tolerance: Tolerance, comparison: Comparison) -> dict[str, str]:
     """Return the limit of each metric, with the number of its alternative if there are several."""
     found = {
-        bound.metric: f"{_limit(bound.metric, bound.limit)} (alternative {number})"
+        bound.metric: f"{_limit(bound, comparison)} (alternative {number})"
         for number, alternative in enumerate(tolerance.alternatives, 1)
         for bound in alternative
     }
-    return {**found, **{bound.metric: _limit(bound.metric, bound.limit) for bound in tolerance.bounds}}
+    return {**found, **{bound.metric: _limit(bound, comparison) for bound in tolerance.bounds}}
 
 
-def _unit(name: str) -> str:
-    return metric_named(name).unit.removeprefix("1")
+def _unit(metric: Metric) -> str:
+    return metric.unit.removeprefix("1")
 
 
-def _figure(name: str, metrics: dict[str, float]) -> str:
-    is_share = metric_named(name).better == "higher" and not _unit(name)
+def _figure(metric: Metric, metrics: dict[str, float]) -> str:
+    is_share = metric.better == "higher" and not _unit(metric)
     digits = SHARE_DIGITS if is_share else 4
-    return format_number(metrics[name], digits) if name in metrics else "undefined"
+    return format_number(metrics[metric.name], digits) if metric.name in metrics else "undefined"
 
 
-def _limit(metric: str, limit: float) -> str:
-    return f"{'>=' if metric_named(metric).better == 'higher' else '<='} {format_number(limit, SHARE_DIGITS)}"
+def _limit(bound: Bound, comparison: Comparison) -> str:
+    higher = metric_named(bound.metric, comparison.described).better == "higher"
+    return f"{'>=' if higher else '<='} {format_number(bound.limit, SHARE_DIGITS)}"
 
 
 def _positions(title: str, comparison: Comparison, positions: Positions | None) -> list[str]:
@@ -172,7 +165,7 @@ def _one_line(name: str) -> str:
 
 def _why(pair: ComparedPair) -> str:
     """Write the figure and the limit that decided, or the verdict's message."""
-    rows = finding_rows(pair.verdict)
+    rows = finding_rows(pair.verdict, pair.described)
     if not rows:
         return pair.verdict.message
     return f"{rows[0].metric} {rows[0].current}, allowed {rows[0].allowed}"

@@ -35,11 +35,10 @@ from precreg.types import (
     BaselineOutput,
     CaseResult,
     Comparison,
-    Metric,
+    MetricDescription,
     Reason,
     RunRecord,
     Status,
-    register_metrics,
 )
 
 
@@ -92,6 +91,7 @@ class HistorySeries(Struct, frozen=True):
     output: str
     metric: str
     points: tuple[HistoryPoint, ...]
+    described: tuple[MetricDescription, ...] = ()
 
 
 KeptFigures = dict[str, tuple[float | None, float | None]]
@@ -107,7 +107,7 @@ class KeptCase(Struct, frozen=True, omit_defaults=True):
     definition: str
     reason: str
     outputs: dict[str, KeptFigures]
-    described: tuple[Metric, ...] = ()
+    described: tuple[MetricDescription, ...] = ()
 
 
 class CaseState(NamedTuple):
@@ -131,11 +131,9 @@ def state_digest(text: str) -> bytes:
 def decode_state(text: str) -> KeptCase:
     """Read a state back. Raises DamagedError."""
     try:
-        found = msgspec.json.decode(text, type=KeptCase)
+        return msgspec.json.decode(text, type=KeptCase)
     except msgspec.MsgspecError as problem:
         raise DamagedError(f"a case's figures cannot be read: {problem}") from None
-    register_metrics(found.described)
-    return found
 
 
 def case_states(record: RunRecord) -> dict[str, CaseState]:
@@ -154,8 +152,7 @@ def keep_case(result: CaseResult) -> KeptCase:
         output: _figures(comparisons, None if entry is None else entry.outputs.get(output))
         for output, comparisons in sorted(by_output.items())
     }
-    described = dict.fromkeys(metric for comparison in result.outcome.comparisons for metric in comparison.described)
-    return KeptCase(result.definition, result.verdict.reason, figures, tuple(described))
+    return KeptCase(result.definition, result.verdict.reason, figures, result.outcome.described)
 
 
 def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
@@ -285,9 +282,11 @@ def _series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> 
     pairs = {
         (output, metric) for state in alike.values() for output, found in state.outputs.items() for metric in found
     }
+    described = {each.name: each for state in alike.values() for each in state.described}  # the latest applies
     for output, metric in sorted(pairs):
         points = (
             HistoryPoint(order[place], *state.outputs.get(output, {}).get(metric, (None, None)))
             for place, state in alike.items()
         )
-        yield HistorySeries(case, output, metric, tuple(points))
+        of_analyzer = (described[metric],) if metric in described else ()
+        yield HistorySeries(case, output, metric, tuple(points), of_analyzer)

@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import METRICS
+from precreg.measure.metrics import METRICS, metric_named
 from precreg.subject import EntryPointGroup, find_entry_point
-from precreg.types import Comparison, Metric, register_metrics
+from precreg.types import Comparison, Metric, MetricDescription
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -114,7 +114,7 @@ class Analyzer(NamedTuple):
     """An analyzer that was loaded. `metrics` are called ANALYZER.METRIC; one of the other two fields is None."""
 
     name: str
-    metrics: dict[str, Metric]
+    metrics: dict[str, MetricDescription]
     whole: WholeArrays | None
     chunked: Chunked[Any] | None
 
@@ -143,7 +143,6 @@ def load_analyzer(name: str) -> Analyzer:
         message = f"expected analyzer {name} to be importable but {point.value} raised {describe_exception(error)}"
         raise UserError("analyzer-failed", message) from error
     metrics = {metric.name: metric for metric in _declared(name, getattr(found, "metrics", ()))}
-    register_metrics(metrics.values())
     if _offers(found, _CHUNKED):
         return Analyzer(name, metrics, None, found)
     if _offers(found, _WHOLE):
@@ -165,13 +164,16 @@ def _offers(found: object, methods: Iterable[str]) -> bool:
     return all(callable(getattr(found, method, None)) for method in methods)
 
 
-def _declared(name: str, metrics: Any) -> Iterator[Metric]:
+def _declared(name: str, metrics: Any) -> Iterator[MetricDescription]:
     """Yield what an analyzer declares, under the names of records."""
     rows = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
     for row in rows:
-        if not isinstance(row, Metric) or not all(isinstance(field, str) for field in row):
+        if not isinstance(row, Metric) or not all(isinstance(field, str) for field in row.description):
             raise UserError("bad-analyzer", f"analyzer {name}: expected metrics of type Metric but got {row!r}")
-        metric = row._replace(name=f"{name}.{row.name}")
+        if row != Metric(*row.description):
+            message = f"expected a metric of name, unit, formula, better and source alone but got {row!r}"
+            raise UserError("bad-analyzer", f"analyzer {name}: {message}")
+        metric = row.description._replace(name=f"{name}.{row.name}")
         if _METRIC.fullmatch(metric.name) is None or row.better not in ("lower", "higher"):
             message = f"expected a name of letters, digits and _ - . and better=lower or higher but got {row!r}"
             raise UserError("bad-analyzer", f"analyzer {name}: {message}")
@@ -195,6 +197,17 @@ def metrics_like(name: str) -> tuple[str, ...]:
     """
     analyzer = analyzer_of(name)
     return () if analyzer is None else tuple(load_analyzer(analyzer).metrics)
+
+
+def declared_metric(name: str) -> Metric:
+    """Return a metric of the table, or one of an installed analyzer, which is loaded.
+
+    Bounds of a tolerance name metrics before anything is measured, so no comparison describes them.
+
+    Raises UserError as `load_analyzer` does.
+    """
+    analyzer = analyzer_of(name)
+    return metric_named(name, () if analyzer is None else load_analyzer(analyzer).metrics.values())
 
 
 Array = NDArray[Any]

@@ -23,7 +23,7 @@ from precreg.environment import count_processors
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
 from precreg.measure.forms import select_backend
-from precreg.measure.metrics import COUNT_DESCRIPTIONS, regions_of
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, mean_metrics, regions_of
 from precreg.measure.pairing import Array, Pairing, pairing_of, unmap_chunks
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
@@ -167,7 +167,7 @@ def _positions(named: NamedPairs) -> Positions | None:
 
 
 def _places(tally: Tally) -> dict[str, int]:
-    names = ("max_abs_error", "max_rel_error", "mare", "max_ulp")
+    names = ("max_abs_error", "max_rel_error", "mare", "max_ulp")  # the order of the cores
     return {name: place for name, place in zip(names, tally.places, strict=True) if place >= 0}
 
 
@@ -268,8 +268,9 @@ def share_of_tolerance(actual: Array, reference: Array, rtol: float, atol: float
 MAX_WORST_POSITIONS = 100
 
 
-AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "bias", "match_ratio")
-"""What is kept of each run by itself: how they spread tells what a run alone may show by chance."""
+# Kept run by run, because their spread shows how far a single run may be off: the averages that have group sums, and
+# the criterion of goldens.
+AVERAGES = (*mean_metrics(), "bias", "match_ratio")
 
 
 def compare_runs(

@@ -9,175 +9,196 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp2, inf, isfinite, nextafter
+from sys import float_info
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.types import Metric, registered_metric
+from precreg.types import (
+    SHARE_RANGE,
+    Family,
+    Growth,
+    Metric,
+    MetricDescription,
+    MetricRange,
+    View,
+    described_metric,
+    find_description,
+)
+
+SOURCE_HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
+SOURCE_ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
+SOURCE_MSPROBE = "Ascend msprobe"
+SOURCE_OPBASE = "cann/opbase experimental_standard.md"
+SOURCE_COMMON = "common statistics"
+SOURCE_PRECREG = "precreg"
+SOURCE_MLU = "Cambricon mlu-ops"
+SOURCE_POLYGRAPHY = "Polygraphy"
+SOURCE_DYNAMO = "torch._dynamo.utils.same"
+_LARGEST = float_info.max
+_DECIBELS = MetricRange(-_LARGEST, _LARGEST, "a finite number of decibels")
+# A float64 has 53 significant bits, so that effective_bits ends there.
+_BITS = MetricRange(-_LARGEST, 53.0, "a number of bits up to 53")
+# log2(U* + 1/4) of an exact element is -2.
+_LOG2_ULP = MetricRange(-2.0, _LARGEST, "a finite number that is at least -2")
+_COSINE = MetricRange(-1.0, 1.0, "a cosine from -1 to 1")
+_CORRELATION = MetricRange(-1.0, 1.0, "a correlation from -1 to 1")
 
 
-def _percentiles(name: str, unit: str, of: str) -> tuple[Metric, ...]:
-    """Return P50, P90, P95, P99 and P99.9 of something that is counted by size."""
+def _percentiles(name: str, unit: str, family: Family, of: str) -> tuple[Metric, ...]:
+    """Return P50, P90, P95, P99 and P99.9 of errors that a sketch counts by size."""
     return tuple(
-        Metric(f"p{percent}_{name}", unit, f"{percent}th percentile of {of}, rounded up", "lower", SOURCE_COMMON)
+        Metric(
+            f"p{percent}_{name}",
+            unit,
+            f"{percent}th percentile of {of}, rounded up",
+            "lower",
+            SOURCE_COMMON,
+            family=family,
+            aggregate="percentile",
+            views=("terminal",) if (percent, name) == ("99", "ulp") else (),
+        )
         for percent in ("50", "90", "95", "99", "99.9")
     )
 
 
-SOURCE_HIGHAM = "Higham, Accuracy and Stability of Numerical Algorithms, 1.2"
-
-SOURCE_ULP = "Muller et al., Handbook of Floating-Point Arithmetic, 2.3.2"
-
-SOURCE_MSPROBE = "Ascend msprobe"
-
-SOURCE_OPBASE = "cann/opbase experimental_standard.md"
-
-SOURCE_COMMON = "common statistics"
-
-SOURCE_PRECREG = "precreg"
-
-
-SOURCE_MLU = "Cambricon mlu-ops"
-
-SOURCE_POLYGRAPHY = "Polygraphy"
-
-SOURCE_DYNAMO = "torch._dynamo.utils.same"
-
-
+# A row a metric: its description, then the facts by which rules and reports filter.
+# fmt: off
 _TABLE = (
-    Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", SOURCE_HIGHAM),
-    Metric("mean_abs_error", "value", "mean |d|; MAE", "lower", SOURCE_COMMON),
-    Metric("rms_error", "value", "sqrt(mean d^2); RMSE", "lower", SOURCE_COMMON),
-    Metric("mse", "value^2", "mean d^2", "lower", SOURCE_COMMON),
-    Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", SOURCE_COMMON),
-    *_percentiles("abs_error", "value", "|d|"),
-    Metric("max_rel_error", "1", "max RE over r != 0", "lower", SOURCE_HIGHAM),
-    Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", SOURCE_COMMON),
-    *_percentiles("rel_error", "1", "RE over |r| > 1e-12"),
-    Metric(
-        "share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower", SOURCE_MSPROBE + ", double thousandth"
-    ),
-    Metric(
-        "share_rel_above_1e-4",
-        "1",
-        "share of RE > 1e-4 over r != 0",
-        "lower",
-        SOURCE_MSPROBE + ", double ten-thousandth",
-    ),
-    Metric("mere", "1", "mean |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE),
-    Metric("mare", "1", "max |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE),
-    Metric("max_ulp", "ULP", "max U", "lower", SOURCE_ULP),
-    Metric("mean_ulp", "ULP", "mean U", "lower", SOURCE_MSPROBE + ", ULP standard"),
-    Metric(
-        "mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", SOURCE_PRECREG
-    ),
-    *_percentiles("ulp", "ULP", "U"),
-    Metric("share_above_0.5_ulp", "1", "share of U > 1/2: not correctly rounded", "lower", SOURCE_ULP),
-    Metric("share_above_1_ulp", "1", "share of U > 1", "lower", SOURCE_MSPROBE + ", ULP standard"),
-    Metric("share_above_2_ulp", "1", "share of U > 2", "lower", SOURCE_COMMON),
-    Metric("share_above_32_ulp", "1", "share of U > 32", "lower", SOURCE_MSPROBE + ", ULP standard"),
-    Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", SOURCE_PRECREG),
+    Metric("max_abs_error", "value", "max |d|; Cambricon's diff3_2", "lower", SOURCE_HIGHAM,
+           family="absolute", aggregate="maximum", default_growth=3.0, kept=True, judged=True,
+           views=("bars", "picture", "pairs", "terminal")),
+    Metric("mean_abs_error", "value", "mean |d|; MAE", "lower", SOURCE_COMMON,
+           family="absolute", aggregate="mean", kept=True, judged=True, sums="absolute", stable=True,
+           views=("bars", "picture", "pairs", "terminal")),
+    # Few large errors make rms_error, and many small ones mean_log2_ulp: another environment moves these two further
+    # than the other averages, hence environment_factor=2.
+    Metric("rms_error", "value", "sqrt(mean d^2); RMSE", "lower", SOURCE_COMMON,
+           family="absolute", aggregate="mean", kept=True, judged=True, sums="squared", power=0.5,
+           environment_factor=2, views=("picture", "terminal")),
+    Metric("mse", "value^2", "mean d^2", "lower", SOURCE_COMMON, family="absolute", aggregate="mean"),
+    Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", SOURCE_COMMON,
+           family="absolute", aggregate="signed mean", kept=True, judged=True, sums="signed", views=("terminal",)),
+    *_percentiles("abs_error", "value", "absolute", "|d|"),
+    Metric("max_rel_error", "1", "max RE over r != 0", "lower", SOURCE_HIGHAM,
+           family="relative", aggregate="maximum", kept=True, views=("bars", "picture", "pairs", "terminal")),
+    Metric("mean_rel_error", "1", "mean RE over r != 0", "lower", SOURCE_COMMON,
+           family="relative", aggregate="mean", kept=True, views=("bars", "picture", "terminal")),
+    *_percentiles("rel_error", "1", "relative", "RE over |r| > 1e-12"),
+    Metric("share_rel_above_1e-3", "1", "share of RE > 1e-3 over r != 0", "lower",
+           SOURCE_MSPROBE + ", double thousandth", family="share"),
+    Metric("share_rel_above_1e-4", "1", "share of RE > 1e-4 over r != 0", "lower",
+           SOURCE_MSPROBE + ", double ten-thousandth", family="share"),
+    Metric("mere", "1", "mean |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE, family="relative", aggregate="mean"),
+    Metric("mare", "1", "max |d| / (|r| + 1e-7)", "lower", SOURCE_OPBASE, family="relative", aggregate="maximum"),
+    Metric("max_ulp", "ULP", "max U", "lower", SOURCE_ULP,
+           family="ulp", aggregate="maximum", kept=True, judged=True, views=("picture", "pairs", "terminal")),
+    Metric("mean_ulp", "ULP", "mean U", "lower", SOURCE_MSPROBE + ", ULP standard",
+           family="ulp", aggregate="mean", kept=True, judged=True, sums="ulps", views=("terminal",)),
+    Metric("mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", SOURCE_PRECREG,
+           family="ulp", aggregate="mean", range=_LOG2_ULP, kept=True, judged=True, sums="logs", stable=True,
+           environment_factor=2),
+    *_percentiles("ulp", "ULP", "ulp", "U"),
+    Metric("share_above_0.5_ulp", "1", "share of U > 1/2: not correctly rounded", "lower", SOURCE_ULP,
+           family="share", views=("terminal",)),
+    Metric("share_above_1_ulp", "1", "share of U > 1", "lower", SOURCE_MSPROBE + ", ULP standard",
+           family="share", views=("terminal",)),
+    Metric("share_above_2_ulp", "1", "share of U > 2", "lower", SOURCE_COMMON, family="share"),
+    Metric("share_above_32_ulp", "1", "share of U > 32", "lower", SOURCE_MSPROBE + ", ULP standard", family="share"),
+    # Kept to convert growth from values to ULP. It depends on the reference alone, so that no rule judges it.
+    Metric("ulp_scale", "value", "mean ulp(r): the unit of the output's rounding", "lower", SOURCE_PRECREG, kept=True),
     Metric("mean_magnitude", "value", "mean |r|", "lower", SOURCE_COMMON),
     Metric("max_magnitude", "value", "max |r|", "lower", SOURCE_COMMON),
-    Metric("match_ratio", "1", "share of all n that match", "higher", "torch.testing.assert_close, numpy.isclose"),
-    Metric(
-        "equal_share", "1", "share of all n that are bit-identical", "higher", SOURCE_MSPROBE + ", binary consistency"
-    ),
-    Metric("differing_bits_share", "1", "1 - equal_share", "lower", SOURCE_MSPROBE + ", binary consistency"),
-    Metric(
-        "non_finite_mismatch_share", "1", "share of all n whose NaN or infinity is mismatched", "lower", SOURCE_MSPROBE
-    ),
-    Metric(
-        "small_value_error_share", "1", "share of all n: errors among small values (Regions)", "lower", SOURCE_OPBASE
-    ),
-    Metric(
-        "cancellation_error_share", "1", "share of all n: errors in the cancellation region", "lower", SOURCE_OPBASE
-    ),
-    Metric(
-        "relative_violation_share", "1", "share of all n: violations where |r| is not small", "lower", SOURCE_MSPROBE
-    ),
-    Metric("absolute_violation_share", "1", "share of all n: violations where |r| is small", "lower", SOURCE_MSPROBE),
-    Metric("diff1", "1", "sum |d| / (sum |r| + 1e-9)", "lower", SOURCE_MLU),
-    Metric("diff2", "1", "sqrt(sum d^2 / (sum r^2 + 1e-9))", "lower", SOURCE_MLU),
-    Metric("diff3", "1", "max of |d| where |r| < EPS, else of |d| / (|r| + 1e-9)", "lower", SOURCE_MLU),
-    Metric("diff4", "1", "share of a < r among a != r", "lower", SOURCE_MLU),
-    Metric(
-        "one_sidedness",
-        "1",
-        "|2 diff4 - 1|: 1 where all errors have one sign; 0 below 100 of them",
-        "lower",
-        SOURCE_MLU,
-    ),
-    Metric("error_balance", "1", "|above - below| / n; EB", "lower", SOURCE_MSPROBE),
-    Metric("cosine", "1", "sum a r / sqrt(sum a^2 sum r^2)", "higher", SOURCE_POLYGRAPHY),
-    Metric("cosine_distance", "1", "1 - cosine, without its cancellation", "lower", SOURCE_PRECREG),
-    Metric("snr", "dB", "10 log10(sum r^2 / sum d^2); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY),
-    Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY),
-    Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", SOURCE_PRECREG),
-    Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", SOURCE_COMMON),
-    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", SOURCE_MSPROBE),
-    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", SOURCE_MSPROBE),
-    Metric(
-        "rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower", SOURCE_MSPROBE
-    ),
-    Metric(
-        "small_value_error_ratio",
-        "benchmark",
-        "errors among small values / max(the benchmark's, 1)",
-        "lower",
-        SOURCE_OPBASE,
-    ),
-    Metric(
-        "cancellation_error_ratio",
-        "benchmark",
-        "errors in cancellation / max(the benchmark's, 1)",
-        "lower",
-        SOURCE_OPBASE,
-    ),
-    Metric("rms_excess", "value", "rms_error - m times the benchmark's, m = 2 or 3", "lower", SOURCE_DYNAMO),
-    Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", SOURCE_DYNAMO),
+    Metric("match_ratio", "1", "share of all n that match", "higher", "torch.testing.assert_close, numpy.isclose",
+           family="share", aggregate="mean", range=SHARE_RANGE, kept=True, judged=True, views=("pairs", "terminal")),
+    Metric("equal_share", "1", "share of all n that are bit-identical", "higher",
+           SOURCE_MSPROBE + ", binary consistency", family="share", aggregate="mean", range=SHARE_RANGE, kept=True,
+           judged=True, views=("picture", "terminal")),
+    Metric("differing_bits_share", "1", "1 - equal_share", "lower", SOURCE_MSPROBE + ", binary consistency",
+           family="share"),
+    Metric("non_finite_mismatch_share", "1", "share of all n whose NaN or infinity is mismatched", "lower",
+           SOURCE_MSPROBE, family="share", blind=True),
+    Metric("small_value_error_share", "1", "share of all n: errors among small values (Regions)", "lower",
+           SOURCE_OPBASE, family="share", by_region=True, blind=True),
+    Metric("cancellation_error_share", "1", "share of all n: errors in the cancellation region", "lower", SOURCE_OPBASE,
+           family="share", by_region=True, blind=True),
+    Metric("relative_violation_share", "1", "share of all n: violations where |r| is not small", "lower",
+           SOURCE_MSPROBE, family="share", by_region=True),
+    Metric("absolute_violation_share", "1", "share of all n: violations where |r| is small", "lower", SOURCE_MSPROBE,
+           family="share", by_region=True, blind=True),
+    Metric("diff1", "1", "sum |d| / (sum |r| + 1e-9)", "lower", SOURCE_MLU, family="relative"),
+    Metric("diff2", "1", "sqrt(sum d^2 / (sum r^2 + 1e-9))", "lower", SOURCE_MLU, family="relative"),
+    # diff3 and the shares by region compare with constants that differ by output dtype.
+    Metric("diff3", "1", "max of |d| where |r| < EPS, else of |d| / (|r| + 1e-9)", "lower", SOURCE_MLU,
+           family="relative", by_region=True),
+    Metric("diff4", "1", "share of a < r among a != r", "lower", SOURCE_MLU, blind=True),
+    Metric("one_sidedness", "1", "|2 diff4 - 1|: 1 where all errors have one sign; 0 below 100 of them", "lower",
+           SOURCE_MLU, blind=True),
+    Metric("error_balance", "1", "|above - below| / n; EB", "lower", SOURCE_MSPROBE, blind=True),
+    Metric("cosine", "1", "sum a r / sqrt(sum a^2 sum r^2)", "higher", SOURCE_POLYGRAPHY, range=_COSINE, blind=True),
+    Metric("cosine_distance", "1", "1 - cosine, without its cancellation", "lower", SOURCE_PRECREG,
+           blind=True, views=("terminal",)),
+    Metric("snr", "dB", "10 log10(sum r^2 / sum d^2); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY,
+           family="relative", range=_DECIBELS, views=("terminal",)),
+    Metric("psnr", "dB", "20 log10(max |r| / rms_error); 9999 where d = 0", "higher", SOURCE_POLYGRAPHY,
+           family="relative", range=_DECIBELS),
+    Metric("effective_bits", "bit", "1/2 log2(sum r^2 / sum d^2), at most 53", "higher", SOURCE_PRECREG,
+           family="relative", range=_BITS),
+    Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", SOURCE_COMMON,
+           range=_CORRELATION, sizeless=True),
+    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", SOURCE_MSPROBE,
+           needs_benchmark=True),
+    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", SOURCE_MSPROBE,
+           needs_benchmark=True),
+    Metric("rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower",
+           SOURCE_MSPROBE, needs_benchmark=True),
+    Metric("small_value_error_ratio", "benchmark", "errors among small values / max(the benchmark's, 1)", "lower",
+           SOURCE_OPBASE, needs_benchmark=True, by_region=True, blind=True),
+    Metric("cancellation_error_ratio", "benchmark", "errors in cancellation / max(the benchmark's, 1)", "lower",
+           SOURCE_OPBASE, needs_benchmark=True, by_region=True, blind=True),
+    Metric("rms_excess", "value", "rms_error - m times the benchmark's, m = 2 or 3", "lower", SOURCE_DYNAMO,
+           needs_benchmark=True),
+    Metric("rms_excess_3", "value", "rms_error - 3 times the benchmark's", "lower", SOURCE_DYNAMO,
+           needs_benchmark=True),
 )
+# fmt: on
 
-
+# Every metric that a bound may name, in the order of docs/metrics.md.
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
-"""Every metric a bound may name, in the order of the page."""
 
 
-BENCHMARK_METRICS = frozenset(
-    (*(name for name, metric in METRICS.items() if metric.unit == "benchmark"), "rms_excess", "rms_excess_3")
-)
-"""Metrics that are absent unless a benchmark, a second implementation, was held against the same reference."""
+def metric_named(name: str, described: Iterable[MetricDescription]) -> Metric:
+    """Return a metric by its name, from the table or from the descriptions of analyzers' metrics."""
+    return METRICS.get(name) or described_metric(find_description(name, described))
 
 
-def metric_named(name: str) -> Metric:
-    """Return the description of any metric by its name: ours, or what an analyzer, ANALYZER.METRIC, said of it."""
-    return METRICS.get(name) or registered_metric(name)
+def baseline_metrics() -> tuple[str, ...]:
+    """Return the metrics of the table that a baseline keeps, in the order of its file."""
+    kept = [metric for metric in METRICS.values() if metric.kept]
+    # Files have the scales of errors after the errors, and their order is part of the format.
+    return tuple(metric.name for metric in sorted(kept, key=lambda metric: metric.family == "statistic"))
 
 
-BASELINE_METRICS = (
-    "max_abs_error",
-    "mean_abs_error",
-    "rms_error",
-    "bias",
-    "max_rel_error",
-    "mean_rel_error",
-    "max_ulp",
-    "mean_ulp",
-    "mean_log2_ulp",
-    "match_ratio",
-    "equal_share",
-    "ulp_scale",
-)
-"""Our metrics that a baseline keeps, in the order of its file: growth of others of ours cannot be judged."""
+def mean_metrics() -> tuple[str, ...]:
+    """Return the averages that statistics judge: a single element does not move them far."""
+    return tuple(m.name for m in METRICS.values() if m.judged and m.sums and m.aggregate == "mean")
 
 
-MEAN_METRICS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp")
-"""Those of them that tell best whether a result became worse: averages, which no single element moves far."""
+def relative_errors() -> tuple[str, ...]:
+    """Return the metrics whose growth a study fits: |d_n / d_0 - 1| of a computed d_n that should be d_0."""
+    names = (metric.name for metric in METRICS.values() if metric.is_relative_ratio)
+    default = Growth("").metric  # messages and the schema name the default first
+    return tuple(sorted(names, key=lambda name: name != default))
 
 
-def metrics_to_keep(of_analyzers: Iterable[Metric]) -> tuple[str, ...]:
-    """Return the names of all metrics that are kept of an output: ours, and those that its analyzers measure."""
-    return (*BASELINE_METRICS, *(metric.name for metric in of_analyzers))
+def view_metrics(view: View) -> tuple[Metric, ...]:
+    """Return the metrics that a short view shows, in the order of the table."""
+    return tuple(metric for metric in METRICS.values() if view in metric.views)
+
+
+def metrics_to_keep(described: Iterable[MetricDescription]) -> tuple[str, ...]:
+    """Return the metrics of an output that a baseline keeps; `described` are those of its analyzers."""
+    return (*baseline_metrics(), *(description.name for description in described))
 
 
 COUNT_DESCRIPTIONS: dict[str, str] = {
@@ -203,14 +224,14 @@ COUNT_DESCRIPTIONS: dict[str, str] = {
 """Every count of a Comparison, and what it counts."""
 
 
-def metric_ratio(metric: str, current: float | None, baseline: float | None) -> float | None:
+def metric_ratio(metric: Metric, current: float | None, baseline: float | None) -> float | None:
     """Return how many times the baseline's a metric is: of a bias in size, of a logarithm what it is the logarithm of.
 
     None where that has no meaning: a value is absent, the baseline is 0, or the ratio is beyond the largest number.
     """
     if current is None or baseline is None:
         return None
-    if metric_named(metric).unit == "log2 ULP":
+    if metric.scale == "log2":
         return exp2(current - baseline) if current - baseline < 1024 else None
     times = abs(current) / abs(baseline) if baseline else None
     return times if times is not None and isfinite(times) else None

@@ -13,15 +13,15 @@ from math import inf
 from msgspec import Struct
 
 from precreg.arithmetic import format_of
+from precreg.measure import metric_named
 from precreg.quality.scale import (
     ELEMENTS_BOUND,
-    SHARE_METRICS,
     limit_for_loss,
     metric_loss,
     output_rounding_floor,
     round_limit,
 )
-from precreg.types import Bound, Comparison, Location, Role, Tolerance, VacuousTolerance
+from precreg.types import Bound, Comparison, Location, MetricDescription, Role, Tolerance, VacuousTolerance
 from precreg.verdict import satisfies_bound
 from precreg.verdict.statistics import NoiseSummary, estimate_tail, max_unseen_probability, summarize_noise
 
@@ -61,6 +61,7 @@ class CalibratedBound(Struct, frozen=True):
     floor: float
     # The largest loss of a result whose only error is the rounding of its output; 0 if unknown.
     end: float = 0.0
+    described: tuple[MetricDescription, ...] = ()
 
 
 class BoundReading(Struct, frozen=True):
@@ -84,10 +85,12 @@ def calibrated_bounds(tolerance: Tolerance, first: Comparison, role: Role) -> li
             limit = 1.0 if rtol.limit or atol.limit else 0.0
             found.append(CalibratedBound(ELEMENTS_BOUND, (rtol, atol, bound), limit, share, share))
         else:
-            is_share = bound.metric in SHARE_METRICS
-            least = floor.loss(bound.metric) if reference or is_share else 0.0
-            limit_loss = metric_loss(bound.metric, bound.limit)
-            found.append(CalibratedBound(bound.metric, (bound,), limit_loss, least, 0.0 if is_share else least))
+            metric = metric_named(bound.metric, first.described)
+            is_share = metric.family == "share"
+            least = floor.loss(metric) if reference or is_share else 0.0
+            limit_loss = metric_loss(metric, bound.limit)
+            end = 0.0 if is_share else least
+            found.append(CalibratedBound(bound.metric, (bound,), limit_loss, least, end, first.described))
     if tolerance.alternatives:
         every = tuple(bound for alternative in tolerance.alternatives for bound in alternative)
         found.append(CalibratedBound(ALTERNATIVES_BOUND, every, 1.0, 0.0))
@@ -106,8 +109,8 @@ def read_bound(
 
 
 def _of_metric(bound: Bound, comparison: Comparison) -> BoundReading:
-    value = comparison.metrics.get(bound.metric)
-    return BoundReading(inf if value is None else metric_loss(bound.metric, value), _holds(bound, comparison))
+    value, metric = comparison.metrics.get(bound.metric), metric_named(bound.metric, comparison.described)
+    return BoundReading(inf if value is None else metric_loss(metric, value), _holds(bound, comparison))
 
 
 def _best(tolerance: Tolerance, comparison: Comparison) -> BoundReading:
@@ -117,7 +120,8 @@ def _best(tolerance: Tolerance, comparison: Comparison) -> BoundReading:
 
 
 def _share(bound: Bound, comparison: Comparison) -> BoundReading:
-    reading, limit = _of_metric(bound, comparison), metric_loss(bound.metric, bound.limit)
+    reading = _of_metric(bound, comparison)
+    limit = metric_loss(metric_named(bound.metric, comparison.described), bound.limit)
     if reading.loss is None or limit is None:
         return BoundReading(None, reading.kept)
     return BoundReading(reading.loss / limit if limit else (inf if reading.loss else 0.0), reading.kept)
@@ -133,7 +137,7 @@ def _worst(readings: Sequence[BoundReading]) -> BoundReading:
 
 def _holds(bound: Bound, comparison: Comparison) -> bool:
     value = comparison.metrics.get(bound.metric)
-    return value is not None and satisfies_bound(bound, value)
+    return value is not None and satisfies_bound(bound, value, comparison.described)
 
 
 class BoundQuality(StrEnum):
@@ -303,7 +307,7 @@ def propose_limit(
         return {}
     if bound.name == ELEMENTS_BOUND:
         return _scale_elements(bound, size, dtype)
-    limit = limit_for_loss(bound.name, size)
+    limit = limit_for_loss(metric_named(bound.name, bound.described), size)
     return {} if limit is None else {bound.name: limit}
 
 

@@ -13,8 +13,8 @@ from math import ceil, floor, inf, log2, log10, prod
 from msgspec import Struct
 
 from precreg.arithmetic import exact_ulp, format_of
-from precreg.measure import METRICS, metric_named
-from precreg.types import Comparison
+from precreg.measure import METRICS
+from precreg.types import Comparison, Metric
 
 # The bound that every element matches; its loss is the largest |d| / (atol + rtol |r|).
 ELEMENTS_BOUND = "elements"
@@ -22,62 +22,42 @@ ELEMENTS_BOUND = "elements"
 # Significant digits of a proposed limit: noise of some twenty runs supports no third one, and people read two.
 LIMIT_DIGITS = 2
 
-# Metrics whose loss is relative to the reference.
-_RELATIVE = frozenset(
-    (
-        *(
-            "max_rel_error",
-            "mean_rel_error",
-            "mere",
-            "mare",
-            "diff1",
-            "diff2",
-            "diff3",
-            "snr",
-            "psnr",
-            "effective_bits",
-        ),
-        *(name for name in METRICS if name.endswith("_rel_error")),
-    )
-)
 
-
-def metric_loss(metric: str, value: float) -> float | None:
+def metric_loss(metric: Metric, value: float) -> float | None:
     """Return the loss of a metric's value, or of a limit on it; None if the metric has no scale of losses.
 
     The loss of a bias is its size, and the loss of a share or a cosine that should be 1 is the difference from 1.
     Decibels give 10^(-dB / 20), bits 2^-bits, and a mean log2 ULP 2^value.
     """
     # Beyond the limits below, powers overflow float64, which has about 308 decades and 1023 doublings.
-    known = metric_named(metric)
-    if known.unit == "log2 ULP":
+    if metric.scale == "log2":
         return float(2.0**value) if value < 1000 else inf
-    if known.unit == "dB":
+    if metric.scale == "dB":
         return float(10 ** (-value / 20)) if value > -6000 else inf
-    if known.unit == "bit":
+    if metric.scale == "bit":
         return float(2.0**-value) if value > -1000 else inf
-    if metric not in METRICS or metric == "error_magnitude_correlation":
+    # Analyzers do not declare the best value of a metric.
+    if metric.name not in METRICS or metric.sizeless:
         return None
-    return max(1 - value, 0.0) if known.better == "higher" else abs(value)
+    return max(1 - value, 0.0) if metric.better == "higher" else abs(value)
 
 
-def limit_for_loss(metric: str, size: float) -> float | None:
+def limit_for_loss(metric: Metric, size: float) -> float | None:
     """Return the limit on a metric that admits a loss, rounded to LIMIT_DIGITS digits, or logarithms to a tenth.
 
     None if it would admit everything: a share of 1 and an infinite limit.
     """
     # Rounding is towards the looser limit, or the loss itself would break the proposal.
-    known = metric_named(metric)
-    if known.unit == "log2 ULP":
+    if metric.scale == "log2":
         return ceil(10 * log2(size)) / 10
-    if known.unit == "dB":
+    if metric.scale == "dB":
         return floor(-200 * log10(size)) / 10
-    if known.unit == "bit":
+    if metric.scale == "bit":
         return floor(-10 * log2(size)) / 10
     upward = round_limit(size, up=True)
-    if known.better == "higher":
+    if metric.better == "higher":
         return float(1 - Decimal(repr(upward))) if upward < 1 else None
-    bounded = known.unit == "1" and metric not in _RELATIVE
+    bounded = metric.unit == "1" and metric.family != "relative"
     return None if upward == inf or (bounded and upward >= 1) else upward
 
 
@@ -91,12 +71,6 @@ def round_limit(value: float, *, up: bool) -> float:
     return float(exact.quantize(quantum, ROUND_CEILING if up else ROUND_FLOOR))
 
 
-# Metrics that are shares of the elements.
-SHARE_METRICS = frozenset(
-    name for name in METRICS if name.endswith(("_share", "match_ratio")) or name.startswith("share_")
-)
-
-
 class RoundingFloor(Struct, frozen=True):
     """The losses of a result whose only error is the rounding to its dtype."""
 
@@ -108,25 +82,24 @@ class RoundingFloor(Struct, frozen=True):
     # The share of one element among all.
     element: float
 
-    def loss(self, metric: str) -> float:
+    def loss(self, metric: Metric) -> float:
         """Return the loss by a metric from rounding alone, or from one element by a share of elements.
 
         0 for metrics whose rounding is not known beforehand.
         """
-        unit = metric_named(metric).unit
-        if metric == "bias" or metric not in METRICS:
+        if metric.scale == "signed" or metric.name not in METRICS:
             return 0.0
-        if metric in ("cosine", "cosine_distance"):
+        if metric.name in ("cosine", "cosine_distance"):
             # A relative error e turns a vector by an angle of at most e, whose cosine is 1 - e^2 / 2.
             return self.unit_roundoff**2
-        if metric in _RELATIVE:
+        if metric.family == "relative":
             return self.unit_roundoff
-        if unit == "value":
-            return self.largest if metric == "max_abs_error" or metric.startswith("p") else self.mean
-        if metric in SHARE_METRICS:
+        if metric.unit == "value":
+            return self.largest if metric.aggregate in ("maximum", "percentile") else self.mean
+        if metric.family == "share":
             return self.element
         # Rounding to nearest has at most 0.5 ULP; a mean of log2(U + 1/4) then has a loss of at most 0.5 + 1/4.
-        return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(unit, 0.0)
+        return {"value^2": self.mean**2, "ULP": 0.5, "log2 ULP": 0.75}.get(metric.unit, 0.0)
 
     def share(self, rtol: float, atol: float, magnitude: float) -> float:
         """Return the largest share of a tolerance that rounding takes: u |r| / (atol + rtol |r|), or half a unit.

@@ -20,6 +20,8 @@ from precreg.types import (
     Finding,
     GitState,
     Location,
+    Metric,
+    MetricDescription,
     Reason,
     RunRecord,
     Status,
@@ -172,31 +174,28 @@ class FindingRow(NamedTuple):
     rule: str
 
 
-def finding_rows(verdict: Verdict) -> list[FindingRow]:
-    """Describe the findings that carry numbers, worst first."""
-    return [_row(finding) for finding in verdict.findings if finding.metric]
+def finding_rows(verdict: Verdict, described: Sequence[MetricDescription]) -> list[FindingRow]:
+    """Describe the findings that carry numbers, worst first; `described` are the analyzers' metrics."""
+    return [_row(finding, metric_named(finding.metric, described)) for finding in verdict.findings if finding.metric]
 
 
-def _row(finding: Finding) -> FindingRow:
+def _row(finding: Finding, metric: Metric) -> FindingRow:
     seed = "" if finding.seed is None else str(finding.seed)
-    factors = finding.reason in _FACTORS and finding.rule != HARD_RULE and not _higher_is_better(finding.metric)
+    higher = metric.better == "higher"
+    factors = finding.reason in _FACTORS and finding.rule != HARD_RULE and not higher
     if limits_ratio(finding) or factors:
         current, baseline = format_distinct([finding.current, finding.baseline])
         ratio, allowed, _ = format_distinct([finding.ratio, finding.limit, finding.floor], digits=3)
     else:
         # Shares close to 1, such as 0.99993, need more digits than errors to differ at all.
-        digits = SHARE_DIGITS if _higher_is_better(finding.metric) else 4
+        digits = SHARE_DIGITS if higher else 4
         most = finding.baseline if finding.rule == HARD_RULE else finding.limit
         current, baseline, limit = format_distinct([finding.current, finding.baseline, most], digits)
         ratio = "" if finding.ratio is None else format_number(finding.ratio, max(digits, 3))
-        sign = ">=" if _higher_is_better(finding.metric) else "<="
+        sign = ">=" if higher else "<="
         allowed = limit and f"{sign} {limit}"
     measured = (current or "undefined", baseline, ratio, format_interval(finding), format_noise(finding), allowed)
     return FindingRow(finding.output, seed, finding.metric, *measured, finding.rule)
-
-
-def _higher_is_better(metric: str) -> bool:
-    return metric_named(metric).better == "higher"
 
 
 def finding_notes(verdict: Verdict) -> list[str]:

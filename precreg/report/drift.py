@@ -22,7 +22,7 @@ from precreg.history.drift import (
     OutputDrift,
     Worsening,
 )
-from precreg.measure import metric_named
+from precreg.measure import METRICS
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
 from precreg.report.markdown import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
@@ -91,7 +91,9 @@ def describe_worsening(metric: str, worse: Worsening) -> str:
 
 def _describe_size(metric: str, worse: Worsening) -> str:
     """Write the change in the direction of the metric itself: a match ratio falls while its loss grows."""
-    if metric_named(metric).better == "higher":
+    known = METRICS.get(metric)
+    # A drift record has no description of an analyzer's metric, but one that is worse and smaller is better higher.
+    if worse.now < worse.before if known is None else known.better == "higher":
         return "fell"
     if worse.ratio is None:
         return "rose from 0"

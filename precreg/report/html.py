@@ -48,6 +48,8 @@ from precreg.types import (
     CaseResult,
     Comparison,
     Histogram,
+    Metric,
+    MetricDescription,
     Positions,
     Reason,
     RepeatDifference,
@@ -56,7 +58,7 @@ from precreg.types import (
     Scalar,
     Status,
     Tolerance,
-    Verdict,
+    described_metric,
     format_distinct,
     format_duration,
     format_number,
@@ -73,7 +75,7 @@ def describe_case(result: CaseResult) -> dict[str, Any]:
     return {
         "message": verdict.message,
         "notes": [*finding_notes(verdict), *(f"rule: {rule}" for rule in failing_rules(verdict))],
-        "findings": list(_case_findings(verdict)),
+        "findings": list(_case_findings(result)),
         "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
         "failure": failure.detail if failure else "",
@@ -83,10 +85,11 @@ def describe_case(result: CaseResult) -> dict[str, Any]:
     }
 
 
-def _case_findings(verdict: Verdict) -> Iterator[list[str]]:
+def _case_findings(result: CaseResult) -> Iterator[list[str]]:
     """Yield the figures of each finding on a metric, the rule that failed, and the place that set a bound."""
-    numbered = (finding for finding in verdict.findings if finding.metric)
-    for finding, row in zip(numbered, finding_rows(verdict), strict=True):
+    numbered = (finding for finding in result.verdict.findings if finding.metric)
+    rows = finding_rows(result.verdict, result.outcome.described)
+    for finding, row in zip(numbered, rows, strict=True):
         yield [*row, str(finding.source or "")]
 
 
@@ -113,7 +116,9 @@ def _output(name: str, result: CaseResult) -> dict[str, Any]:
         "about": _about(first, len(comparisons)),
         "metrics": list(_metrics(name, comparisons, result)),
         "counts": count_rows(comparisons),
-        "tolerance": list(tolerance_rows(result.tolerances[name])) if name in result.tolerances else [],
+        "tolerance": list(tolerance_rows(result.tolerances[name], first.described))
+        if name in result.tolerances
+        else [],
         "standard": result.tolerances[name].standard if name in result.tolerances else None,
         "errors": _histogram(merge_histograms(c.histogram for c in comparisons if c.histogram is not None)),
         "accepted": _histogram(sketch) if sketch else None,
@@ -134,18 +139,19 @@ def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -
     """Yield metric, unit, means over the seeds now and then, their ratio, and the reason if the verdict names it."""
     entry = result.baseline.entry.outputs.get(name) if result.baseline else None
     reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
-    for metric in (*METRICS, *(metric.name for metric in comparisons[0].described)):
+    for metric in (*METRICS.values(), *map(described_metric, comparisons[0].described)):
         # A metric may be undefined for some seeds, such as a relative error of zeros.
-        known = [c.metrics[metric] for c in comparisons if metric in c.metrics]
+        known = [c.metrics[metric.name] for c in comparisons if metric.name in c.metrics]
         if known:
             # Means over the seeds that the baseline has, so that both are means of the same inputs.
-            current, baseline = seed_means(comparisons[: len(entry.digests)], entry, metric) if entry else (None, None)
+            seeds = comparisons[: len(entry.digests)] if entry else ()
+            current, baseline = seed_means(seeds, entry, metric.name) if entry else (None, None)
             current = fmean(known) if current is None else current
             figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
-            yield [metric, metric_named(metric).unit.removeprefix("1"), *figures, reasons.get(metric, "")]
+            yield [metric.name, metric.unit.removeprefix("1"), *figures, reasons.get(metric.name, "")]
 
 
-def format_metric_ratio(metric: str, current: float | None, baseline: float | None) -> str:
+def format_metric_ratio(metric: Metric, current: float | None, baseline: float | None) -> str:
     """Write the ratio of a metric to the baseline's; empty for a metric without a meaningful ratio."""
     quotient = metric_ratio(metric, current, baseline)
     return "" if quotient is None else format_number(quotient, 3)
@@ -159,22 +165,23 @@ def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
     return [[name, str(number)] for name, number in total.items() if number]
 
 
-def tolerance_rows(tolerance: Tolerance) -> Iterator[list[str]]:
-    """Yield each limited metric, its limit, and the layer and the place that set it."""
+def tolerance_rows(tolerance: Tolerance, described: Sequence[MetricDescription]) -> Iterator[list[str]]:
+    """Yield each limited metric, its limit, and its layer and place; `described` are the analyzers' metrics."""
     for bound in (tolerance.rtol, tolerance.atol):
         yield [bound.metric, format_number(bound.limit), bound.layer, str(bound.source)]
     for bound in tolerance.bounds:
-        yield [bound.metric, _limit(bound), bound.layer, str(bound.source)]
+        yield [bound.metric, _limit(bound, described), bound.layer, str(bound.source)]
     for number, alternative in enumerate(tolerance.alternatives, 1):
         for bound in alternative:
-            yield [f"either {number}: {bound.metric}", _limit(bound), bound.layer, str(bound.source)]
-    for metric, growth in tolerance.regression.items():
-        sign = "≥" if metric_named(metric).better == "higher" else "≤"
-        yield [metric, f"{sign} {format_number(allowed_ratio(metric, growth))} × baseline", "", ""]
+            yield [f"either {number}: {bound.metric}", _limit(bound, described), bound.layer, str(bound.source)]
+    for name, growth in tolerance.regression.items():
+        metric = metric_named(name, described)
+        sign = "≥" if metric.better == "higher" else "≤"
+        yield [name, f"{sign} {format_number(allowed_ratio(metric, growth))} × baseline", "", ""]
 
 
-def _limit(bound: Bound) -> str:
-    higher = metric_named(bound.metric).better == "higher"
+def _limit(bound: Bound, described: Sequence[MetricDescription]) -> str:
+    higher = metric_named(bound.metric, described).better == "higher"
     return f"{'≥' if higher else '≤'} {format_number(bound.limit)}"
 
 
@@ -362,7 +369,7 @@ def _row(result: CaseResult) -> list[Any]:
 
 
 def _headline(result: CaseResult) -> list[str]:
-    rows = finding_rows(result.verdict)
+    rows = finding_rows(result.verdict, result.outcome.described)
     if rows:
         return [rows[0].metric, rows[0].current, rows[0].baseline, rows[0].ratio]
     unchanged = _headlines_of_outputs(result) if result.verdict.status is Status.PASSED else iter(())
@@ -376,7 +383,11 @@ def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:
             seeds = [c for c in result.outcome.comparisons if c.output == comparison.output]
             accepted = entries[comparison.output]
             current, baseline = seed_means(seeds[: len(accepted.digests)], accepted, HEADLINE)
-            yield [HEADLINE, *format_distinct([current, baseline]), format_metric_ratio(HEADLINE, current, baseline)]
+            yield [
+                HEADLINE,
+                *format_distinct([current, baseline]),
+                format_metric_ratio(METRICS[HEADLINE], current, baseline),
+            ]
 
 
 def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
@@ -385,9 +396,8 @@ def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
 
 
 def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
-    comparisons = (comparison for result in results for comparison in result.outcome.comparisons)
-    of_analyzers = dict.fromkeys(metric for comparison in comparisons for metric in comparison.described)
-    metrics = (*METRICS.values(), *of_analyzers)
+    of_analyzers = dict.fromkeys(each for result in results for each in result.outcome.described)
+    metrics = (*METRICS.values(), *map(described_metric, of_analyzers))
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 

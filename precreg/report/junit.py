@@ -145,7 +145,12 @@ def _body(case: CaseResult) -> str:
         *finding_notes(verdict),
         *(f"rule      {rule}" for rule in failing_rules(verdict)),
     ]
-    parts = [sentences, finding_table(finding_rows(verdict)), failure_tail(case), describe_provenance(case)]
+    parts = [
+        sentences,
+        finding_table(finding_rows(verdict, case.outcome.described)),
+        failure_tail(case),
+        describe_provenance(case),
+    ]
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
 
 

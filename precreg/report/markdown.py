@@ -104,7 +104,7 @@ def _study(study: StudyTable) -> str:
 
 
 def _case(result: CaseResult) -> str:
-    rows = finding_rows(result.verdict)
+    rows = finding_rows(result.verdict, result.outcome.described)
     figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
     return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from precreg.measure import metric_ratio
+from precreg.measure import METRICS, metric_ratio
 from precreg.report.error_growth import (
     GrowthSeries,
     MeasuredOutput,
@@ -105,7 +105,7 @@ def _compare_with_plain(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOu
     other = plain.result.outcome.execution
     return row._replace(
         time_ratio=execution.duration_s / other.duration_s if execution.duration_s and other.duration_s else None,
-        error_ratio=metric_ratio(TRADE_OFF_METRIC, error, plain.mean(TRADE_OFF_METRIC)),
+        error_ratio=metric_ratio(METRICS[TRADE_OFF_METRIC], error, plain.mean(TRADE_OFF_METRIC)),
         same_bits=execution.outputs.get(one.output) == other.outputs.get(one.output),
     )
 

@@ -130,7 +130,7 @@ def explain_result(result: CaseResult) -> list[str]:
     """Return the lines that explain a case: the verdict's message, figures, the end of the output, and provenance."""
     verdict = result.verdict
     texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
-    texts += [*finding_table(finding_rows(verdict)), *failure_tail(result)]
+    texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
     if verdict.status is Status.FAILED:
         texts += describe_provenance(result)
     return [line for text in texts for line in text.splitlines()]

@@ -15,10 +15,11 @@ from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import nearest
+from precreg.measure import relative_errors
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
 from precreg.suite.load import Suite
-from precreg.types import RELATIVE_ERRORS, Growth, Note, Study, TradeOff
+from precreg.types import Growth, Note, Study, TradeOff
 
 
 def reference_names(value: Any, path: KeyPath = ()) -> Iterator[tuple[str, KeyPath]]:
@@ -237,10 +238,11 @@ def _growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) ->
     if min(numbers) > entry.fit_to:
         message = f"expected a case of at most fit_to={entry.fit_to} operations but the least is {min(numbers)}"
         raise source.error("bad-study", message, "study", "growth", "fit_to")
-    if entry.metric not in RELATIVE_ERRORS:
-        known = ", ".join(RELATIVE_ERRORS)
+    names = relative_errors()
+    if entry.metric not in names:
+        known = ", ".join(names)
         message = f"expected a relative error, one of {known} but got metric={entry.metric}"
-        raise source.error("bad-study", message + nearest(entry.metric, RELATIVE_ERRORS), "study", "growth", "metric")
+        raise source.error("bad-study", message + nearest(entry.metric, names), "study", "growth", "metric")
     return Growth(entry.over, entry.metric, entry.fit_to)
 
 

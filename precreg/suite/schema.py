@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.measure import ANALYZER_NAME_PATTERN, BASELINE_METRICS, METRICS
+from precreg.measure import ANALYZER_NAME_PATTERN, METRICS, baseline_metrics, relative_errors
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
 from precreg.suite.inputs import DISTRIBUTIONS, FROM_KEY, PICK_KEY
 from precreg.tolerance import STANDARDS
-from precreg.types import RELATIVE_ERRORS, RULES, Growth
+from precreg.types import RULES, Growth
 
 Schema = dict[str, Any]
 
@@ -58,7 +58,7 @@ def json_schema() -> Schema:
     _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
-    _narrow(definitions["GrowthEntry"], "metric", {"enum": list(RELATIVE_ERRORS), "default": Growth("").metric})
+    _narrow(definitions["GrowthEntry"], "metric", {"enum": list(relative_errors()), "default": Growth("").metric})
     _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
     root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
     root |= _REASONED
@@ -166,7 +166,7 @@ def _tolerance() -> Schema:
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
     growths = {
         "type": "object",
-        "properties": dict.fromkeys((*RULES, *BASELINE_METRICS), growth),
+        "properties": dict.fromkeys((*RULES, *baseline_metrics()), growth),
         "patternProperties": {_OF_ANALYZER: growth},
         "additionalProperties": False,
     }

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
-from precreg.measure import BASELINE_METRICS, METRICS, analyzer_of, metrics_like
+from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
 from precreg.tolerance.standard import format_standard
@@ -33,7 +33,6 @@ THRESHOLDS_VARIABLE = "PRECISION_THRESHOLDS"
 
 _GROUPS = ("outputs", "environments")
 _KEYS = ("rtol", "atol", *METRICS, "standard", "regression", *_GROUPS, *DTYPE_NAMES)
-_THRESHOLD_KEYS = (*CLOSENESS_KEYS, *METRICS)
 _THRESHOLDS_LAYER = "thresholds"
 
 
@@ -136,7 +135,7 @@ def _read_regression(source: Source, path: KeyPath, value: Any) -> dict[str, flo
     """Read the allowed growths: None for `off`, and for each rule and metric after `regression: off`."""
     path = (*path, "regression")
     if value == "off":
-        return dict.fromkeys((*RULES, *BASELINE_METRICS))
+        return dict.fromkeys((*RULES, *baseline_metrics()))
     expect_mapping(source, value, *path)
     return {metric: _read_growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
 
@@ -148,8 +147,9 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
         message = f"expected {expected} but got {metric}={format_value(growth)}{nearest(metric, known)}"
         raise source.error("unknown-metric", message, *path)
     # Growth is measured against the baseline, so the baseline must have the metric.
-    if metric in METRICS and metric not in BASELINE_METRICS:
-        kept = ", ".join(get_close_matches(metric, BASELINE_METRICS, n=len(BASELINE_METRICS), cutoff=0))
+    if metric in METRICS and not METRICS[metric].kept:
+        names = baseline_metrics()
+        kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
         raise source.error("bad-value", message, *path)
     if growth == "off":
@@ -285,7 +285,7 @@ def _threshold_layers(
 
 
 def _read_limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...]) -> float:
-    known = (*_THRESHOLD_KEYS, *groups, *_metrics_like_threshold(key))
+    known = (*CLOSENESS_KEYS, *METRICS, *groups, *_metrics_like_threshold(key))
     if key not in known:
         _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
     if expected := limit_problem(key, value):

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from sys import float_info
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.measure import BASELINE_METRICS, METRICS, analyzer_of, metric_named
+from precreg.measure import METRICS, analyzer_of, baseline_metrics, declared_metric
 from precreg.tolerance.standard import DtypeLimits
 from precreg.tolerance.standards import find_standard
-from precreg.types import CUMULATIVE_LOSS, STATISTIC, Bound, Layer, Location, Tolerance
+from precreg.types import ANY_FINITE, CUMULATIVE_LOSS, NOT_NEGATIVE, STATISTIC, Bound, Layer, Location, Tolerance
 
 # The prefixes of settings: the growth of a metric, the bounds of an alternative (either.2.mean_ulp), and the constants
 # of the regions of precreg.measure.
@@ -37,7 +36,11 @@ SHIPPED_STANDARD = "torch-2.13"
 # Growth allowed against the baseline. Harmless reordering moves maxima, which are extreme values, by up to 2.5 times,
 # so their threshold is at 4 times the baseline. Averages are judged by their own noise, with a minimum relevant change
 # of 2 %: docs/detection.md labels a change of up to 1.02 times as not worse.
-DEFAULT_GROWTHS: dict[str, float] = {STATISTIC: 0.02, CUMULATIVE_LOSS: 0.25, "max_abs_error": 3.0}
+DEFAULT_GROWTHS: dict[str, float] = {
+    STATISTIC: 0.02,
+    CUMULATIVE_LOSS: 0.25,
+    **{metric.name: metric.default_growth for metric in METRICS.values() if metric.default_growth is not None},
+}
 
 # These set the match ratio, so without a match ratio they have no effect, and no other setting is looser.
 CLOSENESS_KEYS = ("rtol", "atol")
@@ -142,54 +145,19 @@ def _applicable(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple
 
 def is_tighter(metric: str, value: float, than: float) -> bool:
     """Return whether a limit on a metric (or rtol, atol) admits less than another one."""
-    return value > than if _higher_is_better(metric) else value < than
+    # rtol, atol and settings of growth are no metrics, and less of them is tighter.
+    higher = (metric in METRICS or analyzer_of(metric) is not None) and declared_metric(metric).better == "higher"
+    return value > than if higher else value < than
 
 
 def limit_problem(metric: str, value: Any) -> str | None:
     """Return a description of valid limits on a metric (or rtol, atol) if a value is none, else None."""
-    span = _span(metric)
+    known = METRICS.get(metric)
+    allowed = ANY_FINITE if analyzer_of(metric) is not None else NOT_NEGATIVE if known is None else known.range
     # The comparison is false for NaN.
-    if isinstance(value, int | float) and not isinstance(value, bool) and span.lowest <= value <= span.highest:
+    if isinstance(value, int | float) and not isinstance(value, bool) and allowed.least <= value <= allowed.greatest:
         return None
-    return span.expected
-
-
-class _Span(NamedTuple):
-    """The values that a limit may have, and their description."""
-
-    lowest: float
-    highest: float
-    expected: str
-
-
-_LARGEST = float_info.max
-_USUAL = _Span(0.0, _LARGEST, "a finite number that is not negative")
-_SHARE = _Span(0.0, 1.0, "a share from 0 to 1")
-_SPANS = {
-    # log2(ULP + 1/4) of an exact result is -2.
-    "mean_log2_ulp": _Span(-2.0, _LARGEST, "a finite number that is at least -2"),
-    "cosine": _Span(-1.0, 1.0, "a cosine from -1 to 1"),
-    "error_magnitude_correlation": _Span(-1.0, 1.0, "a correlation from -1 to 1"),
-}
-_ANALYZER_SPAN = _Span(-_LARGEST, _LARGEST, "a finite number")
-_SPANS_OF_UNITS = {
-    "dB": _Span(-_LARGEST, _LARGEST, "a finite number of decibels"),
-    # float64 has 53 significant bits.
-    "bit": _Span(-_LARGEST, 53.0, "a number of bits up to 53"),
-}
-
-
-def _span(metric: str) -> _Span:
-    if analyzer_of(metric) is not None:
-        return _ANALYZER_SPAN
-    if metric in _SPANS or metric not in METRICS:
-        return _SPANS.get(metric, _USUAL)
-    share = _SHARE if _higher_is_better(metric) else _USUAL
-    return _SPANS_OF_UNITS.get(METRICS[metric].unit, share)
-
-
-def _higher_is_better(metric: str) -> bool:
-    return metric_named(metric).better == "higher"
+    return allowed.words
 
 
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
@@ -228,7 +196,7 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
     # `regression: off` names every metric that precreg itself knows, and means metrics of analyzers, too.
-    if layer.regression.keys() >= set(BASELINE_METRICS) and not any(layer.regression.values()):
+    if layer.regression.keys() >= set(baseline_metrics()) and not any(layer.regression.values()):
         for key in [
             key
             for key in holding

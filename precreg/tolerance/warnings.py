@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
 from precreg.arithmetic import exact_ulp, format_of
-from precreg.measure import METRICS, metric_named
+from precreg.measure import METRICS
 from precreg.tolerance.layers import TOLERANCES_FILE
 from precreg.tolerance.standards import find_standard
 from precreg.types import (
@@ -20,23 +20,6 @@ from precreg.types import (
     UnlistedDtype,
     UnmatchedOutput,
     VacuousTolerance,
-)
-
-# Metrics that can be at their best for 2r in place of r.
-_BLIND = frozenset(
-    (
-        "cosine",
-        "cosine_distance",
-        "error_balance",
-        "diff4",
-        "one_sidedness",
-        "non_finite_mismatch_share",
-        "small_value_error_share",
-        "cancellation_error_share",
-        "absolute_violation_share",
-        "small_value_error_ratio",
-        "cancellation_error_ratio",
-    )
 )
 
 
@@ -126,16 +109,16 @@ def _admits_wrong(bound: Bound, matching: bool, regions: Mapping[str, float]) ->
 
     Bounds in the output's own unit, on multiples of a benchmark's errors, and on metrics of analyzers may reject it.
     """
-    metric = metric_named(bound.metric)
     # |2r - r| = |r|, so 2r has a relative error of 1 and matches from rtol = 1 on.
     if bound.metric == "match_ratio":
         return matching or bound.limit <= 0
-    if bound.metric in _BLIND:
+    metric = METRICS.get(bound.metric)
+    if metric is None:
+        return False
+    if metric.blind:
         return True
     if bound.metric == "relative_violation_share":
         return bound.limit >= 1 or regions.get("threshold_rtol", 0.0) >= 1
-    if bound.metric not in METRICS:
-        return False
     if metric.better == "higher":
         return bound.limit <= 0
     return bound.limit >= (1 if metric.unit == "1" else float("inf"))

@@ -1,6 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
-from .case import RELATIVE_ERRORS as RELATIVE_ERRORS
 from .case import RULES as RULES
 from .case import STATISTIC as STATISTIC
 from .case import TIERS as TIERS
@@ -21,9 +20,17 @@ from .case import Study as Study
 from .case import Tier as Tier
 from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
+from .metric import ANY_FINITE as ANY_FINITE
+from .metric import NOT_NEGATIVE as NOT_NEGATIVE
+from .metric import SHARE_RANGE as SHARE_RANGE
+from .metric import Family as Family
+from .metric import GroupSum as GroupSum
 from .metric import Metric as Metric
-from .metric import register_metrics as register_metrics
-from .metric import registered_metric as registered_metric
+from .metric import MetricDescription as MetricDescription
+from .metric import MetricRange as MetricRange
+from .metric import View as View
+from .metric import described_metric as described_metric
+from .metric import find_description as find_description
 from .numbers import SHARE_DIGITS as SHARE_DIGITS
 from .numbers import format_distinct as format_distinct
 from .numbers import format_duration as format_duration

@@ -15,21 +15,6 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-RELATIVE_ERRORS = (
-    "mean_rel_error",
-    "max_rel_error",
-    "p50_rel_error",
-    "p90_rel_error",
-    "p95_rel_error",
-    "p99_rel_error",
-    "p99.9_rel_error",
-    "mere",
-    "mare",
-    "diff1",
-    "diff2",
-)
-"""The metrics whose growth can be studied: |d_n / d_0 - 1|, of a computed quantity d_n that should be d_0."""
-
 
 class Growth(Struct, frozen=True):
     """How a relative error grows with the number of operations, which is the parameter `over`.

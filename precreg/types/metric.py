@@ -1,19 +1,50 @@
-"""What a metric is, and the descriptions of those that are not ours: analyzers bring them, comparisons carry them."""
+"""Which facts about a metric do rules, reports and baselines read?
+
+`Metric` has all of them. Records and baselines store five of its fields for each metric of an analyzer, as a
+`MetricDescription`; `described_metric` derives the others, so that a reader needs no analyzer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from sys import float_info
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 Direction = Literal["lower", "higher"]
 
+# Errors in the output's unit, errors relative to the reference, errors in ULP, shares of the elements, and the others.
+Family = Literal["absolute", "relative", "ulp", "share", "statistic"]
 
-class Metric(NamedTuple):
-    """One figure of a Comparison: a is the actual value, r the reference.
+# "signed mean" is a difference of large sums. "maximum" is the error of one element, which a comparison names.
+Aggregate = Literal["mean", "signed mean", "maximum", "percentile", "other"]
 
-    `unit` is "value" (that of the output itself), "value^2", "ULP", "log2 ULP", "dB", "bit", "1" (a
-    ratio), or "benchmark" (a multiple of a benchmark's); an analyzer may have others.
-    """
+# How a value maps to a size of error: as it is, by its absolute value, as 2^value, 10^(-value / 20) or 2^-value.
+Scale = Literal["linear", "signed", "log2", "dB", "bit"]
+
+# The sums of AxisGroups; "" where groups have no sum for a metric.
+GroupSum = Literal["", "absolute", "signed", "squared", "ulps", "logs"]
+
+# Reports that show a few metrics only: bars of errors, the page of a picture, the table of pairs, and the terminal.
+View = Literal["bars", "picture", "pairs", "terminal"]
+
+
+class MetricRange(NamedTuple):
+    """The limits that a bound on a metric may have, and the words of the message for any other limit."""
+
+    least: float
+    greatest: float
+    words: str
+
+
+ANY_FINITE = MetricRange(-float_info.max, float_info.max, "a finite number")
+NOT_NEGATIVE = MetricRange(0.0, float_info.max, "a finite number that is not negative")
+SHARE_RANGE = MetricRange(0.0, 1.0, "a share from 0 to 1")
+
+
+class MetricDescription(NamedTuple):
+    """The stored description of an analyzer's metric; records and baselines hold it as an array of five texts."""
 
     name: str
     unit: str
@@ -22,14 +53,87 @@ class Metric(NamedTuple):
     source: str
 
 
-_BROUGHT: dict[str, Metric] = {}
+class Metric(Struct, frozen=True):
+    """One figure of a Comparison. In formulas a is the actual value and r the reference.
+
+    An analyzer declares the first five fields and leaves the others at their defaults.
+    """
+
+    # Letters, digits and _ - .
+    name: str
+    # "value" (the output's own unit), "value^2", "ULP", "log2 ULP", "dB", "bit", "1" (a ratio), or "benchmark" (a
+    # multiple of a benchmark's figure). Analyzers may have other units.
+    unit: str
+    formula: str
+    better: Direction
+    source: str
+    family: Family = "statistic"
+    aggregate: Aggregate = "other"
+    range: MetricRange = NOT_NEGATIVE
+    # Growth against the baseline that the shipped tolerances allow (3.0: up to 4 times); None where they judge none.
+    default_growth: float | None = None
+    # Baselines and histories keep the metric, so that a tolerance may judge its growth.
+    kept: bool = False
+    # The drift monitor judges the metric.
+    judged: bool = False
+    # The group sums of the average, and the power of their ratio: statistics judge an average that has sums.
+    sums: GroupSum = ""
+    power: float = 1.0
+    # No few elements make the average, so that the baseline's own errors tell how much fresh inputs move it.
+    stable: bool = False
+    # How many times the usual growth in ULP another environment explains in a wide format.
+    environment_factor: int = 1
+    # Absent unless a second implementation, the benchmark, was compared with the same reference.
+    needs_benchmark: bool = False
+    # The formula has constants of Regions, so that the meaning depends on the output dtype.
+    by_region: bool = False
+    # The metric may have its best value for 2r in place of r, so that a bound on it alone admits wrong results.
+    blind: bool = False
+    # Calibration has no size of error for the metric, and proposes no limit.
+    sizeless: bool = False
+    views: tuple[View, ...] = ()
+    # The value from the other metrics of a comparison, by name; None where it is not defined. A metric without a
+    # function is measured. Derived metrics are computed in the order of the table.
+    derive: Callable[[Mapping[str, float]], float | None] | None = None
+
+    @property
+    def maximum(self) -> bool:
+        """Tell whether one element, the worst, decides the metric."""
+        return self.aggregate == "maximum"
+
+    @property
+    def is_relative_ratio(self) -> bool:
+        """Tell whether the metric is an error over the reference's size, for any dtype: no decibels, no bits."""
+        return self.family == "relative" and self.scale == "linear" and not self.by_region
+
+    @property
+    def scale(self) -> Scale:
+        """Return how a value maps to a size of error."""
+        return "signed" if self.aggregate == "signed mean" else _SCALES.get(self.unit, "linear")
+
+    @property
+    def description(self) -> MetricDescription:
+        """Return the fields that records and baselines store."""
+        return MetricDescription(self.name, self.unit, self.formula, self.better, self.source)
 
 
-def register_metrics(metrics: Iterable[Metric]) -> None:
-    """Remember what this process was told of metrics that are not ours; what was told last holds."""
-    _BROUGHT.update((metric.name, metric) for metric in metrics)
+_SCALES: dict[str, Scale] = {"log2 ULP": "log2", "dB": "dB", "bit": "bit"}
 
 
-def registered_metric(name: str) -> Metric:
-    """Return what was told of a metric; of one that nobody described, that less of it is better."""
-    return _BROUGHT.get(name) or Metric(name, "1", "not described", "lower", "")
+def described_metric(description: MetricDescription) -> Metric:
+    """Return an analyzer's metric with the facts that follow from its description."""
+    return Metric(
+        *description,
+        # Analyzers declare no family. Growth of a relative error has the rounding floor of one, so the name decides.
+        family="relative" if "rel_error" in description.name else "statistic",
+        range=ANY_FINITE,
+        kept=True,
+        # Drift needs the best value: 0 where less is better, 1 for a share. A gain in decibels has none.
+        judged=description.better == "lower" or description.unit == "1",
+    )
+
+
+def find_description(name: str, described: Iterable[MetricDescription]) -> MetricDescription:
+    """Return the description of a metric by its name; an undescribed metric is better where it is lower."""
+    found = (description for description in described if description.name == name)
+    return next(found, None) or MetricDescription(name, "1", "not described", "lower", "")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
-from precreg.types.metric import Metric, register_metrics
+from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Reason
 
 
@@ -113,13 +113,8 @@ class Comparison(Struct, frozen=True):
     """Sums of errors in the groups of each axis, which merge by adding."""
     runs: tuple[dict[str, float], ...] = ()
     """Averages of errors, run by run, of a case whose runs need not repeat; empty for any other."""
-    described: tuple[Metric, ...] = ()
+    described: tuple[MetricDescription, ...] = ()
     """The metrics that analyzers are asked for, described, so that no reader needs the package that measured them."""
-
-    def __post_init__(self) -> None:
-        """Make these metrics known to the process, wherever the comparison was measured or kept."""
-        if self.described:
-            register_metrics(self.described)
 
 
 class Outcome(Struct, frozen=True):
@@ -133,3 +128,8 @@ class Outcome(Struct, frozen=True):
     """Outputs that the reference has and the subject did not give."""
     noise: Noise | None = None
     """Set of replicates alone."""
+
+    @property
+    def described(self) -> tuple[MetricDescription, ...]:
+        """Return the descriptions of all metrics of analyzers, each once."""
+        return tuple(dict.fromkeys(each for comparison in self.comparisons for each in comparison.described))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from precreg.types.case import Location, Role, Study, Tier, Tolerance
-from precreg.types.metric import Metric
+from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.verdict import Finding, Verdict
 from precreg.types.warning import ComparisonWarning, Orphan, RunWarning, StoredText
@@ -104,7 +104,7 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     sketch: dict[str, Histogram] = field(default_factory=dict)
     groups: dict[str, list[AxisSums]] = field(default_factory=dict)
     """By output, what statistics judge by: along each axis; none where the line would be too long."""
-    described: list[Metric] = field(default_factory=list)
+    described: list[MetricDescription] = field(default_factory=list)
     """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
     reach: dict[str, dict[str, NotNegative]] = field(default_factory=dict)
     """How sure the ratio to the last of `accepted` is, as there; left out if empty."""
@@ -310,6 +310,11 @@ class ComparedPair(Struct, frozen=True):
     benchmark_path: str | None = None
     benchmark_problem: str | None = None
     """Why the benchmark could not be measured, where one was there."""
+
+    @property
+    def described(self) -> tuple[MetricDescription, ...]:
+        """Return the descriptions of the metrics of analyzers."""
+        return () if self.comparison is None else self.comparison.described
 
 
 class ComparisonRecord(Struct, frozen=True):

@@ -8,7 +8,7 @@ compared with its baseline, and the verdict lists both. One stored array is judg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from precreg.types import (
     Environment,
     Execution,
     Finding,
+    MetricDescription,
     Outcome,
     Reason,
     RepeatDifference,
@@ -98,7 +99,8 @@ def judge_case(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    verdict = verdict_of(_findings(case, outcome, tolerances, baseline, environment, policy), policy)
+    found = _findings(case, outcome, tolerances, baseline, environment, policy)
+    verdict = verdict_of(found, policy, outcome.described)
     verdict = replace(verdict, message=verdict.message + _environment_note(verdict.reason, baseline))
     return verdict if case.expect_failure is None else invert_verdict(verdict, case.expect_failure)
 
@@ -278,9 +280,9 @@ def comparisons_by_output(outcome: Outcome) -> dict[str, list[Comparison]]:
     return grouped
 
 
-def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
+def verdict_of(findings: list[Finding], policy: Policy, described: Sequence[MetricDescription]) -> Verdict:
     """Return the verdict of the worst of at least one finding."""
-    worst_first = tuple(sorted(findings, key=_worst_first))
+    worst_first = tuple(sorted(findings, key=lambda finding: _worst_first(finding, described)))
     first = worst_first[0]
     status = STATUS.get(first.reason, Status.FAILED)
     if status is Status.PROPOSED and policy.ci:
@@ -290,9 +292,9 @@ def verdict_of(findings: list[Finding], policy: Policy) -> Verdict:
     return Verdict(status, first.reason, _message(first), worst_first)
 
 
-def _worst_first(finding: Finding) -> tuple[int, bool, bool, float]:
+def _worst_first(finding: Finding, described: Sequence[MetricDescription]) -> tuple[int, bool, bool, float]:
     """Return the sort key: reasons, lost matches, metrics without a ratio (they were exact), the largest ratios."""
-    matches = metric_named(finding.metric).better == "higher"
+    matches = metric_named(finding.metric, described).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
@@ -324,12 +326,12 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
     found = (
         [*unmeasurable_findings(comparison, role)] or [*broken_bounds(comparison, tolerance)] or [*_sound(comparison)]
     )
-    return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy())
+    return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy(), comparison.described)
 
 
 def unmeasured_verdict(reason: Reason, message: str) -> Verdict:
     """Return the verdict on a pair that could not be measured: a side is missing or cannot be read."""
-    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy())
+    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy(), ())
 
 
 def _sound(comparison: Comparison) -> Iterator[Finding]:

@@ -7,13 +7,13 @@ seeds against the baseline (0.1 is 10 %). Growth within the rounding of the outp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 from statistics import fmean
 
 from msgspec.structs import replace
 
-from precreg.measure import BENCHMARK_METRICS, mean_over_seeds, metric_named, metric_ratio
+from precreg.measure import mean_over_seeds, metric_named, metric_ratio
 from precreg.types import (
     RULES,
     BaselineEntry,
@@ -21,6 +21,8 @@ from precreg.types import (
     Bound,
     Comparison,
     Finding,
+    Metric,
+    MetricDescription,
     Outcome,
     Positions,
     Reason,
@@ -38,11 +40,6 @@ ROUNDING_FLOOR_ULP = 0.05
 
 # The same for maxima, which are extreme values: one element that rounds the other way moves them by a whole ULP.
 ROUNDING_FLOOR_MAX_ULP = 1.0
-
-MAXIMUM_METRICS = frozenset({"max_abs_error", "max_rel_error", "mare", "max_ulp"})
-
-# A golden that was met exactly makes every maximum grow from 0, and a hard rule judges its match ratio more strictly.
-_NOT_OF_GOLDENS = MAXIMUM_METRICS | {"match_ratio"}
 
 
 def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:
@@ -119,18 +116,22 @@ def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Find
         yield _no_alternative(comparison, tolerance, branches)
 
 
-def satisfies_bound(bound: Bound, value: float) -> bool:
-    """Return whether a value keeps a bound: at most the limit, or at least if higher is better; NaN never does."""
-    if metric_named(bound.metric).better == "higher":
+def satisfies_bound(bound: Bound, value: float, described: Iterable[MetricDescription]) -> bool:
+    """Return whether a value keeps a bound: at most the limit, or at least if higher is better; NaN never does.
+
+    `described` are the analyzers' metrics of the comparison.
+    """
+    metric = metric_named(bound.metric, described)
+    if metric.better == "higher":
         return value >= bound.limit
     # A bias is as bad as it is large, whatever its sign.
-    return (abs(value) if bound.metric == "bias" else value) <= bound.limit
+    return (abs(value) if metric.scale == "signed" else value) <= bound.limit
 
 
 def _broken(comparison: Comparison, bounds: Sequence[Bound]) -> Iterator[Bound]:
     for bound in bounds:
         current = comparison.metrics.get(bound.metric)
-        if current is None or not satisfies_bound(bound, current):
+        if current is None or not satisfies_bound(bound, current, comparison.described):
             yield bound
 
 
@@ -153,7 +154,7 @@ def _broken_bound(comparison: Comparison, bound: Bound, message: str) -> Finding
         comparison.seed,
         current=current,
         limit=bound.limit,
-        ratio=_severity(bound, current),
+        ratio=_severity(comparison, bound),
         source=bound.source,
         rule="bound",
     )
@@ -161,9 +162,10 @@ def _broken_bound(comparison: Comparison, bound: Bound, message: str) -> Finding
 
 def _fact(comparison: Comparison, bound: Bound) -> str:
     current = comparison.metrics.get(bound.metric)
-    unknown = "needs a benchmark" if bound.metric in BENCHMARK_METRICS else "is not defined on this data"
+    metric = metric_named(bound.metric, comparison.described)
+    unknown = "needs a benchmark" if metric.needs_benchmark else "is not defined on this data"
     got = unknown if current is None else f"is {current:.7g}"
-    relation = "at least" if metric_named(bound.metric).better == "higher" else "at most"
+    relation = "at least" if metric.better == "higher" else "at most"
     return f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g}"
 
 
@@ -178,9 +180,11 @@ def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> str:
     return f" at rtol={rtol.limit:g} ({rtol.source}), atol={atol.limit:g} ({atol.source})"
 
 
-def _severity(bound: Bound, current: float | None) -> float | None:
+def _severity(comparison: Comparison, bound: Bound) -> float | None:
+    current = comparison.metrics.get(bound.metric)
+    higher = metric_named(bound.metric, comparison.described).better == "higher"
     # A lost share of matches, or any error beyond a limit of 0, has no ratio to its limit.
-    if current is None or metric_named(bound.metric).better == "higher" or bound.limit <= 0:
+    if current is None or higher or bound.limit <= 0:
         return None
     return current / bound.limit
 
@@ -194,10 +198,13 @@ def growth_findings(
     """
     if sum(comparison.counts.get("finite", 0) for comparison in comparisons) < MIN_ELEMENTS:
         return
-    for metric, threshold in tolerance.regression.items():
-        if metric in RULES or (role == "golden" and metric in _NOT_OF_GOLDENS):
+    for name, threshold in tolerance.regression.items():
+        metric = metric_named(name, comparisons[0].described)
+        # A golden that was met exactly makes every maximum grow from 0, and a hard rule judges its match ratio more
+        # strictly.
+        if name in RULES or (role == "golden" and (metric.maximum or name == "match_ratio")):
             continue
-        current, baseline = seed_means(comparisons, accepted, metric)
+        current, baseline = seed_means(comparisons, accepted, name)
         if current is None or baseline is None:
             continue
         growth = metric_growth(metric, current, baseline)
@@ -205,19 +212,19 @@ def growth_findings(
             yield _grown(comparisons[0].output, metric, current, baseline, threshold)
 
 
-def metric_growth(metric: str, current: float, baseline: float) -> float:
+def metric_growth(metric: Metric, current: float, baseline: float) -> float:
     """Return by how much a metric regressed, in its own unit; negative if it improved.
 
     A bias is as bad as it is large, whatever its sign.
     """
-    if metric == "bias":
+    if metric.scale == "signed":
         return abs(current) - abs(baseline)
-    return baseline - current if metric_named(metric).better == "higher" else current - baseline
+    return baseline - current if metric.better == "higher" else current - baseline
 
 
-def _allowed_growth(metric: str, baseline: float, threshold: float) -> float:
+def _allowed_growth(metric: Metric, baseline: float, threshold: float) -> float:
     # On a logarithm a ratio is a difference.
-    return log2(1 + threshold) if metric_named(metric).unit == "log2 ULP" else threshold * abs(baseline)
+    return log2(1 + threshold) if metric.scale == "log2" else threshold * abs(baseline)
 
 
 def seed_means(
@@ -229,41 +236,37 @@ def seed_means(
     return mean_over_seeds(now), mean_over_seeds(then)
 
 
-def rounding_floor(comparisons: Sequence[Comparison], metric: str) -> float:
+def rounding_floor(comparisons: Sequence[Comparison], metric: Metric) -> float:
     """Return the growth of a metric, in its own unit, that rounding to the output dtype explains."""
-    return ulps_in_metric_unit(
-        comparisons, metric, ROUNDING_FLOOR_MAX_ULP if metric in MAXIMUM_METRICS else ROUNDING_FLOOR_ULP
-    )
+    return ulps_in_metric_unit(comparisons, metric, ROUNDING_FLOOR_MAX_ULP if metric.maximum else ROUNDING_FLOOR_ULP)
 
 
-def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: str, ulps: float) -> float:
+def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps: float) -> float:
     """Return so many ULP of the output dtype in the unit of a metric; 0 for a metric without a size, such as a share.
 
     docs/verdicts.md has the table of units.
     """
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)
-    unit = metric_named(metric).unit
     sizes = {"ULP": 1.0, "log2 ULP": 1.0, "value": scale, "value^2": scale**2}
-    if unit in sizes:
-        return ulps * sizes[unit]
-    of_a_ratio = "rel_error" in metric or metric in ("mere", "mare")
-    return ulps * scale / magnitude if of_a_ratio and magnitude else 0.0
+    if metric.unit in sizes:
+        return ulps * sizes[metric.unit]
+    return ulps * scale / magnitude if metric.is_relative_ratio and magnitude else 0.0
 
 
-def _grown(output: str, metric: str, current: float, baseline: float, threshold: float) -> Finding:
+def _grown(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
     factor = metric_ratio(metric, current, baseline)
     if factor is None:
-        message = f"{metric} was {baseline:.4g} and is {current:.4g}"
+        message = f"{metric.name} was {baseline:.4g} and is {current:.4g}"
     else:
         times, allowed, _ = format_distinct([factor, allowed_ratio(metric, threshold), 1.0], 3)
         figures = " against ".join(format_distinct([current, baseline]))
-        message = f"{metric} is {times} times the baseline's ({figures}, allowed {allowed} times)"
+        message = f"{metric.name} is {times} times the baseline's ({figures}, allowed {allowed} times)"
     return Finding(
         Reason.REGRESSED,
         message,
         output,
-        metric,
+        metric.name,
         current=current,
         baseline=baseline,
         ratio=factor,
@@ -272,6 +275,6 @@ def _grown(output: str, metric: str, current: float, baseline: float, threshold:
     )
 
 
-def allowed_ratio(metric: str, threshold: float) -> float:
+def allowed_ratio(metric: Metric, threshold: float) -> float:
     """Return the ratio to the baseline that a threshold allows: the largest, or the smallest if higher is better."""
-    return 1 - threshold if metric_named(metric).better == "higher" else 1 + threshold
+    return 1 - threshold if metric.better == "higher" else 1 + threshold

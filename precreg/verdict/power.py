@@ -16,12 +16,21 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.measure import metric_named
-from precreg.types import RULES, STATISTIC, AxisSums, BaselineEntry, BaselineOutput, Case, Role, Tolerance
-from precreg.verdict.limits import MAXIMUM_METRICS, MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
+from precreg.measure import METRICS, metric_named
+from precreg.types import (
+    RULES,
+    STATISTIC,
+    AxisSums,
+    BaselineEntry,
+    BaselineOutput,
+    Case,
+    MetricDescription,
+    Role,
+    Tolerance,
+)
+from precreg.verdict.limits import MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
 from precreg.verdict.regression import min_relevant_growth, other_environment_ulp
 from precreg.verdict.statistics import (
-    FRESH_INPUT_METRICS,
     INTERVAL_ALPHA,
     MEAN_MEASURES,
     MIN_SAMPLES,
@@ -42,7 +51,7 @@ from precreg.verdict.statistics import (
 POWER = 0.9
 
 # The averages that grow as every error does. The growth of a mean of log2(ULP + 1/4) does not follow from a baseline.
-SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if measure.metric != "mean_log2_ulp")
+SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if METRICS[measure.metric].scale == "linear")
 
 
 class LossReason(StrEnum):
@@ -133,7 +142,7 @@ def detectable_losses(
             found.append(DetectableLoss(name, 1.0, certain, rule="hard", bounds=bounds))
         else:
             loss = _detectable_loss(name, accepted, entry.groups.get(name, ()), terms)
-            found.append(replace(loss, bounds=bounds, thresholds=_thresholds(accepted, terms)))
+            found.append(replace(loss, bounds=bounds, thresholds=_thresholds(accepted, entry.described, terms)))
     return tuple(found)
 
 
@@ -168,14 +177,17 @@ def _detectable_loss(
     return min(found, key=lambda loss: loss.ratio or inf, default=unknown)
 
 
-def _thresholds(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, float]:
+def _thresholds(
+    accepted: BaselineOutput, described: Sequence[MetricDescription], terms: PowerTerms
+) -> dict[str, float]:
     """Return the ratios beyond which thresholds on single metrics fail the case."""
     thresholds = terms.tolerance.regression if _has_enough_elements(accepted, terms) else {}
-    others = {metric: growth for metric, growth in thresholds.items() if metric not in RULES}
+    others = {metric_named(name, described): growth for name, growth in thresholds.items() if name not in RULES}
     # A hard rule detects any lost match of a golden, and thresholds on maxima do not apply to it.
     if terms.role == "golden" and not terms.nondeterministic:
-        others = {metric: others[metric] for metric in others.keys() - MAXIMUM_METRICS} | {"match_ratio": 0.0}
-    return {metric: allowed_ratio(metric, growth) for metric, growth in sorted(others.items())}
+        others = {metric: growth for metric, growth in others.items() if not metric.maximum}
+        others[METRICS["match_ratio"]] = 0.0
+    return {m.name: allowed_ratio(m, growth) for m, growth in sorted(others.items(), key=lambda pair: pair[0].name)}
 
 
 def _has_enough_elements(accepted: BaselineOutput, terms: PowerTerms) -> bool:
@@ -207,7 +219,7 @@ def _detected(
             terms.tolerance, metric, accepted.dtype, same_environment=terms.same_environment
         )
         # Only the standard error of fresh inputs is known beforehand; another one is the run's own.
-        is_known = metric in FRESH_INPUT_METRICS and not terms.nondeterministic
+        is_known = METRICS[metric].stable and not terms.nondeterministic
         log_ratios = [
             detectable_log_ratio(
                 error, terms.alpha, log(1 + min_growth), minimum, 0.0 if is_known else pairing_deviation(error)
@@ -236,7 +248,7 @@ def _loss(
 def _log_growth(accepted: BaselineOutput, metric: str, seeds: int, ulps: float) -> float:
     """Return the logarithm of the ratio by which so many ULP raise an average."""
     mean = fmean(_metric(accepted, metric, seeds) or [0.0])
-    ulp = 1.0 if metric_named(metric).unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
+    ulp = 1.0 if METRICS[metric].unit == "ULP" else fmean(_metric(accepted, "ulp_scale", seeds) or [0.0])
     return log(1 + ulps * ulp / mean) if mean > 0 else 0.0
 
 

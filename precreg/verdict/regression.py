@@ -16,10 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.arithmetic import FORMATS
-from precreg.measure import metric_named
+from precreg.measure import METRICS, metric_named
 from precreg.types import RULES, STATISTIC, BaselineEntry, Comparison, Finding, Reason, Role, Tolerance, format_distinct
 from precreg.verdict.limits import (
-    MAXIMUM_METRICS,
     ROUNDING_FLOOR_ULP,
     growth_findings,
     metric_growth,
@@ -62,10 +61,6 @@ OTHER_ENVIRONMENT_GROWTH = {"narrow": 0.1, "wide": 0.5}
 # Growth of an average, in ULP of the output dtype, that another environment explains.
 OTHER_ENVIRONMENT_ULP = {"narrow": ROUNDING_FLOOR_ULP, "wide": 0.5}
 
-# These averages may grow by twice as many ULP in wide formats: few large errors make the first, many small ones the
-# second.
-DOUBLED_METRICS = ("rms_error", "mean_log2_ulp")
-
 # Factor on the ratio that a threshold allows to a maximum, in another environment.
 OTHER_ENVIRONMENT_MAXIMUM_FACTOR = {"narrow": 1.0, "wide": 2.0}
 
@@ -78,7 +73,7 @@ def other_environment_growth(dtype: str) -> float:
 def other_environment_ulp(metric: str, dtype: str) -> float:
     """Return the growth of an average, in ULP of the output dtype, that another environment explains."""
     width = _width(dtype)
-    return OTHER_ENVIRONMENT_ULP[width] * (2 if metric in DOUBLED_METRICS and width == "wide" else 1)
+    return OTHER_ENVIRONMENT_ULP[width] * (METRICS[metric].environment_factor if width == "wide" else 1)
 
 
 def other_environment_maximum_factor(dtype: str) -> float:
@@ -154,7 +149,8 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     improved = find_improvement(output) is not None
     for found in grown:
         # The message of an improvement names a maximum that rose meanwhile. After a hard rule, growth adds nothing.
-        excused = found.metric in MAXIMUM_METRICS and (improved or _is_environment_maximum(output, found))
+        maximum = metric_named(found.metric, output.comparisons[0].described).maximum
+        excused = maximum and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
             yield found
 
@@ -201,18 +197,26 @@ def _is_explained(output: OutputEvidence, metric: str) -> bool:
     """Return whether another environment alone explains a change; in the same one only other code does."""
     comparisons = output.comparisons
     return not output.same_environment and _is_within(
-        output, metric, ulps_in_metric_unit(comparisons, metric, other_environment_ulp(metric, comparisons[0].dtype))
+        output,
+        metric,
+        ulps_in_metric_unit(comparisons, METRICS[metric], other_environment_ulp(metric, comparisons[0].dtype)),
     )
 
 
 def _is_rounding(output: OutputEvidence, metric: str) -> bool:
     """Return whether another environment's rounding explains that an output is, or is not, exact."""
-    return not output.same_environment and _is_within(output, metric, rounding_floor(output.comparisons, metric))
+    return not output.same_environment and _is_within(
+        output, metric, rounding_floor(output.comparisons, METRICS[metric])
+    )
 
 
 def _is_within(output: OutputEvidence, metric: str, growth: float) -> bool:
     current, baseline = output.seed_means(metric)
-    return current is not None and baseline is not None and abs(metric_growth(metric, current, baseline)) <= growth
+    return (
+        current is not None
+        and baseline is not None
+        and abs(metric_growth(METRICS[metric], current, baseline)) <= growth
+    )
 
 
 def smallest_significant_ratio(output: OutputEvidence, ratio: ErrorRatio) -> float:
@@ -254,7 +258,7 @@ def _describe_ratio(
     if ratio.metric == "bias":
         grew = f"grew by {ratio.ratio - 1:.3g} of the mean |d|"
         return f"bias {grew} ({figures}{ratio.lower - 1:.3g} to {ratio.upper - 1:.3g})"
-    scale = " in the scale of each element" if metric_named(ratio.metric).unit != "value" else ""
+    scale = " in the scale of each element" if METRICS[ratio.metric].unit != "value" else ""
     is_times = f"{ratio.metric} is {_times(ratio.ratio, explained, 4)} times the baseline's{scale}"
     return f"{is_times} ({figures}{_interval(ratio, min_ratio)}; {noise_is})"
 

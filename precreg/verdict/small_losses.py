@@ -15,7 +15,7 @@ from itertools import groupby
 from math import exp, fsum, hypot, inf, log
 from typing import NamedTuple
 
-from precreg.measure import MEAN_METRICS, mean_over_seeds, metric_named, metric_ratio
+from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_ratio
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     CUMULATIVE_LOSS,
@@ -85,7 +85,7 @@ def cumulative_loss_finding(
 def cumulative_losses(entry: BaselineEntry, budgets: Mapping[str, float]) -> Iterator[CumulativeLoss]:
     """Yield every metric whose accepted value is above an earlier one, output by output."""
     for name in entry.outputs:
-        for metric in MEAN_METRICS:
+        for metric in mean_metrics():
             large = max(CUMULATIVE_BUDGET, budgets.get(name, inf))
             found = [one for one in _since(name, metric, entry, large) if one.factor > 1]
             if found:
@@ -125,15 +125,15 @@ def _ratio(metric: str, now: Sequence[float | None], then: Sequence[float | None
     current, before = mean_over_seeds(now[:seeds]), mean_over_seeds(then[:seeds])
     if current is None or before is None:
         return None
-    factor = metric_ratio(metric, current, max(before, floor))
+    factor = metric_ratio(METRICS[metric], current, max(before, floor))
     return None if factor is None else _Ratio(factor, current, max(before, floor))
 
 
 def _floor(metric: str, output: BaselineOutput) -> float:
     """Return the value below which a metric is rounding."""
     # log2(ULP + 1/4) has its floor within.
-    unit = metric_named(metric).unit
-    if unit == "log2 ULP":
+    unit = METRICS[metric].unit
+    if METRICS[metric].scale == "log2":
         return -inf
     scale = mean_over_seeds(output.metrics.get("ulp_scale", [])) or 0.0
     return ROUNDING_FLOOR_ULP * (1.0 if unit == "ULP" else scale)

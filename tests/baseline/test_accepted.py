@@ -17,14 +17,14 @@ from precreg.baseline.entry import (
     is_continuation,
     succeed_entry,
 )
-from precreg.measure.metrics import MEAN_METRICS
+from precreg.measure.metrics import mean_metrics
 from precreg.types.record import BaselineEntry, BaselineOutput
 from precreg.verdict.small_losses import cumulative_losses
 
 
 def entry(number: int, error: float, definition: str = "1:aa", outputs: tuple[str, ...] = ("out",)) -> BaselineEntry:
     """Return what is accepted as number so and so, its means the error and, so that they differ, shares of it."""
-    metrics = {metric: [error / share] for share, metric in enumerate(MEAN_METRICS[:3], 1)}
+    metrics = {metric: [error / share] for share, metric in enumerate(mean_metrics()[:3], 1)}
     kept = BaselineOutput("float32", (8,), [f"d{number}"], metrics)
     told = f"reason {number}", "Ada", f"2026-11-{number % 30 + 1:02}", f"c{number}"
     return BaselineEntry(definition, ["i0"], *told, "f00d", 1.0, dict.fromkeys(outputs, kept))
@@ -86,7 +86,7 @@ errors = st.lists(st.floats(1.0, 1e3), min_size=1, max_size=70)
 @given(errors)
 def test_the_past_is_bounded_and_its_creep_is_that_of_everything_ever_accepted(errors):
     last = accepted(*errors)
-    assert len(last.accepted) <= 1 + MAX_ACCEPTED_VALUES + len(MEAN_METRICS)
+    assert len(last.accepted) <= 1 + MAX_ACCEPTED_VALUES + len(mean_metrics())
     found = {one.metric: one.factor for one in cumulative_losses(last, {})}
     grown = errors[-1] / min(errors)
     assert set(found) == ({"mean_abs_error", "rms_error", "mean_ulp"} if grown > 1 else set())

@@ -7,14 +7,14 @@ from precreg.baseline.proposal import Proposal, replace_proposals
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import BaselineKey, baseline_header, decode_entry, store_entries
 from precreg.baseline.text import parse_baseline, render_baseline
-from precreg.measure.metrics import BASELINE_METRICS
-from precreg.types.metric import Metric, register_metrics
+from precreg.measure.metrics import baseline_metrics
+from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Execution, Outcome
 from precreg.types.verdict import Reason
 from tests.baseline.samples import entry
 
-GAIN = Metric("kept.gain", "dB", 'gain, "in dB"', "higher", "ours")
-LOSS = Metric("kept.loss", "1", "loss", "lower", "ours")
+GAIN = MetricDescription("kept.gain", "dB", 'gain, "in dB"', "higher", "ours")
+LOSS = MetricDescription("kept.loss", "1", "loss", "lower", "ours")
 HEADER = baseline_header("generic", "unit/a")
 
 
@@ -37,7 +37,7 @@ def made(gain, loss):
 
 def test_what_an_analyzer_measures_is_kept_seed_by_seed():
     found = made(10.0, 0.5)
-    assert list(found.outputs["out"].metrics) == [*BASELINE_METRICS, "kept.gain", "kept.loss"]
+    assert list(found.outputs["out"].metrics) == [*baseline_metrics(), "kept.gain", "kept.loss"]
     assert found.outputs["out"].metrics["kept.gain"] == [10.0, 10.0]
     assert found.described == [GAIN, LOSS]
 
@@ -65,7 +65,6 @@ def reviewed(project, old, new):
 
 def test_a_review_tells_better_from_worse_by_the_files_alone(tmp_path):
     old, new = made(10.0, 0.5), made(12.0, 0.75)
-    register_metrics([metric._replace(better="lower") for metric in (GAIN, LOSS)])
     assert reviewed(tmp_path, old, new) == {"kept.gain": "better", "kept.loss": "worse"}
 
 

@@ -5,11 +5,11 @@ import re
 import pytest
 from msgspec.structs import fields
 
+from precreg.measure.metrics import relative_errors
 from precreg.report.studies import describe_studies
 from precreg.run.session import CaseJudge, begin_record, finish_record
 from precreg.suite.expand import load_cases
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
-from precreg.types.case import RELATIVE_ERRORS
 from tests.docs.test_docs import ROOT, names, page, sections, table, write_files
 from tests.e2e.command import precreg
 from tests.report.studies.made import both
@@ -51,7 +51,7 @@ def test_every_key_is_in_its_table_with_its_default(kind, key):
 
 def test_the_metrics_and_the_keys_of_notes_are_named():
     rows = {row["key of `growth`"]: row["meaning"] for row in table(PAGE, "key of `growth`", "default", "meaning")}
-    assert names(rows["metric"]) == list(RELATIVE_ERRORS)
+    assert names(rows["metric"]) == list(relative_errors())
     rows = {
         row["key of `trade_off`"]: row["meaning"] for row in table(PAGE, "key of `trade_off`", "default", "meaning")
     }

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from precreg.history.series import CaseState, decode_state, keep_case
 from precreg.measure.metrics import metric_named
-from precreg.types.metric import Metric, register_metrics
+from precreg.types.metric import MetricDescription
 from tests.history.made import result
 
-GAIN = Metric("told.gain", "dB", "gain", "higher", "ours")
+GAIN = MetricDescription("told.gain", "dB", "gain", "higher", "ours")
 
 
 def with_gain(value):
@@ -19,11 +19,10 @@ def with_gain(value):
 
 def test_a_history_keeps_what_analyzers_measure_and_tells_what_it_is():
     text = CaseState.of(keep_case(with_gain(12.0))).text
-    register_metrics([GAIN._replace(better="lower")])
     found = decode_state(text)
     assert found.outputs["out"]["told.gain"] == (12.0, None)
     assert found.described == (GAIN,)
-    assert metric_named("told.gain").better == "higher"
+    assert metric_named("told.gain", found.described).better == "higher"
 
 
 def test_without_analyzers_states_are_as_they_were_before_there_were_any():

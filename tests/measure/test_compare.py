@@ -8,7 +8,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.measure.comparison import compare_arrays
-from precreg.measure.metrics import BENCHMARK_METRICS, COUNT_DESCRIPTIONS, METRICS
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS
 from precreg.types.outcome import Comparison
 
 UNDEFINED = {"error_magnitude_correlation"}
@@ -336,7 +336,9 @@ def test_inputs_are_left_as_they_are():
 
 def test_a_comparison_names_the_known_metrics_in_order_and_survives_json():
     comparison = measure(np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3)), output="loss", seed=3)
-    assert list(comparison.metrics) == [name for name in METRICS if name not in BENCHMARK_METRICS | UNDEFINED]
+    assert list(comparison.metrics) == [
+        name for name, metric in METRICS.items() if not metric.needs_benchmark and name not in UNDEFINED
+    ]
     assert list(comparison.counts) == list(COUNT_DESCRIPTIONS)
     assert (comparison.output, comparison.seed, comparison.dtype) == ("loss", 3, "float32")
     assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison

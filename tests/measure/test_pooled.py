@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.comparison import AVERAGES, add_worst_metrics, compare_arrays, compare_runs
-from precreg.types.metric import Metric
+from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison
 
 SHAPE = (5, 7)
@@ -94,8 +94,8 @@ def test_what_one_run_alone_does_wrong_is_seen():
 
 def test_of_an_analyzers_metrics_the_worst_run_counts():
     reference, runs = drawn(3)
-    lower, higher = Metric("a.low", "1", "", "lower", ""), Metric("a.high", "1", "", "higher", "")
-    described = (lower, higher, Metric("a.some", "1", "", "lower", ""))
+    lower, higher = MetricDescription("a.low", "1", "", "lower", ""), MetricDescription("a.high", "1", "", "higher", "")
+    described = (lower, higher, MetricDescription("a.some", "1", "", "lower", ""))
     figures = ({"a.low": 1.0, "a.high": 5.0}, {"a.low": 3.0, "a.high": 4.0, "a.some": 1.0})
     each = [
         replace(compare_arrays(run, reference, **OPTIONS), metrics=given, described=described)

@@ -49,7 +49,7 @@ def test_a_row_tells_a_factor_from_a_limit():
     above = Finding(Reason.OUT_OF_TOLERANCE, "", "out", "max_ulp", 1, current=7.0, limit=4.0, ratio=1.75)
     below = Finding(Reason.OUT_OF_TOLERANCE, "", "out", "match_ratio", 0, current=0.999931, limit=0.999934)
     absent = Finding(Reason.OUT_OF_TOLERANCE, "", "out", "max_rel_error", 0, limit=0.5)
-    assert describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (grown, above, below, absent))) == [
+    assert describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (grown, above, below, absent)), ()) == [
         ("out", "", "rms_error", "0.1405", "0.0299", "4.7", "", "", "1.1", ""),
         ("out", "1", "max_ulp", "7", "", "1.75", "", "", "<= 4", ""),
         ("out", "0", "match_ratio", "0.999931", "", "", "", "", ">= 0.999934", ""),
@@ -59,13 +59,13 @@ def test_a_row_tells_a_factor_from_a_limit():
 
 def test_a_match_ratio_that_fell_is_held_against_the_baseline_itself():
     lost = Finding(Reason.REGRESSED, "", "w", "match_ratio", None, 0.99993, 1.0, 0.99993, limit=1.0)
-    (row,) = describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (lost,)))
+    (row,) = describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (lost,)), ())
     assert (row.current, row.baseline, row.ratio, row.allowed) == ("0.99993", "1", "0.99993", ">= 1")
 
 
 def test_a_ratio_barely_above_what_is_allowed_does_not_look_like_it():
     barely = Finding(Reason.REGRESSED, "", "out", "rms_error", None, 1.10004, 1.0, 1.10004, 1.1)
-    (row,) = describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (barely,)))
+    (row,) = describe.finding_rows(Verdict(Status.FAILED, Reason.REGRESSED, "", (barely,)), ())
     assert (row.ratio, row.allowed) == ("1.10004", "1.1")
 
 
@@ -88,7 +88,7 @@ def regressed_metric():
 
 
 def test_a_table_leaves_out_empty_columns_and_counts_what_it_leaves_out():
-    rows = describe.finding_rows(regressed().verdict)
+    rows = describe.finding_rows(regressed().verdict, ())
     assert describe.finding_table(rows) == [
         "output  metric          current  baseline  ratio  allowed",
         "out     mean_abs_error  0.1175   0.024     4.9    1.1",

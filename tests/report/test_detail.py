@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from precreg.measure.metrics import METRICS
 from precreg.report.html import MAX_DETAIL_POSITIONS, describe_case, format_metric_ratio, unravel_index
 from precreg.types.outcome import Positions
 from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
@@ -57,7 +58,7 @@ def test_an_improved_metric_says_so():
     ],
 )
 def test_a_ratio_is_given_where_it_says_something(metric, current, baseline, text):
-    assert format_metric_ratio(metric, current, baseline) == text
+    assert format_metric_ratio(METRICS[metric], current, baseline) == text
 
 
 def test_tolerances_name_the_layer_and_the_line_that_set_them():

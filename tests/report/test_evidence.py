@@ -40,7 +40,7 @@ def test_an_interval_that_ends_just_above_the_limit_does_not_look_like_the_limit
 
 def test_a_ratio_just_above_what_noise_explains_does_not_look_like_it():
     (row,) = describe.finding_rows(
-        judged_by(replace(STATISTIC, ratio=1.147, lower=1.03, upper=1.28, floor=1.1466)).verdict
+        judged_by(replace(STATISTIC, ratio=1.147, lower=1.03, upper=1.28, floor=1.1466)).verdict, ()
     )
     assert (row.ratio, row.noise, row.allowed) == ("1.147", "1.1466", "1.02")
 
@@ -53,7 +53,7 @@ def test_a_rule_is_named_where_no_row_of_figures_names_it_and_a_record_may_not_k
 
 
 def test_a_row_has_the_interval_the_noise_and_the_rule():
-    (row,) = describe.finding_rows(judged_by(STATISTIC).verdict)
+    (row,) = describe.finding_rows(judged_by(STATISTIC).verdict, ())
     assert (row.ratio, row.interval, row.noise, row.allowed, row.rule) == (
         "4.9",
         "4.73 to 5.06",
@@ -61,23 +61,23 @@ def test_a_row_has_the_interval_the_noise_and_the_rule():
         "1.02",
         "statistic",
     )
-    assert describe.finding_rows(judged_by(BROKEN).verdict)[0][5:] == ("1.75", "", "", "<= 4", "bound")
+    assert describe.finding_rows(judged_by(BROKEN).verdict, ())[0][5:] == ("1.75", "", "", "<= 4", "bound")
 
 
 @pytest.mark.parametrize(
     ("finding", "ratio", "allowed"), [(GUARD, "4.9", "4"), (BUDGET, "1.8", "1.5"), (FEWER, "0.9", "0.95")]
 )
 def test_what_a_ratio_may_be_stands_beside_the_ratio(finding, ratio, allowed):
-    (row,) = describe.finding_rows(judged_by(finding).verdict)
+    (row,) = describe.finding_rows(judged_by(finding).verdict, ())
     assert (row.ratio, row.allowed, row.rule) == (ratio, allowed, finding.rule)
 
 
 def test_a_hard_rule_allows_what_the_baseline_has_and_not_a_ratio_of_1():
     lost = replace(STATISTIC, rule="hard", current=1e-49, baseline=0.0, ratio=None, limit=1.0, lower=None, upper=None)
-    (row,) = describe.finding_rows(judged_by(replace(lost, floor=None)).verdict)
+    (row,) = describe.finding_rows(judged_by(replace(lost, floor=None)).verdict, ())
     assert (row.current, row.baseline, row.ratio, row.allowed) == ("1e-49", "0", "", "<= 0")
     fewer = replace(lost, metric="match_ratio", current=0.97, baseline=0.98, ratio=0.97 / 0.98, floor=None)
-    (row,) = describe.finding_rows(judged_by(fewer).verdict)
+    (row,) = describe.finding_rows(judged_by(fewer).verdict, ())
     assert (row.current, row.baseline, row.allowed) == ("0.97", "0.98", ">= 0.98")
 
 

@@ -69,9 +69,9 @@ def test_a_metric_against_a_benchmark_that_is_not_there_is_broken_and_says_what_
 )
 def test_which_side_of_a_limit_is_good(metric, limit, good, bad):
     bound = Bound(metric, limit, "suite", PLACE)
-    assert satisfies_bound(bound, good)
-    assert not satisfies_bound(bound, bad)
-    assert not satisfies_bound(bound, float("nan"))
+    assert satisfies_bound(bound, good, ())
+    assert not satisfies_bound(bound, bad, ())
+    assert not satisfies_bound(bound, float("nan"), ())
 
 
 def test_a_finding_names_its_rule():

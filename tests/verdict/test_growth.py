@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.measure.metrics import METRICS
 from precreg.types.case import Tolerance
 from precreg.verdict.limits import growth_findings, rounding_floor, seed_means
 from tests.verdict.made import comparison, entry, tolerance
@@ -64,13 +65,13 @@ def test_no_worse_is_never_a_regression_and_much_worse_always(metric, grown, bas
 
 def test_the_floor_of_each_unit():
     one = [comparison(ulp_scale=2.0**-24, mean_magnitude=0.5)]
-    assert rounding_floor(one, "mean_ulp") == 0.05
-    assert rounding_floor(one, "max_ulp") == 1.0
-    assert rounding_floor(one, "mean_abs_error") == 0.05 * 2.0**-24
-    assert rounding_floor(one, "max_abs_error") == 2.0**-24
-    assert rounding_floor(one, "mean_rel_error") == 0.05 * 2.0**-23
-    assert rounding_floor(one, "mse") == pytest.approx(0.05 * 2.0**-48)
-    assert rounding_floor(one, "share_above_1_ulp") == 0.0
+    assert rounding_floor(one, METRICS["mean_ulp"]) == 0.05
+    assert rounding_floor(one, METRICS["max_ulp"]) == 1.0
+    assert rounding_floor(one, METRICS["mean_abs_error"]) == 0.05 * 2.0**-24
+    assert rounding_floor(one, METRICS["max_abs_error"]) == 2.0**-24
+    assert rounding_floor(one, METRICS["mean_rel_error"]) == 0.05 * 2.0**-23
+    assert rounding_floor(one, METRICS["mse"]) == pytest.approx(0.05 * 2.0**-48)
+    assert rounding_floor(one, METRICS["share_above_1_ulp"]) == 0.0
 
 
 def chosen(metric, current, base, threshold=0.1):

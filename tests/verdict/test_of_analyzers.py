@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.types.metric import Metric
+from precreg.types.metric import MetricDescription, described_metric
 from precreg.types.verdict import Reason
 from precreg.verdict.judge import Policy, is_acceptable, judge_case
 from precreg.verdict.limits import allowed_ratio, metric_growth, satisfies_bound
 from tests.verdict.made import ENVIRONMENT, baseline, bound, case, comparison, entry, outcome, tolerance
 
-MORE_IS_BETTER = Metric("judged.gain", "dB", "gain", "higher", "ours")
-LESS_IS_BETTER = Metric("judged.loss", "1", "loss", "lower", "ours")
+MORE_IS_BETTER = MetricDescription("judged.gain", "dB", "gain", "higher", "ours")
+LESS_IS_BETTER = MetricDescription("judged.loss", "1", "loss", "lower", "ours")
 
 
 def measured(value, metric, seed=0):
@@ -35,8 +35,8 @@ def reasons(now, then, metric, growth=0.1):
 )
 def test_a_bound_holds_in_the_direction_of_the_metric(metric, within, beyond):
     comparison_ = measured(within, metric)
-    assert satisfies_bound(bound(metric.name, 20.0), comparison_.metrics[metric.name])
-    assert not satisfies_bound(bound(metric.name, 20.0), beyond)
+    assert satisfies_bound(bound(metric.name, 20.0), comparison_.metrics[metric.name], (metric,))
+    assert not satisfies_bound(bound(metric.name, 20.0), beyond, (metric,))
     limits = {"out": tolerance(**{metric.name: 20.0})}
     given = judge_case(case(), outcome(measured(beyond, metric)), limits, None, ENVIRONMENT, Policy())
     assert (given.reason, given.findings[0].metric) == (Reason.OUT_OF_TOLERANCE, metric.name)
@@ -69,9 +69,22 @@ def test_growth_is_judged_in_the_direction_of_the_metric(metric, now, then, foun
 
 
 def test_the_direction_is_that_of_the_description():
-    both_seeds(1.0, MORE_IS_BETTER)
-    assert (metric_growth(MORE_IS_BETTER.name, 1.0, 3.0), allowed_ratio(MORE_IS_BETTER.name, 0.25)) == (2.0, 0.75)
-    assert metric_growth(LESS_IS_BETTER.name, 1.0, 3.0) == -2.0
+    more, less = described_metric(MORE_IS_BETTER), described_metric(LESS_IS_BETTER)
+    assert (metric_growth(more, 1.0, 3.0), allowed_ratio(more, 0.25)) == (2.0, 0.75)
+    assert metric_growth(less, 1.0, 3.0) == -2.0
+
+
+def test_an_unrelated_comparison_changes_no_verdict():
+    limits = {"out": tolerance(**{MORE_IS_BETTER.name: 20.0})}
+    on = outcome(measured(25.0, MORE_IS_BETTER))
+
+    def judged():
+        return judge_case(case(), on, limits, None, ENVIRONMENT, Policy())
+
+    before = judged()
+    assert before.reason is Reason.NEW
+    measured(25.0, MORE_IS_BETTER._replace(better="lower"))
+    assert judged() == before
 
 
 def test_a_metric_that_the_baseline_lacks_may_be_accepted_though_no_bit_changed():

@@ -16,7 +16,7 @@ from msgspec import Struct
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.baseline.store import BaselineKey
 from precreg.environment import environment_chain
-from precreg.measure import metric_named
+from precreg.measure import declared_metric
 from precreg.tolerance import CLOSENESS_KEYS, REGION_PREFIX, REGRESSION_PREFIX, is_tighter, resolve_tolerance
 from precreg.types import BaselineEntry, Bound, Case, FindingKind, Layer, Location, Tolerance
 
@@ -220,7 +220,7 @@ def _describe(looser: _Looser) -> str:
         return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
     if key.startswith(REGION_PREFIX):
         return f"{key} is {_figure(new)}, and was {_figure(old)}: other elements count"
-    relation = "at least" if key not in CLOSENESS_KEYS and metric_named(key).better == "higher" else "at most"
+    relation = "at least" if key not in CLOSENESS_KEYS and declared_metric(key).better == "higher" else "at most"
     now = "is not bound" if new is None else f"has to be {relation} {has}"
     return f"{key} {now}, and had to be {relation} {had}"
 
@@ -258,9 +258,9 @@ def _factor(looser: _Looser) -> float | None:
     if (
         looser.key not in CLOSENESS_KEYS
         and not looser.key.startswith(REGRESSION_PREFIX)
-        and metric_named(looser.key).better == "higher"
+        and declared_metric(looser.key).better == "higher"
     ):
-        if metric_named(looser.key).unit != "1":
+        if declared_metric(looser.key).unit != "1":
             return None
         # Of a share that must match, the part that may differ grew.
         old, new = 1 - old, 1 - new

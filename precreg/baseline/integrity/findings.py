@@ -25,7 +25,7 @@ from precreg.baseline.integrity.criteria import (
 from precreg.baseline.integrity.sides import Allowance, allowed_reason, find_unused_allowances
 from precreg.baseline.store import BaselineKey
 from precreg.environment import environment_chain
-from precreg.measure import mean_over_seeds, metric_ratio
+from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_ratio
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import BaselineEntry, BaselineOutput, Case, FindingKind, Location, RunFinding, is_test_defined
 
@@ -42,9 +42,6 @@ _PARTS = {
     "reach": "past",
     "accepted": "past",
 }
-
-# Metrics that show a growth best; maxima vary between runs of equal code.
-_AVERAGES = ("mean_abs_error", "rms_error", "mean_ulp")
 
 
 def find_rewritten_entries(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> Iterator[IntegrityChange]:
@@ -90,8 +87,9 @@ def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | Non
         (grown, f"{metric} of {name}")
         for name, output in before.outputs.items()
         if name in now.outputs
-        for metric in _AVERAGES
-        if (grown := metric_ratio(metric, _mean(now.outputs[name], metric), _mean(output, metric)))
+        for metric in mean_metrics()  # maxima move by themselves
+        if METRICS[metric].scale == "linear"
+        if (grown := metric_ratio(METRICS[metric], _mean(now.outputs[name], metric), _mean(output, metric)))
     ]
     return max((item for item in found if item[0] != 1), default=None)
 

@@ -37,6 +37,8 @@ from precreg.history.drift.sizes import (
     worse_than_before,
 )
 from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
+from precreg.measure import metric_named
+from precreg.types import Metric
 from precreg.verdict.statistics import MIN_RUNS, running_median
 
 MIN_FLICKERS = 3
@@ -155,7 +157,7 @@ class SeriesWindow(NamedTuple):
     turns: what it was worse by from its first run on is no drift.
     """
 
-    metric: str
+    metric: Metric
     points: Sequence[HistoryPoint]
     sizes: Sequence[float]
     mode: DriftMode
@@ -169,7 +171,7 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
     measured = [point for point in series.points if point.value is not None]
     if not measured:
         return None
-    row = _row(series.metric, measured, context)
+    row = _row(metric_named(series.metric, series.described), measured, context)
     worsenings = _worsenings(row, measured, context)
     since = _unmeasured_since(series.points)
     state = _state(row, worsenings, since, context.settings)
@@ -195,7 +197,7 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
     )
 
 
-def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
+def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
     """Take the recent points that can be compared with the latest, and find out how they are to be judged."""
     alike = comparable_points(measured, context.runs)
     every = [metric_size(metric, point.value) for point in alike if point.value is not None]
@@ -208,7 +210,7 @@ def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -
     )
 
 
-def _offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
+def _offset(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
     """Compare the first run of the last run's machine with the nearest runs of others: what became worse is in both."""
     sizes = [metric_size(metric, point.value) for point in measured if point.value is not None]
     prints = [context.runs[point.run].fingerprint for point in measured]

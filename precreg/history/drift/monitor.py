@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
-from precreg.history.drift.sizes import is_drift_metric, metric_order, metric_size
+from precreg.history.drift.sizes import metric_order, metric_size
 from precreg.history.series import HistoryRun, HistorySeries
+from precreg.measure import METRICS, metric_named
 
 BIAS_SHARE = 0.1
 """A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""
@@ -92,7 +93,7 @@ def _absent(found: OutputDrift, last: int) -> OutputDrift:
 
 
 def _judged(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
-    return (one for one in series if is_drift_metric(one.metric) and one.points)
+    return (one for one in series if metric_named(one.metric, one.described).judged and one.points)
 
 
 def _output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
@@ -107,13 +108,14 @@ def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySe
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
-        slight = metric.metric == "bias" and metric.worsenings and _growth(metric) < BIAS_SHARE * error
+        slight = metric.metric == "bias" and metric.worsenings and _bias_growth(metric) < BIAS_SHARE * error
         yield MetricDrift(metric.metric, DriftState.STEADY, metric.mode, metric.runs) if slight else metric
 
 
-def _growth(metric: MetricDrift) -> float:
+def _bias_growth(metric: MetricDrift) -> float:
     return max(
-        metric_size(metric.metric, worse.now) - metric_size(metric.metric, worse.before) for worse in metric.worsenings
+        metric_size(METRICS["bias"], worse.now) - metric_size(METRICS["bias"], worse.before)
+        for worse in metric.worsenings
     )
 
 

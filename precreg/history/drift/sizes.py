@@ -13,7 +13,8 @@ from statistics import median
 from typing import NamedTuple
 
 from precreg.history.drift.record import DriftKind, DriftSettings
-from precreg.measure import METRICS, metric_named
+from precreg.measure import METRICS
+from precreg.types import Metric
 from precreg.verdict.statistics import (
     OFFSET_SIGMAS,
     best_ramp,
@@ -28,17 +29,6 @@ from precreg.verdict.statistics import (
     step_fits,
 )
 
-DRIFT_MEANS = ("mean_abs_error", "rms_error", "mean_ulp", "mean_log2_ulp", "match_ratio", "equal_share")
-"""Means over all elements: what drift is found in."""
-
-
-DRIFT_MAXIMA = ("max_abs_error", "max_ulp", "bias")
-"""One element decides the maxima, and a bias near 0 is the difference of large sums: held to a wide factor."""
-
-
-DRIFT_METRICS = DRIFT_MEANS + DRIFT_MAXIMA
-
-
 MIN_RELEVANT_MAXIMUM_RATIO = 4.0
 """As the shipped threshold of max_abs_error: harmless changes of the order of summation move maxima by up to 2.5."""
 
@@ -51,23 +41,31 @@ MAX_LOG = log(sys.float_info.max)
 """Of a place on the logarithmic axis."""
 
 
-def is_drift_metric(metric: str) -> bool:
-    """Tell whether drift is looked for in a metric: in an analyzer's where the best value is known, 0 or all of 1."""
-    if metric in METRICS:
-        return metric in DRIFT_METRICS
-    return metric_named(metric).better == "lower" or metric_named(metric).unit == "1"
+def drift_means() -> tuple[str, ...]:
+    """Return the means over all elements in which the monitor finds drift."""
+    return tuple(m.name for m in METRICS.values() if m.judged and m.aggregate == "mean")
+
+
+def drift_maxima() -> tuple[str, ...]:
+    """Return the metrics that drift only by a wide factor.
+
+    One element decides a maximum, and a bias near 0 is a difference of large sums.
+    """
+    others = [metric for metric in METRICS.values() if metric.judged and metric.aggregate != "mean"]
+    return tuple(metric.name for metric in sorted(others, key=lambda metric: not metric.maximum))
 
 
 def metric_order(metric: str) -> tuple[int, str]:
-    """Return where a metric stands among several that say the same: those of analyzers come last."""
-    return (DRIFT_METRICS.index(metric) if metric in DRIFT_METRICS else len(DRIFT_METRICS)), metric
+    """Return the rank of a metric among several with the same finding: means, maxima, then those of analyzers."""
+    names = (*drift_means(), *drift_maxima())
+    return (names.index(metric) if metric in names else len(names)), metric
 
 
-def metric_size(metric: str, value: float) -> float:
-    """Return how bad a value is: 1 - value where more is better, |value| of a bias, 2^value of a logarithm."""
-    if metric_named(metric).better == "higher":
+def metric_size(metric: Metric, value: float) -> float:
+    """Return the size of an error: 1 - value where more is better, |value| of a bias, 2^value of a logarithm."""
+    if metric.better == "higher":
         return max(1 - value, 0.0)
-    if metric_named(metric).unit == "log2 ULP":
+    if metric.scale == "log2":
         return exp2(min(max(value, -MAX_LOG2), MAX_LOG2))
     return abs(value)
 
@@ -79,16 +77,16 @@ def size_ratio(now: float, before: float) -> float:
     return now / before
 
 
-def drift_min_ratio(metric: str, materiality: float) -> float:
-    """Return the ratio beyond which a change of a metric matters; what an analyzer measures may be a maximum."""
-    return materiality if metric in DRIFT_MEANS else max(materiality, MIN_RELEVANT_MAXIMUM_RATIO)
+def drift_min_ratio(metric: Metric, materiality: float) -> float:
+    """Return the smallest relevant ratio of a change; an analyzer's metric may be a maximum."""
+    return materiality if metric.aggregate == "mean" else max(materiality, MIN_RELEVANT_MAXIMUM_RATIO)
 
 
-def value_of_size(metric: str, of_size: float) -> float:
+def value_of_size(metric: Metric, of_size: float) -> float:
     """Return the value that has a size: the inverse of `size`, without the sign of a bias."""
-    if metric_named(metric).better == "higher":
+    if metric.better == "higher":
         return 1 - of_size
-    return log2(max(of_size, exp2(-MAX_LOG2))) if metric_named(metric).unit == "log2 ULP" else of_size
+    return log2(max(of_size, exp2(-MAX_LOG2))) if metric.scale == "log2" else of_size
 
 
 class SizeAxis(NamedTuple):

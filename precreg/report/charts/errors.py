@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import floor, log10
 from typing import NamedTuple
 
+from precreg.measure import view_metrics
 from precreg.report.charts.svg import (
     MAX_LOG10,
     DrawingBox,
@@ -96,10 +97,8 @@ def draw_error_axis(scale: LogScale, zeros: int) -> list[str]:
 
 
 BAR_METRICS = {
-    "max_abs_error": "largest absolute",
-    "mean_abs_error": "mean absolute",
-    "max_rel_error": "largest relative",
-    "mean_rel_error": "mean relative",
+    metric.name: f"{'largest' if metric.maximum else metric.aggregate} {metric.family}"
+    for metric in view_metrics("bars")
 }
 # The right margin has room for the number of a bar that reaches the end.
 BARS_BOX = DrawingBox(480, 250, 116, 74, 14, 46)

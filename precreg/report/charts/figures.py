@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from precreg.measure import view_metrics
 from precreg.report.charts.errors import draw_bars, draw_cumulative, draw_histogram
 from precreg.report.charts.svg import (
     ColourScale,
@@ -241,7 +242,6 @@ def _means(groups: AxisGroups) -> list[float | None]:
 
 TEMPLATES_FOLDER = Path(__file__).parent.parent / "templates"
 STYLES = ("report.css", "comparison.css")
-_SAID = ("max_abs_error", "mean_abs_error", "rms_error", "max_rel_error", "mean_rel_error", "max_ulp", "equal_share")
 
 
 class Picture(NamedTuple):
@@ -279,7 +279,8 @@ def picture_figures(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the figures above the charts, with their values."""
     counts = comparison.counts
     wrong = counts.get("nan_mismatched", 0) + counts.get("inf_mismatched", 0)
-    known = [(name, format_number(comparison.metrics[name])) for name in _SAID if name in comparison.metrics]
+    names = [metric.name for metric in view_metrics("picture")]
+    known = [(name, format_number(comparison.metrics[name])) for name in names if name in comparison.metrics]
     return [("elements", f"{counts.get('n', 0):,}"), ("non-finite on one side", f"{wrong:,}"), *known]
 
 

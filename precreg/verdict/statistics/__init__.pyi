@@ -11,7 +11,6 @@ from .change_points import noise_sigma as noise_sigma
 from .change_points import running_median as running_median
 from .change_points import small_sample_factor as small_sample_factor
 from .change_points import step_fits as step_fits
-from .ratios import FRESH_INPUT_METRICS as FRESH_INPUT_METRICS
 from .ratios import INTERVAL_ALPHA as INTERVAL_ALPHA
 from .ratios import MATCH_MEASURE as MATCH_MEASURE
 from .ratios import MEAN_MEASURES as MEAN_MEASURES

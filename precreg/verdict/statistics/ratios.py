@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from precreg.measure import group_counts, group_sizes, join_groups, read_group_sums
+from precreg.measure import METRICS, group_counts, group_sizes, join_groups, mean_metrics, read_group_sums
 from precreg.types import AxisSums, BaselineEntry, BaselineOutput, Comparison
 from precreg.verdict.statistics.uncertainty import (
     MIN_SAMPLES,
@@ -40,27 +40,19 @@ class Measure(NamedTuple):
 
 # The judged averages: the first two are in the scale of the output, the others in the scale of each element. Neither
 # scale alone is enough: a few elements near zero fill the mean ULP, and small elements do not show in the output's.
-MEAN_MEASURES = (
-    Measure("mean_abs_error", "absolute"),
-    Measure("rms_error", "squared", 0.5),
-    Measure("mean_ulp", "ulps"),
-    Measure("mean_log2_ulp", "logs"),
+MEAN_MEASURES = tuple(Measure(name, METRICS[name].sums, METRICS[name].power) for name in mean_metrics())
+MEASURES = (
+    *MEAN_MEASURES,
+    *(Measure(m.name, m.sums, m.power) for m in METRICS.values() if m.judged and m.sums == "signed"),
 )
-
-BIAS_MEASURE = Measure("bias", "signed")
-
-MEASURES = (*MEAN_MEASURES, BIAS_MEASURE)
 
 # Also judges a golden case whose runs need not repeat. In any other golden case each lost match is a regression, and
 # needs no statistic.
 MATCH_MEASURE = Measure("match_ratio", "")
 
-# The averages to which every element contributes. Few elements make the others, so a baseline may have drawn too few of
-# those to show the spread of fresh inputs.
-FRESH_INPUT_METRICS = ("mean_abs_error", "mean_log2_ulp")
-
-# Each average is tested with its paired error, and some with the error of fresh inputs, too.
-TESTS_PER_OUTPUT = len(MEASURES) + len(FRESH_INPUT_METRICS)
+# Each average is tested with its paired error, and the stable ones with the error of fresh inputs, too. Few elements
+# make the others, so a baseline may have drawn too few of those to show the spread of fresh inputs.
+TESTS_PER_OUTPUT = len(MEASURES) + sum(METRICS[measure.metric].stable for measure in MEASURES)
 
 # Probability that any confidence bound of an output is on the wrong side, over all its tests. So a change that is worse
 # by less than the minimum relevant change fails with at most 1 % (docs/verdicts.md, "False alarms").
@@ -259,22 +251,23 @@ def _logs_of_baseline(current: float, baseline: float, n: int, absolute: float) 
     return baseline / n * log(2) if n else None
 
 
+# By the sums of a measure. The sums of logarithms are a logarithm already.
 _PAIRED_STATISTICS: dict[str, SumsStatistic] = {
-    "mean_log2_ulp": _log_of_logs,
-    "bias": _growth_of_bias,
-    "match_ratio": _fewer_matches,
+    "logs": _log_of_logs,
+    "signed": _growth_of_bias,
+    "": _fewer_matches,
 }
 _BASELINE_STATISTICS: dict[str, SumsStatistic] = {
-    "mean_abs_error": _log_of_baseline,
-    "rms_error": _log_of_baseline,
-    "mean_ulp": _log_of_baseline,
-    "mean_log2_ulp": _logs_of_baseline,
+    "absolute": _log_of_baseline,
+    "squared": _log_of_baseline,
+    "ulps": _log_of_baseline,
+    "logs": _logs_of_baseline,
 }
 
 
 def paired_log_ratio(sample: Sample, measure: Measure) -> tuple[float, StandardError] | None:
     """Return the logarithm of a measure's ratio, and its standard error from pairs of groups."""
-    estimate = jackknife(sample[1:], _PAIRED_STATISTICS.get(measure.metric, _log_ratio), measure.power)
+    estimate = jackknife(sample[1:], _PAIRED_STATISTICS.get(measure.sums, _log_ratio), measure.power)
     return None if estimate is None else (estimate[0], StandardError(estimate[1], len(sample.n), sample.axis))
 
 
@@ -283,9 +276,9 @@ def fresh_inputs_error(sample: Sample, measure: Measure) -> StandardError | None
 
     None for a bias, which has no such ratio, and for a baseline without errors.
     """
-    if measure.metric not in _BASELINE_STATISTICS:
+    if measure.sums not in _BASELINE_STATISTICS:
         return None
-    estimate = jackknife(sample[1:], _BASELINE_STATISTICS[measure.metric], measure.power)
+    estimate = jackknife(sample[1:], _BASELINE_STATISTICS[measure.sums], measure.power)
     # The variances of two independent draws add.
     return None if estimate is None else StandardError(sqrt(2) * estimate[1], len(sample.n), sample.axis)
 
@@ -356,7 +349,7 @@ def error_ratio_of_samples(output: str, measure: Measure, samples: Iterable[Samp
         return None
     spread = largest_standard_error([each for _, each in estimates])
     value = next(value for value, each in estimates if each is spread)
-    if measure.metric in FRESH_INPUT_METRICS:
+    if METRICS[measure.metric].stable:
         fresh = [each for sample in known if (each := fresh_inputs_error(sample, measure)) is not None]
         if fresh:
             # Either error is valid if the errors did not change, so the test may use the one that sees more.

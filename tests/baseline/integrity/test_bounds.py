@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.integrity.criteria import find_loosened_bounds
-from precreg.measure.metrics import metric_named
+from precreg.measure.metrics import METRICS
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.case import Layer, Location
 from precreg.types.record import FindingKind
@@ -124,7 +124,7 @@ def admits(tolerance, share, figures):
     values = {"match_ratio": share, **figures}
     return all(
         values[bound.metric] >= bound.limit
-        if metric_named(bound.metric).better == "higher"
+        if METRICS[bound.metric].better == "higher"
         else values[bound.metric] <= bound.limit
         for bound in tolerance.bounds
         if bound.metric in values

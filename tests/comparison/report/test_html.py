@@ -12,7 +12,7 @@ from precreg.comparison.advice import advise_comparison
 from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
-from precreg.types.metric import Metric
+from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import StoredText
 from tests.comparison.report.made import (
@@ -106,7 +106,7 @@ def test_a_maximum_says_where_it_is():
 
 
 def test_metrics_of_an_analyzer_are_described_by_the_record():
-    metric = Metric("sings.share", "1", "share of tones", "higher", "ours")
+    metric = MetricDescription("sings.share", "1", "share of tones", "higher", "ours")
     comparison = replace(passed().comparison, metrics={"sings.share": 0.25}, described=(metric,))
     written = page(replace(passed(), comparison=comparison))
     assert ("abbr", {"title": "share of tones (ours)"}) in written.elements
@@ -149,7 +149,7 @@ def test_text_of_a_record_is_neither_markup_nor_code(text):
             failed().comparison,
             dtype=word,
             reference_dtype=word,
-            described=(Metric(f"x.{word}", word, word, "lower", word),),
+            described=(MetricDescription(f"x.{word}", word, word, "lower", word),),
             metrics={f"x.{word}": 1.0},
             counts={word: 1},
         )

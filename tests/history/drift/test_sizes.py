@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.history.drift.sizes import (
-    DRIFT_METRICS,
     MIN_RELEVANT_MAXIMUM_RATIO,
+    drift_maxima,
+    drift_means,
     drift_min_ratio,
-    is_drift_metric,
     metric_order,
     metric_size,
     size_axis,
     size_ratio,
     value_of_size,
 )
-from precreg.measure.metrics import BASELINE_METRICS
-from precreg.types.metric import Metric, register_metrics
+from precreg.measure.metrics import METRICS, baseline_metrics
+from precreg.types.metric import MetricDescription, described_metric
 
 
 @pytest.mark.parametrize(
@@ -35,30 +35,30 @@ from precreg.types.metric import Metric, register_metrics
     ],
 )
 def test_the_size_of_a_value(metric, of, expected):
-    assert metric_size(metric, of) == expected
+    assert metric_size(METRICS[metric], of) == expected
 
 
-@given(st.sampled_from(DRIFT_METRICS), st.floats(1e-3, 0.99))
+@given(st.sampled_from([*drift_means(), *drift_maxima()]), st.floats(1e-3, 0.99))
 def test_a_size_is_the_value_again(metric, of):
-    assert value_of_size(metric, metric_size(metric, of)) == pytest.approx(of)
+    assert value_of_size(METRICS[metric], metric_size(METRICS[metric], of)) == pytest.approx(of)
 
 
 def test_a_history_keeps_every_metric_that_is_judged():
-    assert set(DRIFT_METRICS) <= set(BASELINE_METRICS)
+    assert {*drift_means(), *drift_maxima()} <= set(baseline_metrics())
 
 
 OF_ANALYZERS = (
-    Metric("drifting.loss", "bit", "bits lost", "lower", "ours"),
-    Metric("drifting.share", "1", "share that is right", "higher", "ours"),
-    Metric("drifting.gain", "dB", "gain", "higher", "ours"),
+    MetricDescription("drifting.loss", "bit", "bits lost", "lower", "ours"),
+    MetricDescription("drifting.share", "1", "share that is right", "higher", "ours"),
+    MetricDescription("drifting.gain", "dB", "gain", "higher", "ours"),
 )
 
 
 def test_what_analyzers_measure_is_judged_where_its_best_value_is_known():
-    register_metrics(OF_ANALYZERS)
-    assert [is_drift_metric(metric.name) for metric in OF_ANALYZERS] == [True, True, False]
-    assert (metric_size("drifting.loss", -3.0), metric_size("drifting.share", 0.75)) == (3.0, 0.25)
-    assert drift_min_ratio("drifting.loss", 1.02) == MIN_RELEVANT_MAXIMUM_RATIO
+    loss, share, gain = map(described_metric, OF_ANALYZERS)
+    assert [metric.judged for metric in (loss, share, gain)] == [True, True, False]
+    assert (metric_size(loss, -3.0), metric_size(share, 0.75)) == (3.0, 0.25)
+    assert drift_min_ratio(loss, 1.02) == MIN_RELEVANT_MAXIMUM_RATIO
 
 
 def test_of_metrics_that_say_the_same_ours_come_first():
@@ -71,8 +71,11 @@ def test_ratios_from_zero():
 
 
 def test_guards_are_wide_whatever_is_material():
-    assert [drift_min_ratio(metric, 1.02) for metric in ("mean_ulp", "max_ulp")] == [1.02, MIN_RELEVANT_MAXIMUM_RATIO]
-    assert drift_min_ratio("bias", 9.0) == 9.0
+    assert [drift_min_ratio(METRICS[metric], 1.02) for metric in ("mean_ulp", "max_ulp")] == [
+        1.02,
+        MIN_RELEVANT_MAXIMUM_RATIO,
+    ]
+    assert drift_min_ratio(METRICS["bias"], 9.0) == 9.0
 
 
 def test_the_axis_is_logarithmic_where_every_size_allows_it():

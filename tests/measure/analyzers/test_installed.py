@@ -3,9 +3,15 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.measure.analyzers import analyzer_entry_point, analyzer_of, load_analyzer, metrics_like
-from precreg.measure.metrics import BASELINE_METRICS, METRICS, metric_named, metrics_to_keep
-from precreg.types.metric import Metric, register_metrics
+from precreg.measure.analyzers import (
+    analyzer_entry_point,
+    analyzer_of,
+    declared_metric,
+    load_analyzer,
+    metrics_like,
+)
+from precreg.measure.metrics import METRICS, baseline_metrics, metric_named, metrics_to_keep
+from precreg.types.metric import MetricDescription, described_metric
 
 
 def mistake(of, *arguments):
@@ -22,7 +28,8 @@ def test_an_analyzer_is_found_without_being_imported(brought):
 def test_its_metrics_are_called_after_it_and_known_from_then_on(whole):
     name = whole("return {}")
     assert list(load_analyzer(name).metrics) == [f"{name}.share"] == [*metrics_like(f"{name}.anything")]
-    assert metric_named(f"{name}.share") == Metric(f"{name}.share", "1", "a share", "lower", "ours")
+    share = MetricDescription(f"{name}.share", "1", "a share", "lower", "ours")
+    assert declared_metric(share.name) == described_metric(share)
 
 
 def test_a_class_is_called_and_an_object_taken_as_it_is(brought):
@@ -69,6 +76,7 @@ def test_what_cannot_be_imported_has_failed(brought):
         ("@analyzer(Metric('share', 1, '', 'lower', ''))\ndef it(a, r): ...", "of type Metric"),
         ("@analyzer(Metric('share', '1', '', 'less', ''))\ndef it(a, r): ...", "better=lower or higher"),
         ("@analyzer(Metric('5_ulp', '1', '', 'lower', ''))\ndef it(a, r): ...", "expected a name of letters"),
+        ("@analyzer(Metric('n', '1', '', 'lower', '', kept=True))\ndef it(a, r): ...", "better and source alone"),
         ("@analyzer(*[Metric('n', '1', '', 'lower', '')] * 2)\ndef it(a, r): ...", "one name twice"),
     ],
 )
@@ -98,9 +106,12 @@ def test_ours_need_no_package():
     assert metrics_like("share_above_0.5_ulp") == ()
 
 
-def test_what_was_told_last_of_a_metric_holds_and_ours_stay():
-    one, other = (Metric("told.twice", "1", formula, "higher", "ours") for formula in ("first", "second"))
-    register_metrics([one, other, METRICS["max_ulp"]._replace(unit="bit")])
-    assert metric_named("told.twice") == other
-    assert metric_named("max_ulp").unit == "ULP"
-    assert (metric_named("told.never").better, metrics_to_keep([one])) == ("lower", (*BASELINE_METRICS, "told.twice"))
+def test_a_description_is_that_of_the_argument_and_ours_stay():
+    one, other = (MetricDescription("told.twice", "1", formula, "higher", "ours") for formula in ("first", "second"))
+    assert metric_named("told.twice", [one]).formula == "first"
+    assert metric_named("told.twice", [other]).formula == "second"
+    assert metric_named("max_ulp", [METRICS["max_ulp"].description._replace(unit="bit")]).unit == "ULP"
+    assert (metric_named("told.never", [one]).better, metrics_to_keep([one])) == (
+        "lower",
+        (*baseline_metrics(), "told.twice"),
+    )

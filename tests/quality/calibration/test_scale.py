@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from precreg.arithmetic.exact import exact_round
 from precreg.arithmetic.formats import FORMATS
+from precreg.measure.metrics import METRICS, metric_named
 from precreg.quality.scale import LIMIT_DIGITS, limit_for_loss, metric_loss, output_rounding_floor, round_limit
 from precreg.types.outcome import Comparison
 from precreg.verdict.limits import satisfies_bound
@@ -35,26 +36,27 @@ SCALED = (
 @pytest.mark.parametrize("metric", SCALED)
 @given(size=st.floats(1e-12, 0.9))
 def test_a_limit_for_a_loss_admits_what_has_it_and_not_what_has_three_times_it(metric, size):
-    limit = limit_for_loss(metric, size)
+    known = METRICS[metric]
+    limit = limit_for_loss(known, size)
     if limit is None:
         assert round_limit(size, up=True) >= 1
         return
-    assert metric_loss(metric, limit) >= size * (1 - 1e-12) or metric_loss(metric, limit) == pytest.approx(
+    assert metric_loss(known, limit) >= size * (1 - 1e-12) or metric_loss(known, limit) == pytest.approx(
         size, abs=1e-16
     )
-    assert metric_loss(metric, limit) <= 3 * size + 1e-16
+    assert metric_loss(known, limit) <= 3 * size + 1e-16
 
 
 def test_losses_of_figures_that_are_known():
-    assert metric_loss("bias", -0.25) == 0.25
-    assert metric_loss("match_ratio", 0.75) == 0.25
-    assert metric_loss("cosine", 1 + 1e-16) == 0
-    assert metric_loss("snr", 40.0) == pytest.approx(0.01)
-    assert metric_loss("snr", 9999.0) == 0
-    assert metric_loss("effective_bits", 10.0) == 2**-10
-    assert metric_loss("mean_log2_ulp", 3.0) == 8
-    assert metric_loss("error_magnitude_correlation", 0.5) is None
-    assert metric_loss("somebody.metric", 0.5) is None
+    assert metric_loss(METRICS["bias"], -0.25) == 0.25
+    assert metric_loss(METRICS["match_ratio"], 0.75) == 0.25
+    assert metric_loss(METRICS["cosine"], 1 + 1e-16) == 0
+    assert metric_loss(METRICS["snr"], 40.0) == pytest.approx(0.01)
+    assert metric_loss(METRICS["snr"], 9999.0) == 0
+    assert metric_loss(METRICS["effective_bits"], 10.0) == 2**-10
+    assert metric_loss(METRICS["mean_log2_ulp"], 3.0) == 8
+    assert metric_loss(METRICS["error_magnitude_correlation"], 0.5) is None
+    assert metric_loss(metric_named("somebody.metric", ()), 0.5) is None
 
 
 @given(st.floats(min_value=5e-324, max_value=1e300), st.booleans())
@@ -76,10 +78,10 @@ def test_what_is_rounded_already_stays():
 
 
 def test_a_limit_of_everything_is_none():
-    assert limit_for_loss("equal_share", 1.5) is None
-    assert limit_for_loss("share_above_1_ulp", 1.0) is None
-    assert limit_for_loss("max_rel_error", 3.0) == 3
-    assert limit_for_loss("max_abs_error", inf) is None
+    assert limit_for_loss(METRICS["equal_share"], 1.5) is None
+    assert limit_for_loss(METRICS["share_above_1_ulp"], 1.0) is None
+    assert limit_for_loss(METRICS["max_rel_error"], 3.0) == 3
+    assert limit_for_loss(METRICS["max_abs_error"], inf) is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -89,9 +91,9 @@ def test_no_correctly_rounded_result_is_above_the_floor(dtype):
     errors = [abs(Fraction(exact_round(each, number_format)) - each) for each in references]
     metrics = {"max_magnitude": float(max(references)), "ulp_scale": 0.0}
     floor = output_rounding_floor(Comparison("out", 0, dtype, (399,), "float64", (399,), metrics))
-    assert float(max(errors)) <= floor.loss("max_abs_error")
+    assert float(max(errors)) <= floor.loss(METRICS["max_abs_error"])
     assert float(max(error / each for error, each in zip(errors, references, strict=True))) <= floor.loss(
-        "max_rel_error"
+        METRICS["max_rel_error"]
     )
     rtol, atol = 1e-3, 1e-5
     at_largest = float(errors[-1] / (Fraction(atol) + Fraction(rtol) * references[-1]))
@@ -100,15 +102,15 @@ def test_no_correctly_rounded_result_is_above_the_floor(dtype):
 
 def test_integers_have_units_and_no_roundoff():
     floor = output_rounding_floor(Comparison("out", 0, "int32", (3,), "int32", (3,), {"max_magnitude": 7.0}))
-    assert floor.loss("max_abs_error") == 0.5
-    assert floor.loss("max_rel_error") == 0
+    assert floor.loss(METRICS["max_abs_error"]) == 0.5
+    assert floor.loss(METRICS["max_rel_error"]) == 0
     assert floor.share(0.0, 0.0, 7.0) == 0
 
 
 def test_a_proposal_is_kept_by_what_it_is_made_for():
     for metric in SCALED:
         for size in (1e-9, 0.013, 0.2):
-            limit = limit_for_loss(metric, size)
+            limit = limit_for_loss(METRICS[metric], size)
             value = {"match_ratio": 1 - size, "equal_share": 1 - size, "cosine": 1 - size}.get(metric)
             if value is not None:
-                assert satisfies_bound(bound(metric, limit), nextafter(value, 2))
+                assert satisfies_bound(bound(metric, limit), nextafter(value, 2), ())
