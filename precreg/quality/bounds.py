@@ -265,7 +265,7 @@ def _quality(
     blind: VacuousTolerance | None,
     margins: Margins,
 ) -> tuple[BoundQuality, str]:
-    """Return what a bound is worth, and why, of the first thing that is found against it; of `blind` no words."""
+    """Return the quality of a bound, and the first reason against it; the fact `blind` has no words here."""
     if not all(reading.kept for reading in readings[OWN_KIND]):
         return BoundQuality.BROKEN, "the case's own run breaks it"
     broken = {kind: sum(not reading.kept for reading in of_kind) for kind, of_kind in readings.items()}

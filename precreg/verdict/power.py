@@ -182,7 +182,7 @@ def _enough(accepted: BaselineOutput, terms: PowerTerms) -> bool:
 
 
 def _nothing(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> LossReason:
-    """Return why there is no figure."""
+    """Return the reason for a missing figure."""
     if terms.by_chance and terms.seeds < MIN_SAMPLES:
         return LossReason.FEW_SEEDS
     sets = [each for measure in SCALING_MEASURES for each in _sets(measure, accepted, groups, terms)]
