@@ -1,4 +1,4 @@
-"""What may cause a failed comparison, by its facts alone, in at most three sentences?
+"""Advise on a failed comparison: at most three likely causes, by its facts alone.
 
 A rule names a likely cause, not a proven one. It names the facts that it saw, and is silent if they are too few.
 """
@@ -65,7 +65,7 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
     counts = comparison.counts
     if counts.get("nan_mismatched") or counts.get("inf_mismatched"):
         yield from filter(None, (_nan(comparison), _overflow(comparison), _saturation(comparison)))
-    # Every element is correctly rounded; any pattern in its errors is that of rounding.
+    # Every element is correctly rounded, so rounding explains any pattern in the errors.
     if comparison.metrics.get("max_ulp", 0.0) <= _value("rounded"):
         return
     yield from filter(None, (_flush(comparison), tail := _tail(comparison)))

@@ -1,4 +1,4 @@
-"""How does the page of `precreg compare --report` show a comparison, and how is its record written and read?
+"""Lay out the page of `precreg compare --report`, and write and read the record of a comparison.
 
 The page is one file without a network: a table of every pair, and the worst pairs drawn. Nothing in a record can
 become markup or code. The template escapes, data is JSON without <, > and &, and the script sets text only. The page's

@@ -1,4 +1,4 @@
-"""How is one pair loaded, measured and judged?
+"""Load, measure and judge one pair of stored arrays.
 
 A file that cannot be read gives a verdict, not an error. The tolerance has the shipped defaults, the project's own
 layers if the user names a project, and the options above both.

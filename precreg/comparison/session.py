@@ -1,4 +1,4 @@
-"""How does a comparison happen, from its settings to its record, in one process or in several?
+"""Run a comparison from its settings to its record, in one process or in several.
 
 Of the user's code only analyzers run, so the processes need no isolation from each other.
 """
@@ -70,7 +70,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     every = pair_arrays(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
-    # A single pair is looked at in detail, so it keeps all positions even if it passes.
+    # The user inspects a single pair in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
     terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
     return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))

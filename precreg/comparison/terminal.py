@@ -1,4 +1,4 @@
-"""How does `precreg compare` print a comparison?
+"""Print a comparison.
 
 One pair gets its figures and worst positions, many pairs only their failures. The verdict comes last.
 """

@@ -1,4 +1,4 @@
-"""How does `precreg calibrate` show each bound beside the noise of its case, as JSON, as a table and as YAML?
+"""Write the result of `precreg calibrate`: each bound beside the noise of its case, as JSON, a table and YAML.
 
 JSON has null for an infinite number: a metric without a value, or an error against a tolerance of 0.
 The YAML is to be pasted into suites: one tolerance per dtype if its cases share one, otherwise one per case. A limit

@@ -1,4 +1,4 @@
-"""How does GitLab show a run beside the changed lines of a merge request, and how are all reports written?
+"""Write codequality.json, which GitLab shows beside the changed lines, and all other reports of a run.
 
 codequality.json is GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path and
 location.lines.begin. GitLab compares the fingerprints of a merge request with those of the target branch. So a

@@ -89,7 +89,7 @@ def _setters(result: CaseResult, finding: Finding) -> list[Location]:
     return places
 
 
-# In the order of urgency. Capitals mark the cases that need a person, so that they stand out without colour.
+# In the order of urgency. Capitals mark the cases that need a person, which colour alone would not show in a log.
 STATUS_LABELS: dict[Status, str] = {
     Status.FAILED: "FAILED",
     Status.ERROR: "ERROR",

@@ -1,4 +1,4 @@
-"""How do a terminal and summary.md show a drift record, and which sentences do all of its reports share?
+"""Write a drift record for a terminal and as summary.md, and the sentences that all of its reports share.
 
 The judge stores facts only. The first half of this module writes their sentences, labels, counts and tables.
 """

@@ -1,4 +1,4 @@
-"""How do report.html, junit.xml and drift.json show a drift record?
+"""Write a drift record as report.html, junit.xml and drift.json.
 
 report.html is one file without script or network. Each chart has one metric over the runs, on a logarithmic axis if
 every value is above 0; a run without a value leaves a gap. JUnit has one test per case, and its suites are called

@@ -1,4 +1,4 @@
-"""How does a relative error grow with the number n of operations, and which of two laws predicts it?
+"""Fit the growth of a relative error with the number n of operations by two laws, and compare their predictions.
 
 Each operation has a factor 1 + e_i, so a quantity that should be d_0 is d_n = d_0 * prod(1 + e_i). The measured error
 is |d_n / d_0 - 1|.

@@ -1,4 +1,4 @@
-"""How does report.html show a run, in one file that opens without a network?
+"""Lay out a run as report.html, one file that opens without a network.
 
 Nothing in a record can become markup or code. The template escapes, data is JSON without <, > and &, and the script
 sets text only. The page's own policy runs only the script whose digest it names.

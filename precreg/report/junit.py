@@ -1,4 +1,4 @@
-"""How does JUnit XML show a run, in GitLab's dialect or in Jenkins' strict schema junit-10.xsd?
+"""Write a run as JUnit XML, in GitLab's dialect or in Jenkins' strict schema junit-10.xsd.
 
 GitLab identifies a test by suite, class and case name, so these contain no time, commit or shard. It keeps either of
 two tests with one identity, so twins are joined. It shows the body of a failure, so the text is there.

@@ -1,4 +1,4 @@
-"""How does summary.md show a run, in a comment on a merge request or on the page of a job?"""
+"""Summarize a run as summary.md, for a comment on a merge request or the page of a job."""
 
 from __future__ import annotations
 

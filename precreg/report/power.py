@@ -1,4 +1,4 @@
-"""How does `precreg power` show the smallest loss that each case detects, as a table and as JSON?"""
+"""Write the result of `precreg power`: the smallest loss that each case detects, as a table and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a run record written, read back without loss, and merged from shards?
+"""Write a run record, read it back without loss, and merge shards.
 
 Every report is made from the record alone.
 """

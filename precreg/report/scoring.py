@@ -1,4 +1,4 @@
-"""How do `precreg faults` and `precreg selftest` show which planted faults were detected?
+"""Write the results of `precreg faults` and `precreg selftest`: the planted faults, and those detected.
 
 JSON has "inf" for a growth from no error at all, because it has no such number.
 """

@@ -1,4 +1,4 @@
-"""How does report.html show the studies of a run: a table, and a drawing for each series with the two laws?"""
+"""Draw the studies of a run for report.html: a panel for each series, with its points and the two laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal or a log show a run?
+"""Summarize a run for a terminal or a log.
 
 The worst cases come first, then the next commands to run, then the sentence that explains the exit code.
 """

@@ -1,4 +1,4 @@
-"""How does each warning read? One sentence for each fact, the same in every report."""
+"""Write the sentence of each warning and orphan, the same in every report."""
 
 from __future__ import annotations
 

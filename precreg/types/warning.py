@@ -1,4 +1,4 @@
-"""Which facts of a run or a comparison should a person look at? report/warnings.py writes their sentences.
+"""Facts about a run or a comparison that a person should look at; report/warnings.py writes their sentences.
 
 A record stores these facts and no words, so that reports can sort, place and count them.
 """
@@ -53,7 +53,7 @@ class RtolBelowUlp(_Fact, frozen=True, tag="rtol_below_ulp"):
 
 
 class AtolBelowHalfUlp(_Fact, frozen=True, tag="atol_below_half_ulp"):
-    """An atol, without rtol, that only exact values meet: `half_ulp` is that of `magnitude`, the mean |reference|."""
+    """An atol, without rtol, that only exact values meet: `half_ulp` belongs to `magnitude`, the mean |reference|."""
 
     atol: float
     source: Location

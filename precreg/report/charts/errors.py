@@ -1,4 +1,4 @@
-"""How are the errors of one comparison distributed: histogram, cumulative curve, and four figures as bars?
+"""Draw the distribution of the errors of one comparison: histogram, cumulative curve, and four figures as bars.
 
 All three have logarithmic axes. Zeros have no logarithm, so a place apart holds them.
 """
@@ -33,7 +33,7 @@ ERRORS_BOX = DrawingBox(480, 250, 58, 14, 14, 46)
 MAX_BARS = 120
 ZERO_WIDTH = 26
 ZERO_GAP = 12
-# The smallest subnormal float64 stands for 0, which has no logarithm.
+# The smallest subnormal float64 replaces 0, which has no logarithm.
 _SMALLEST = log10(5e-324)
 
 

@@ -1,4 +1,4 @@
-"""How does matplotlib, an optional extra, draw the charts of one comparison as a PNG?
+"""Draw the charts of one comparison as a PNG, with matplotlib, an optional extra.
 
 The same comparison gives the same bytes.
 """

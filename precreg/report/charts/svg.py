@@ -1,4 +1,4 @@
-"""How is a drawing written as SVG, and how are numbers placed on logarithmic axes?
+"""Write SVG as text, and place numbers on logarithmic axes.
 
 Attributes and texts are escaped, so no name in a record becomes markup.
 """
