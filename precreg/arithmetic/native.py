@@ -39,7 +39,7 @@ class CoreTask(NamedTuple):
     extended: bool
 
 
-class CorePlan(NamedTuple):
+class SumPlan(NamedTuple):
     """The arithmetic of a sum, as Plan in core/job.hpp explains it."""
 
     accumulator: CoreFormat
@@ -60,7 +60,7 @@ _STRUCTS = structs_of(
         "Format": CoreFormat._fields,
         "Product": _PRODUCT_NAMES,
         "Order": Order,
-        "Plan": CorePlan._fields,
+        "Plan": SumPlan._fields,
         "Operation": _OPERATION_NAMES,
         "Task": CoreTask._fields,
         "round": ("values", "results", "itemsize", "format", "rounding", "seed", "start"),
@@ -159,7 +159,7 @@ def _core_format(dtype: np.dtype[Any], format: Format) -> CoreFormat | None:
 
 
 class _Plan(NamedTuple):
-    """The core's arithmetic for the sums of a unit: the dtype of the arrays, and a packed CorePlan."""
+    """The core's arithmetic for the sums of a unit: the dtype of the arrays, and a packed SumPlan."""
 
     dtype: type[np.floating[Any]]
     packed: bytes
@@ -231,7 +231,7 @@ def _packed_plan(unit: Unit, dtype: type[np.floating[Any]], *, is_extended: bool
     product_format = _core_format(np.dtype(dtype), unit.product or unit.accumulator)
     if accumulator is None or product_format is None or _core_format(np.dtype(dtype), unit.input) is None:
         return None
-    plan = CorePlan(
+    plan = SumPlan(
         accumulator=accumulator,
         product_format=product_format,
         product=_product(unit, dtype),

@@ -16,7 +16,6 @@ from .forms import BACKENDS as BACKENDS
 from .forms import Backend as Backend
 from .forms import select_backend as select_backend
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
-from .groups import GROUP_SUMS as GROUP_SUMS
 from .groups import group_counts as group_counts
 from .groups import group_sizes as group_sizes
 from .groups import join_groups as join_groups

@@ -10,12 +10,12 @@ from precreg.measure.metrics import Regions
 from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Sketches, Sums
 from precreg.types import Scalar
 
-__all__ = ["KINDS", "STRUCTS", "CoreFormat", "CorePlan", "CoreResult", "_core"]
+__all__ = ["KINDS", "STRUCTS", "TallyFormat", "TallyPlan", "CoreResult", "_core"]
 
 KINDS = ("float32", "float64", "float16", "bfloat16", "byte", "int16", "uint16", "int32", "uint32")
 
 
-class CoreFormat(NamedTuple):
+class TallyFormat(NamedTuple):
     """The number format of the output, as Format in core/job.hpp explains it."""
 
     precision: int
@@ -27,14 +27,14 @@ class CoreFormat(NamedTuple):
     same: bool
 
 
-class CorePlan(NamedTuple):
+class TallyPlan(NamedTuple):
     """All that a pair of dtypes decides: kinds by their index in KINDS, and the values of a Regions."""
 
     actual: int
     reference: int
     actual_is_integer: bool
     reference_is_integer: bool
-    format: CoreFormat
+    format: TallyFormat
     regions: tuple[float, ...]
 
 
@@ -59,9 +59,9 @@ STRUCTS = structs_of(
     _core,
     {
         "Kind": KINDS,
-        "Format": CoreFormat._fields,
+        "Format": TallyFormat._fields,
         "Regions": Regions.__struct_fields__,
-        "Plan": CorePlan._fields,
+        "Plan": TallyPlan._fields,
         "Counts": Counts._fields,
         "Sums": Sums._fields,
         "Maxima": Maxima._fields,

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from precreg.arithmetic import Format
-from precreg.measure.compiled import KINDS, STRUCTS, CoreFormat, CorePlan, CoreResult, _core
+from precreg.measure.compiled import KINDS, STRUCTS, TallyFormat, TallyPlan, CoreResult, _core
 from precreg.measure.metrics import regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of
@@ -85,7 +85,7 @@ def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[
 
 def _plan_fields(
     actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[str, float], ...]
-) -> CorePlan | None:
+) -> TallyPlan | None:
     pairing = pairing_of(actual, reference)
     kinds = _kind(actual), _kind(reference)
     if kinds[0] is None or kinds[1] is None or pairing.is_complex:
@@ -94,7 +94,7 @@ def _plan_fields(
         return None  # a reference between integers may be too large to have an ulp of 1
     if pairing.saturates and not pairing.same:
         return None  # an infinite reference would be finite, and an error infinite by infinite
-    return CorePlan(
+    return TallyPlan(
         actual=kinds[0],
         reference=kinds[1],
         actual_is_integer=pairing.format is None,
@@ -104,10 +104,10 @@ def _plan_fields(
     )
 
 
-def _format(pairing: Pairing, *, same: bool) -> CoreFormat:
+def _format(pairing: Pairing, *, same: bool) -> TallyFormat:
     """Return the output's format; integers have no subnormals, and no reference rounds to an infinity."""
     format = pairing.format or _INTEGER
-    return CoreFormat(
+    return TallyFormat(
         precision=format.precision,
         smallest_binade=format.smallest_normal,
         smallest_normal=0.0 if pairing.format is None else format.smallest_normal,

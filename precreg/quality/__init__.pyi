@@ -29,6 +29,3 @@ from .scoring import tally_scores as tally_scores
 from .scoring import tally_scores_by as tally_scores_by
 from .self_test import self_test_arithmetic as self_test_arithmetic
 from .self_test import self_test_measure as self_test_measure
-from .variants import CaseVariant as CaseVariant
-from .variants import Replicate as Replicate
-from .variants import run_variant as run_variant

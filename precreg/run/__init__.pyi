@@ -12,7 +12,6 @@ from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import rerun_changes as rerun_changes
-from .session import CaseJudge as CaseJudge
 from .session import RunOutputs as RunOutputs
 from .session import RunRequest as RunRequest
 from .session import Session as Session

@@ -24,7 +24,6 @@ from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_RANGE as SHARE_RANGE
 from .metric import Family as Family
-from .metric import GroupSum as GroupSum
 from .metric import Metric as Metric
 from .metric import MetricDescription as MetricDescription
 from .metric import MetricRange as MetricRange

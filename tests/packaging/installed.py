@@ -27,10 +27,10 @@ def doctor(command, folder, variables):
 def assert_native(found, place):
     """Check that the cores in a folder serve."""
     assert all(str(place) in found[core] for core in CORES), found
-    assert all(found[backend].startswith("the form native serves") for backend in BACKENDS), found
+    assert all(found[backend].startswith("the backend native gives") for backend in BACKENDS), found
 
 
 def assert_numpy(found):
     """Check that there are no cores and that numpy serves."""
     assert all(found[core] == "not built: no C++ compiler was there when precreg was installed" for core in CORES)
-    assert all(found[backend].startswith("the form numpy serves") for backend in BACKENDS), found
+    assert all(found[backend].startswith("the backend numpy gives") for backend in BACKENDS), found
