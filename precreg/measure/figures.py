@@ -43,19 +43,17 @@ def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Fi
     found = _shares(tally, regions)
     if tally.counts.finite:
         found |= _absolute(tally) | _relative(tally) | _in_ulps(tally) | _signs(tally) | _second_degree(tally)
-        found |= _derived(found)
+        _add_derived(found)
     in_order = zip(METRICS, map(found.get, METRICS), strict=True)
     # figure - figure is 0 for finite numbers alone.
     return {name: figure for name, figure in in_order if figure is not None and figure - figure == 0.0}
 
 
-def _derived(measured: Figures) -> Figures:
-    """Return the metrics that the table derives from others, which it may derive from each other in its order."""
-    found = dict(measured)
+def _add_derived(found: Figures) -> None:
+    """Add the metrics that the table derives from other metrics, in its order."""
     for metric in METRICS.values():
         if metric.derive is not None and (value := metric.derive(found)) is not None:
             found[metric.name] = value
-    return found
 
 
 def _shares(tally: Tally, regions: Regions) -> Figures:
