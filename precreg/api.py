@@ -1,4 +1,4 @@
-"""precreg.compare: two arrays held against each other from Python, without a project and without a verdict."""
+"""Measure two arrays from Python, without a project and without a verdict."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ def compare(
     """Measure how far `actual` is from `reference`, which is the same in the same or in higher precision.
 
     Args:
-        actual: the result under test: an array of numbers of any shape, dtype and layout, or what numpy makes one of.
+        actual: the result under test: an array of numbers of any shape, dtype and layout, or input of numpy.asarray.
         reference: an array of the same shape; its dtype may be wider. Nothing is broadcast.
         rtol: relative tolerance: an element matches if |a - r| <= atol + rtol * |r|.
-        atol: absolute tolerance, in the unit of the values. What is not given of the two is that of `standard` for
-            the actual's dtype, or of the shipped standard where that says nothing.
-        standard: the name of a published standard (docs/standards.md). Only its rtol, atol and regions are used: bounds
-            judge.
-        analyzers: names of installed analyzers (docs/analyzers.md) that measure the arrays, too.
-        threads: how many to measure large arrays with; it changes no bit. None leaves it to precreg.
-        worst: how many positions of the largest errors are named.
+        atol: absolute tolerance, in the unit of the values. rtol and atol default to those of `standard` for the
+            actual's dtype, or to the shipped standard's if `standard` does not list the dtype.
+        standard: the name of a published standard (docs/standards.md). Only its rtol, atol and regions apply, because
+            a measurement needs no bounds.
+        analyzers: names of installed analyzers (docs/analyzers.md) that also measure the arrays.
+        threads: the number of threads for large arrays; it changes no bit. None leaves the number to precreg.
+        worst: the number of positions with the largest errors to name.
 
     Returns:
         Measurements without judgement: `metrics` and `counts` by name (docs/metrics.md has units and formulas), `worst`
-        and `non_finite` positions, and a histogram of errors. Where the shapes differ there are no metrics.
+        and `non_finite` positions, and a histogram of errors. Arrays of different shapes have no metrics.
 
     Raises:
-        UserError: bad-value, unknown-dtype for arrays of anything but numbers, or with masked elements;
+        UserError: bad-value or unknown-dtype for arrays of other things than numbers or with masked elements;
             unknown-standard; unknown-analyzer, bad-analyzer, analyzer-failed.
     """
-    a, r = _array("actual", actual), _array("reference", reference)
-    of_standard = _measuring(a.dtype, _name(standard))
-    rtol = of_standard.bounds["rtol"] if rtol is None else _limit("rtol", rtol)
-    atol = of_standard.bounds["atol"] if atol is None else _limit("atol", atol)
+    a, r = _as_array("actual", actual), _as_array("reference", reference)
+    of_standard = _measuring_limits(a.dtype, _check_name(standard))
+    rtol = of_standard.bounds["rtol"] if rtol is None else _check_limit("rtol", rtol)
+    atol = of_standard.bounds["atol"] if atol is None else _check_limit("atol", atol)
     comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
     if not analyzers:
         return comparison
     if isinstance(analyzers, str):
         raise UserError("bad-value", f"expected a list of names but got analyzers={analyzers!r}")
-    from precreg.measure import add_analyzer_metrics
+    from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
 
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
 
 
-def _array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
-    if type(given) is np.ndarray:
+def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
+    if type(given) is np.ndarray:  # most calls: no subclass, whose mask or unit would need a look
         return given
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise UserError("bad-value", f"expected no masked elements but got a mask: {name}.filled() has none")
@@ -74,24 +74,24 @@ def _array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
         raise UserError("bad-value", f"expected what numpy makes an array of but got {name}: {problem}") from problem
 
 
-def _name(standard: str | None) -> str | None:
+def _check_name(standard: str | None) -> str | None:
     if standard is not None and not isinstance(standard, str):
         raise UserError("bad-value", f"expected a name such as 'flaggems-1:reduced=768' but got standard={standard!r}")
     return standard
 
 
-def _limit(key: str, given: float) -> float:
+def _check_limit(key: str, given: float) -> float:
     if expected := limit_problem(key, float(given)):
         raise UserError("bad-value", f"expected {expected} but got {key}={given}")
     return float(given)
 
 
 @lru_cache(maxsize=256)
-def _measuring(dtype: np.dtype[Any], standard: str | None) -> DtypeLimits:
-    """Return rtol, atol and regions of a standard for a dtype, of the shipped one where it says nothing."""
-    shipped, asked = (_limits(name or SHIPPED_STANDARD, dtype) for name in (SHIPPED_STANDARD, standard))
+def _measuring_limits(dtype: np.dtype[Any], standard: str | None) -> DtypeLimits:
+    """Return rtol, atol and regions of a standard for a dtype; the shipped standard fills the gaps."""
+    shipped, asked = (_standard_limits(name or SHIPPED_STANDARD, dtype) for name in (SHIPPED_STANDARD, standard))
     return DtypeLimits({**shipped.bounds, **asked.bounds}, regions=asked.regions)
 
 
-def _limits(standard: str, dtype: np.dtype[Any]) -> DtypeLimits:
+def _standard_limits(standard: str, dtype: np.dtype[Any]) -> DtypeLimits:
     return find_standard(standard).limits(dtype_name(dtype)) or DtypeLimits()

@@ -1,12 +1,13 @@
-"""Every error a user can meet: a stable slug, where it is, what was expected, and what to do.
+"""Which errors can a user meet: a stable slug, a place, a message, and the advice to act on?
 
-The table below is the single list of slugs; docs/errors.md explains each and a test holds the two together.
+ADVICE is the single list of slugs. docs/errors.md explains each of them, and a test compares the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+# By slug, in the order of docs/errors.md. A slug is part of the interface: users search for it and scripts compare it.
 ADVICE: dict[str, str] = {
     "no-project": "run precreg inside a folder that has suites/, or name one with --project",
     "yaml-syntax": "correct the YAML at the place named",
@@ -21,7 +22,7 @@ ADVICE: dict[str, str] = {
     "unknown-rounding": "use one of the roundings that precreg knows (docs/formats.md)",
     "unknown-device": "name a device that precreg ships, or add suites/devices/NAME.yaml (docs/devices.md)",
     "bad-device": "correct the table of the device at the place named (docs/devices.md)",
-    "unknown-fault": "name one that precreg faults --list shows",
+    "unknown-fault": "name a fault that precreg faults --list shows",
     "unknown-dtype": "use a dtype that precreg knows",
     "unknown-distribution": "use one of the distributions that precreg knows",
     "unknown-metric": "use a metric that precreg measures",
@@ -30,14 +31,14 @@ ADVICE: dict[str, str] = {
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
     "unknown-reference": "name a matrix parameter, or a key of params, after the $",
     "cyclic-reference": "break the circle between the named params",
-    "bad-study": "name a parameter of the matrix and values that it has, as docs/studies.md describes",
+    "bad-study": "name a parameter of the matrix and values that it has (docs/studies.md)",
     "empty-matrix": "give every matrix parameter at least one value, or exclude fewer combinations",
-    "duplicate-case": "give the cases parameters that tell them apart",
+    "duplicate-case": "give the cases different parameters",
     "duplicate-suite": "rename one of the two suites",
     "outside-project": "name a path inside the project",
     "unknown-analyzer": "use an installed analyzer, or install the package that brings it",
-    "bad-analyzer": "mend the package that brings the analyzer: it declares its metrics, and gives numbers for them",
-    "analyzer-failed": "mend the analyzer where its traceback ends, or ask for others",
+    "bad-analyzer": "fix the package that brings the analyzer: it must declare its metrics and return numbers for them",
+    "analyzer-failed": "fix the analyzer at the end of its traceback, or leave it out",
     "taken-name": "rename the module: Python knows one module per name",
     "missing-module": "create the module beside the suite, or correct its name",
     "missing-function": "define the function in the module, or correct its name",
@@ -49,14 +50,14 @@ ADVICE: dict[str, str] = {
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
-    "unknown-node": "name one of the outputs that the message lists, or leave --node out: then all are written",
-    "model-failed": "mend the model where its traceback ends, or name its arguments as it does: --input NAME=FILE",
+    "unknown-node": "name one of the outputs in the message, or leave --node out: then precreg writes all",
+    "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
-    "conflicted-baseline": "resolve the merge conflict; cases that both sides changed are best run and accepted again",
-    "unreadable-proposals": "remove the file, and run its cases again: precreg run writes proposals anew",
-    "bad-allowance": "correct the entry: docs/integrity.md shows one, and lists what can be allowed",
-    "old-schema": "remove the file, run its cases, and accept them anew: git diff shows what changed",
+    "conflicted-baseline": "resolve the merge conflict; run and accept again the cases that both sides changed",
+    "unreadable-proposals": "remove the file and run its cases again: precreg run writes new proposals",
+    "bad-allowance": "correct the entry: docs/integrity.md shows one and lists the findings that can be allowed",
+    "old-schema": "remove the file, run its cases, and accept them again: git diff shows the changes",
     "future-schema": "upgrade precreg: the file was written by a newer version",
     "unreadable-record": "make the record again with the command that wrote it",
     "unreadable-journal": "start the run again without --resume",
@@ -65,49 +66,56 @@ ADVICE: dict[str, str] = {
     "no-git": "run inside a git repository, or leave out the option that needs one",
     "unknown-revision": "fetch the revision (in a shallow clone: git fetch --unshallow, or GIT_DEPTH: 0)",
     "no-merge-base": "fetch the history up to the base (GIT_DEPTH: 0), or name the commit itself: --against COMMIT",
-    "no-hooks-folder": "let it name a folder, or remove it: git config --unset core.hooksPath",
-    "hook-exists": "keep it and have it called first: precreg hook install --chain; or remove it",
-    "not-a-push": "let git call the hook: precreg hook install; by hand there is precreg run --changed-since",
-    "no-checkout": "mend what git names, or check the commit out and push again: then it is checked in place",
-    "nothing-to-calibrate": "select cases with inputs that a seed or a last bit can move, and that run",
-    "nothing-selected": "loosen the selection; of suites precreg list shows what there is",
+    "no-hooks-folder": "set core.hooksPath to a folder, or unset it: git config --unset core.hooksPath",
+    "hook-exists": "keep the hook and call it first: precreg hook install --chain; or remove it",
+    "not-a-push": "install the hook, and git calls it: precreg hook install; by hand, run precreg run --changed-since",
+    "no-checkout": "fix the problem that git reports, or check the commit out and push again, for a check in place",
+    "nothing-to-calibrate": "select cases that run and whose inputs depend on a seed or can move by a last bit",
+    "nothing-selected": "loosen the selection; precreg list shows all cases",
     "unknown-case": "name a case as precreg list prints it",
     "accept-in-ci": "accept baselines on your own machine, and commit them for review",
     "no-proposal": "run the cases first: precreg run writes the proposals",
-    "missing-reason": "say why with --reason",
+    "missing-reason": "give the reason with --reason",
     "not-a-terminal": "decide by flags: --accept PATTERN --reason TEXT, --reject PATTERN; --json shows what waits",
-    "unconfirmed-loss": "run the case anew and review what is proposed then; --confirm 0 accepts it without",
-    "no-workers": "run with --jobs 0, in this process, or mend what the message names",
-    "locked": "wait until the other process has ended",
-    "not-writable": "make the folder writable, or choose another with the option named",
-    "operating-system": "mend what the operating system names, such as a full disk or a missing permission",
-    "missing-extra": "install what the message names: python -m pip install 'precreg[plots]'",
+    "unconfirmed-loss": "run the case again and review its new proposal; --confirm 0 accepts without reruns",
+    "no-workers": "run in this process with --jobs 0, or fix the problem in the message",
+    "locked": "wait until the other process ends",
+    "not-writable": "make the folder writable, or choose another with the option in the message",
+    "operating-system": "fix the problem in the message, such as a full disk or a missing permission",
+    "missing-extra": "install the extra in the message: python -m pip install 'precreg[plots]'",
     "bad-pair": "pair with a commit that has the project's suites, with worker processes, and from the beginning",
     "bad-shard": "give --shard as i/n, or CI_NODE_INDEX and CI_NODE_TOTAL together, with 1 <= i <= n",
     "mixed-records": "name the records of one run, every shard once",
     "missing-history": "correct the place, or begin a history with precreg history add --create",
     "other-project": "name the history of this project",
-    "history-unavailable": "mend what the message names: the URL, the server, the password, the driver or the file",
-    "unreadable-history": "export it once more with precreg history export",
-    "unknown-anchor": "name a commit that was run (precreg history list), or add a run of it to the history",
+    "history-unavailable": "fix the URL, the server, the password, the driver or the file in the message",
+    "unreadable-history": "export the history again with precreg history export",
+    "unknown-anchor": "name the commit of a run (precreg history list), or add a run of it to the history",
     "empty-history": "add runs with precreg history add, or name another environment",
 }
 
 
 class UserError(Exception):
-    """A mistake that a user can mend. Printed without a traceback; exit code 2."""
+    """A mistake that a user can fix. precreg prints it without a traceback and exits with code 2."""
 
     exit_code = 2
 
     def __init__(self, slug: str, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        """Slug is a key of ADVICE; message says what was expected and what came."""
-        if slug not in ADVICE:
+        """Keep slug, message (expected ... but got ...) and place.
+
+        Raises:
+            KeyError: the slug is no key of ADVICE.
+        """
+        if slug not in ADVICE:  # a mistake of ours, which tests should find
             raise KeyError(slug)
         super().__init__(message)
         self.slug, self.message, self.file, self.line = slug, message, file, line
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way from a worker process to its parent."""
+        """Return a pickle that keeps slug and place.
+
+        Exceptions pickle their arguments alone, and a worker process sends errors to its parent.
+        """
         return (_rebuild, (self.slug, self.message, self.file, self.line))
 
     def __str__(self) -> str:
@@ -121,9 +129,10 @@ def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> Use
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean "X"?` for the nearest known name in any case, or nothing when none is near."""
-    from difflib import get_close_matches  # 1 ms, which a command that succeeds need not wait for
+    """Return `; did you mean "X"?` for the nearest known name, case ignored; an empty text if none is near."""
+    from difflib import get_close_matches  # takes 1 ms, which a successful command need not spend
 
+    # 0.6 is the default of difflib: it finds a wrong letter or two in short names.
     spelt = {each.casefold(): each for each in known}
     found = get_close_matches(name.casefold(), list(spelt), n=1, cutoff=0.6)
     return f'; did you mean "{spelt[found[0]]}"?' if found else ""

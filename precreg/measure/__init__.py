@@ -1,4 +1,4 @@
-"""How far apart are two arrays?
+"""Measure how far apart two arrays are.
 
 One pass over the pairs adds up a tally, and every metric is a formula of the tally. Nothing here judges.
 """

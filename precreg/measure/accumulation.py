@@ -1,8 +1,7 @@
-"""Exact sums of float64 numbers: as a few floats that do not overlap, whatever the order they were added in.
+"""Add blocks of pairs to tallies and merge tallies, with the same bits in every order.
 
-Merging tallies: that of two parts is the tally of the whole, in whatever order parts are merged.
-
-The sums, maxima, sketches and named pairs of a tally, while its blocks are measured.
+Sums are exact: an expansion is a few float64 numbers that do not overlap and whose sum is the exact sum. Maxima keep
+their first place. TallyBuilder adds blocks of pairs, merge_all_tallies adds the tallies of parts.
 """
 
 from __future__ import annotations
@@ -36,32 +35,29 @@ from precreg.measure.tally import (
 )
 from precreg.types import Scalar
 
+# Terms of one block: their buffers of 256 KiB stay in a core's caches, and numpy's overhead per call stays small.
 EXACT_SUM_BLOCK = 1 << 15
-"""Terms that are summed at once: few enough for their buffers to stay in a core's caches, many enough for numpy."""
-
+# 2^63 terms of this size, more than memory holds, add up without overflow.
 HUGE = 2.0**960
-"""Up to this size as many terms as memory holds add up without overflow."""
-
 _LARGEST = ldexp(2**53 - 1, 971)
 _SMALLEST = ldexp(1.0, -1074)
 
 
 def round_expansion(parts: Iterable[float]) -> float:
-    """Return the sum of the parts, rounded once: infinite beyond the largest float64, NaN of opposite infinities."""
+    """Return the sum of the parts, rounded once: infinite beyond float64, NaN for opposite infinities."""
     parts = tuple(parts)
     try:
         return fsum(parts)
     except ValueError:
         return nan
-    except OverflowError:
-        return _rounded(sum(map(Fraction, parts), Fraction(0)))
+    except OverflowError:  # fsum overflows in between; the sum itself may be finite
+        return _round_fraction(sum(map(Fraction, parts), Fraction(0)))
 
 
 def make_expansion(parts: Iterable[float]) -> Expansion:
-    """Return the one expansion of a sum: each float is the rounded rest of what those before it leave.
+    """Return the canonical expansion of a sum: each float is the rounded remainder after those before it.
 
-    It is the same for every order and grouping of the parts. Infinities and NaN swallow the rest, and so does a sum
-    beyond the largest float64.
+    It is the same for every order and grouping of the parts. An infinite sum or a NaN is the only float.
     """
     rest, found = list(parts), []
     while first := round_expansion(rest):
@@ -79,7 +75,7 @@ def add_expansions(first: Expansion, second: Expansion) -> Expansion:
     return make_expansion((*first, *second))
 
 
-def _rounded(exact: Fraction) -> float:
+def _round_fraction(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
@@ -95,7 +91,7 @@ def sum_exactly(terms: NDArray[Any]) -> Expansion:
         largest = max(float(np.maximum.reduce(block)), -float(np.minimum.reduce(block)))
         if largest <= HUGE:
             parts += partial_sums(block, largest, 0.0, scratch)
-        else:  # infinities and NaN, too
+        else:  # infinities and NaN as well
             parts += block.tolist()
     return make_expansion(parts)
 
@@ -103,14 +99,14 @@ def sum_exactly(terms: NDArray[Any]) -> Expansion:
 def partial_sums(
     terms: NDArray[Any], largest: float, unit: float, scratch: tuple[NDArray[Any], NDArray[Any]]
 ) -> list[float]:
-    """Return a few floats whose sum is that of the terms, exactly.
+    """Return a few floats whose exact sum is the exact sum of the terms.
 
-    `largest` bounds the size of the terms, at most HUGE; every term is a multiple of `unit`, a power of two, or of
-    nothing known where that is 0. `scratch` is overwritten and at least as long as the terms.
+    `largest` bounds the size of the terms and is at most HUGE. Every term is a multiple of `unit`, a power of two; 0
+    means that no unit is known. The function overwrites `scratch`, two arrays at least as long as the terms.
 
-    Terms that are multiples of one unit add up exactly while their sum stays below 2**53 units. So the upper bits of
-    each term are taken off and summed alone, as long as what is left is too wide: adding 1.5 * 2**k rounds a term to
-    a multiple of 2**(k - 52), and k is chosen to let the sum of all such multiples be exact (Rump, Ogita and Oishi,
+    Terms that are multiples of one unit add up exactly while their sum stays below 2**53 units. So the loop splits off
+    the upper bits of each term and sums them alone, until the remainders are narrow enough. Adding 1.5 * 2**k rounds a
+    term to a multiple of 2**(k - 52), and with this k the sum of all such multiples is exact (Rump, Ogita and Oishi,
     Accurate Floating-Point Summation I, 2008, "extraction").
     """
     parts: list[float] = []
@@ -124,47 +120,47 @@ def partial_sums(
         parts.append(float(np.add.reduce(upper)))
         terms = np.subtract(terms, upper, out=rest)
         largest = ldexp(1.0, exponent - 53)
-        if ldexp(largest, doublings) > ldexp(unit or _SMALLEST, 53):  # what is left may well be less
+        if ldexp(largest, doublings) > ldexp(unit or _SMALLEST, 53):  # the bound is loose: look
             largest = max(float(np.maximum.reduce(terms)), -float(np.minimum.reduce(terms)))
     parts.append(float(np.add.reduce(terms)))
     return parts
 
 
 def merge_tallies(first: Tally, second: Tally, rules: MeasureRules) -> Tally:
-    """Return the tally of the pairs of both, which share none."""
+    """Return the tally of two disjoint sets of pairs."""
     return merge_all_tallies([first, second], rules)
 
 
 def merge_all_tallies(parts: Sequence[Tally], rules: MeasureRules) -> Tally:
-    """Return the tally of the pairs of all parts, of which no two share a pair.
+    """Return the tally of all pairs of disjoint parts.
 
-    Sums of groups are ordinary float64 sums, taken in the order of the parts; all else is the same to the bit however
-    the pairs were cut up, but for what a form itself rounds below the last bit of a sum.
+    Sums of groups are ordinary float64 sums in the order of the parts. Everything else has the same bits for every cut,
+    apart from rounding inside a backend below the last bit of a sum.
     """
     if len(parts) == 1:
         return parts[0]
-    maxima, places = reduce(_larger, ((part.maxima, part.places) for part in parts))
-    errors, worst = _worst(parts, max(rules.worst, 0))
+    maxima, places = reduce(_merge_maxima, ((part.maxima, part.places) for part in parts))
+    errors, worst = _merge_worst(parts, max(rules.worst, 0))
     return Tally(
         counts=Counts(*map(sum, zip(*(part.counts for part in parts), strict=True))),
-        sums=Sums(*map(_added, zip(*(part.sums for part in parts), strict=True))),
+        sums=Sums(*map(_add_all, zip(*(part.sums for part in parts), strict=True))),
         maxima=maxima,
         places=places,
         sketches=Sketches(*map(add_sketches, zip(*(part.sketches for part in parts), strict=True))),
         errors=errors,
         worst=worst,
-        non_finite=_earliest(parts, max(rules.worst, 0)),
-        groups=reduce(_groups, (part.groups for part in parts)),
-        scaled=reduce(_scaled, (part.scaled for part in parts)),
+        non_finite=_merge_non_finite(parts, max(rules.worst, 0)),
+        groups=reduce(_merge_groups, (part.groups for part in parts)),
+        scaled=reduce(_merge_scaled, (part.scaled for part in parts)),
     )
 
 
-def _added(expansions: Sequence[Expansion]) -> Expansion:
+def _add_all(expansions: Sequence[Expansion]) -> Expansion:
     return make_expansion(chain.from_iterable(expansions))
 
 
-def _larger(first: tuple[Maxima, Places], second: tuple[Maxima, Places]) -> tuple[Maxima, Places]:
-    """Return the larger ones with their places: of equal ones the earlier place."""
+def _merge_maxima(first: tuple[Maxima, Places], second: tuple[Maxima, Places]) -> tuple[Maxima, Places]:
+    """Return the larger maxima with their places; equal maxima have the earlier place."""
     places = []
     for one, other, here, there in zip(first[0], second[0], first[1], second[1], strict=False):
         tied = min(here, there) if one else -1
@@ -172,39 +168,39 @@ def _larger(first: tuple[Maxima, Places], second: tuple[Maxima, Places]) -> tupl
     return Maxima(*map(max, first[0], second[0])), Places(*places)
 
 
-def _worst(parts: Sequence[Tally], most: int) -> tuple[list[float], NamedPairs]:
+def _merge_worst(parts: Sequence[Tally], max_pairs: int) -> tuple[list[float], NamedPairs]:
     errors = [error for part in parts for error in part.errors]
-    named = _joined([part.worst for part in parts])
-    order = nsmallest(most, range(len(errors)), key=lambda place: (-errors[place], named.index[place]))
-    return [errors[place] for place in order], _taken(named, order)
+    named = _join([part.worst for part in parts])
+    order = nsmallest(max_pairs, range(len(errors)), key=lambda place: (-errors[place], named.index[place]))
+    return [errors[place] for place in order], _take(named, order)
 
 
-def _earliest(parts: Sequence[Tally], most: int) -> NamedPairs:
-    named = _joined([part.non_finite for part in parts])
-    return _taken(named, nsmallest(most, range(len(named.index)), key=named.index.__getitem__))
+def _merge_non_finite(parts: Sequence[Tally], max_pairs: int) -> NamedPairs:
+    named = _join([part.non_finite for part in parts])
+    return _take(named, nsmallest(max_pairs, range(len(named.index)), key=named.index.__getitem__))
 
 
-def _joined(parts: Sequence[NamedPairs]) -> NamedPairs:
+def _join(parts: Sequence[NamedPairs]) -> NamedPairs:
     return NamedPairs(*(list(chain.from_iterable(lists)) for lists in zip(*parts, strict=True)))
 
 
-def _taken(named: NamedPairs, order: Sequence[int]) -> NamedPairs:
+def _take(named: NamedPairs, order: Sequence[int]) -> NamedPairs:
     index, actual, reference = named
     return NamedPairs([index[at] for at in order], [actual[at] for at in order], [reference[at] for at in order])
 
 
-def _groups(first: tuple[Groups, ...], second: tuple[Groups, ...]) -> tuple[Groups, ...]:
+def _merge_groups(first: tuple[Groups, ...], second: tuple[Groups, ...]) -> tuple[Groups, ...]:
     if not first or not second:
         return first or second
-    return tuple(map(_sum_of_groups, first, second))
+    return tuple(map(_add_groups, first, second))
 
 
-def _sum_of_groups(first: Groups, second: Groups) -> Groups:
+def _add_groups(first: Groups, second: Groups) -> Groups:
     sums = (list(map(plus, one, other)) for one, other in zip(first[1:], second[1:], strict=True))
     return Groups(list(map(plus, first.n, second.n)), *sums)
 
 
-def _scaled(
+def _merge_scaled(
     first: dict[tuple[str, int], Expansion], second: dict[tuple[str, int], Expansion]
 ) -> dict[tuple[str, int], Expansion]:
     if not first or not second:
@@ -213,11 +209,12 @@ def _scaled(
     return {key: total for key, total in sums.items() if total}
 
 
-# Binary exponents by which terms are scaled if float64 cannot add them: see Tally.scaled.
+# Terms that float64 cannot add up are scaled by these powers of two: see Tally.scaled. Terms of first degree reach
+# 2^1024 and products 2^2048, so that both come back below 2^960.
 FIRST_DEGREE = 600
 SECOND_DEGREE = 1200
-
-TINY = 2.0**-960  # smaller products may have lost bits
+# A smaller product may lose bits to underflow, which begins at 2^-1022.
+TINY = 2.0**-960
 
 
 class Buffers(NamedTuple):
@@ -239,7 +236,7 @@ class Buffers(NamedTuple):
 
 
 class TallyBuilder:
-    """A tally in the making, and the buffers of its blocks; complex numbers need scratch of twice the length."""
+    """A growing tally and the buffers of its blocks; complex numbers need scratch of twice the length."""
 
     def __init__(self, rules: MeasureRules, factor: int, length: int) -> None:
         size = min(length, EXACT_SUM_BLOCK)
@@ -256,9 +253,9 @@ class TallyBuilder:
         self.non_finite: list[int] = []
 
     def sum_up(self, name: str, terms: Array, largest: float, unit: float) -> float:
-        """Add terms to a sum, and return their own sum.
+        """Add terms to a sum and return their own sum.
 
-        Terms are at most `largest`, and multiples of `unit` unless that is 0.
+        The terms are at most `largest` in size, and multiples of `unit` unless it is 0.
         """
         if largest <= HUGE:
             parts = partial_sums(terms, largest, unit, self.scratch)
@@ -281,15 +278,15 @@ class TallyBuilder:
     ) -> float:
         """Add the products of two arrays to a sum; return their own sum, and the products in `out`.
 
-        Products other than 0 lie within the bounds, and are multiples of `unit`. If float64 cannot hold all of them
-        with all their bits, large and small ones are scaled.
+        Products other than 0 lie within the bounds and are multiples of `unit`. If float64 cannot hold all bits of all
+        of them, the function sorts them by size.
         """
         products = np.multiply(*factors, out=out)
         if bounds[1] <= HUGE and bounds[0] >= TINY:
             return self.sum_up(name, products, bounds[1], max(unit, float64_quantum(bounds[0])))
         sizes = np.abs(products)
         zero = (factors[0] == 0) | (factors[1] == 0)
-        products[zero] = 0.0  # infinite by zero, too: an error of zero adds nothing
+        products[zero] = 0.0  # also infinity times zero: an error of zero adds nothing
         finite = (np.isfinite(factors[0]) & np.isfinite(factors[1])) | zero
         huge, tiny = finite & ~zero & (sizes > HUGE), (sizes < TINY) & ~zero
         for mask, exponent in ((huge, SECOND_DEGREE), (tiny, -SECOND_DEGREE)):
@@ -300,21 +297,21 @@ class TallyBuilder:
         return float(np.add.reduce(products))
 
     def note(self, name: str, values: Array, place_of: Callable[[int], int]) -> float:
-        """Update a maximum and its first place; return the largest of these values."""
+        """Update a maximum and its first place with values of a block; return their largest."""
         index = int(values.argmax())
         largest = float(values[index])
         self.note_at(name, largest, index, place_of)
         return largest
 
     def note_at(self, name: str, largest: float, index: int, place_of: Callable[[int], int]) -> None:
-        """Update a maximum and its place with the largest value of a block, at an index of the block."""
+        """Update a maximum with the largest value of a block, at its index."""
         if largest > self.maxima[name]:
             self.maxima[name] = largest
             if name in self.places:
                 self.places[name] = place_of(index)
 
     def figures(self) -> dict[str, Any]:
-        """Return the fields of a Tally that do not repeat elements of the arrays."""
+        """Return the fields of a Tally that need no second look at the arrays."""
         return {
             "counts": Counts(**self.counts),
             "sums": Sums(*(make_expansion(self.parts[name]) for name in Sums._fields)),
@@ -327,40 +324,41 @@ class TallyBuilder:
 
 
 class WorstPairs:
-    """The `most` largest errors above zero so far and their places, the earlier of two equal ones first."""
+    """The `max_pairs` largest errors above zero so far and their places; of equal errors the earlier comes first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._least = 0.0 if most > 0 else inf
+    def __init__(self, max_pairs: int) -> None:
+        self._max_pairs = max_pairs
+        self._least = 0.0 if max_pairs > 0 else inf
         self.errors = np.empty(0)
         self.places = np.empty(0, np.int64)
 
     def add(self, errors: Array, largest: float, position: int, kept: Array | None) -> None:
-        """Add a block of errors, at most `largest`; blocks come in the order of places."""
+        """Keep the largest errors of a block, whose maximum is `largest`; blocks come in the order of places."""
         if largest <= self._least:
             return
-        if errors.size > 4 * self._most and self.errors.size < self._most:
-            least = np.partition(errors, -self._most)[-self._most]
+        # A partition finds the threshold of a first large block faster than a sort of all its errors.
+        if errors.size > 4 * self._max_pairs and self.errors.size < self._max_pairs:
+            least = np.partition(errors, -self._max_pairs)[-self._max_pairs]
             places = np.flatnonzero((errors >= least) & (errors > 0))
         else:
             places = np.flatnonzero(errors > self._least)
         found = np.flatnonzero(kept)[places] if kept is not None else places
         self.errors = np.concatenate([self.errors, errors[places]])
         self.places = np.concatenate([self.places, found + position])
-        order = (-self.errors).argsort(kind="stable")[: self._most]
+        order = (-self.errors).argsort(kind="stable")[: self._max_pairs]
         self.errors, self.places = self.errors[order], self.places[order]
-        if self.errors.size == self._most:
+        if self.errors.size == self._max_pairs:
             self._least = float(self.errors[-1])
 
 
 def pairs_at(places: Array, start: int, actual: Array, reference: Array) -> NamedPairs:
-    """Return the pairs at flat positions; the arrays begin at `start`."""
+    """Return the pairs at flat positions of arrays that begin at position `start`."""
     index = places - start
     return NamedPairs(places.tolist(), to_scalars(actual[index]), to_scalars(reference[index]))
 
 
 def to_scalars(values: Array) -> list[Scalar]:
-    """Return numbers that read back as the same values: text for NaN and infinities, which JSON lacks."""
+    """Return numbers that read back as the same values; values without a JSON number as text."""
     if values.dtype.kind in "biu":
         return [int(value) for value in values.tolist()]
     if values.dtype.kind == "c" or values.dtype.itemsize > 8:
@@ -371,5 +369,5 @@ def to_scalars(values: Array) -> list[Scalar]:
 
 
 def float64_quantum(smallest: float) -> float:
-    """Return a power of two that divides all float64 numbers from `smallest` on; 0 if `smallest` is unknown."""
+    """Return a power of two that divides all float64 numbers from `smallest` on; 0 if it is unknown."""
     return ldexp(1.0, max(frexp(smallest)[1] - 53, -1074)) if 0 < smallest < inf else 0.0

@@ -1,11 +1,8 @@
-"""What an analyzer is. It inherits from nothing: it declares metrics, and measures whole arrays or chunks of them.
+"""Load the analyzers of installed packages, and add their metrics to a comparison.
 
-The entry point of the group "precreg.analyzers" names the object, or a class that gives it without arguments. Metrics
-are declared with names of their own; in records they are called ANALYZER.METRIC, after the entry point's name.
-
-Analyzers by name: where installed packages have them, what they declare, and what names of metrics mean.
-
-Analyzers at work: each measures the arrays of one comparison, and what it gives is checked and added.
+An analyzer inherits from nothing: it declares metrics, and measures whole arrays or chunks of them. The entry point of
+the group "precreg.analyzers" names the object, or a class without arguments. Records name a metric ANALYZER.METRIC,
+after the entry point.
 """
 
 from __future__ import annotations
@@ -37,47 +34,47 @@ if TYPE_CHECKING:
 
 ChunkState = TypeVar("ChunkState")
 
+# Numbers by the declared names. A missing, infinite or NaN number is an absent metric, and a bound on it is broken.
 AnalyzerFigures = Mapping[str, Any]
-"""Numbers by the declared names. What is left out, NaN or infinite is absent: a bound on it is broken."""
 
 
 class WholeArrays(Protocol):
-    """Measures two arrays of one shape at once, each in its own dtype. Both are read-only."""
+    """An analyzer of two whole arrays of one shape, each in its own dtype. Both are read-only."""
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """Describe every metric that may be given."""
+        """Declare every metric that the analyzer may return."""
 
     def __call__(self, actual: Array, reference: Array) -> AnalyzerFigures:
-        """Return figures of two arrays that have at least one element, NaN and infinities included."""
+        """Return figures of two arrays with at least one element, NaN and infinities included."""
 
 
 class Chunked(Protocol[ChunkState]):
-    """Measures arrays of any size chunk by chunk. States of neighbouring pieces merge into that of both together.
+    """An analyzer of arrays of any size, chunk by chunk. The states of neighbouring pieces merge.
 
-    A chunk has one dimension: neighbouring elements in C order. Where chunks begin does not depend on how many
-    threads there are, and states are merged in the order of the pieces; so even sums that round come out the same.
+    A chunk has one dimension: neighbouring elements in C order. The first element of a chunk does not depend on the
+    number of threads, and states merge in the order of the pieces. So even sums that round have the same bits.
     """
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """Describe every metric that may be given."""
+        """Declare every metric that the analyzer may return."""
 
     def start(self, shape: tuple[int, ...], actual_dtype: str, reference_dtype: str) -> ChunkState:
-        """Return the state of no element, of arrays of that shape; dtypes by name, as suites spell them."""
+        """Return the state without an element, for arrays of that shape; dtypes have the names of suites."""
 
     def add(self, state: ChunkState, actual: Array, reference: Array, offset: int) -> ChunkState:
-        """Return the state with a chunk more, whose first element has that flat index; `state` may be changed."""
+        """Return the state with one more chunk, whose first element has that flat index; may change `state`."""
 
     def merge(self, before: ChunkState, after: ChunkState) -> ChunkState:
-        """Return the state of two neighbouring pieces; both may be changed."""
+        """Return the state of two neighbouring pieces; may change both."""
 
     def finish(self, state: ChunkState) -> AnalyzerFigures:
         """Return figures of all elements."""
 
 
 class Declared(NamedTuple):
-    """A function of whole arrays with its metrics."""
+    """A function of whole arrays, and its metrics."""
 
     metrics: tuple[Metric, ...]
     measure: Callable[[Array, Array], AnalyzerFigures]
@@ -88,7 +85,7 @@ class Declared(NamedTuple):
 
 
 def analyzer(*metrics: Metric) -> Callable[[Callable[[Array, Array], AnalyzerFigures]], Declared]:
-    """Make an analyzer of a function of whole arrays, with the metrics that it gives."""
+    """Turn a function of whole arrays into an analyzer with these metrics."""
 
     def declared(measure: Callable[[Array, Array], AnalyzerFigures]) -> Declared:
         return Declared(metrics, measure)
@@ -97,21 +94,15 @@ def analyzer(*metrics: Metric) -> Callable[[Callable[[Array, Array], AnalyzerFig
 
 
 ANALYZERS = EntryPointGroup("precreg.analyzers", "analyzer", "analyzer", "unknown-analyzer")
-
-
 ANALYZER_NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"
-
+# No name of the table matches: the point in share_above_0.5_ulp precedes a digit.
 _METRIC = re.compile(rf"(?P<analyzer>{ANALYZER_NAME_PATTERN})\.(?P<metric>[A-Za-z_][A-Za-z0-9_.-]*)")
-"""No metric of ours is spelled so: what follows a point in share_above_0.5_ulp is a digit."""
-
-
 _WHOLE = ("__call__",)
-
 _CHUNKED = ("start", "add", "merge", "finish")
 
 
 class Analyzer(NamedTuple):
-    """An analyzer that was loaded. `metrics` are called ANALYZER.METRIC; one of the other two fields is None."""
+    """A loaded analyzer. `metrics` have the names ANALYZER.METRIC; one of the other two fields is None."""
 
     name: str
     metrics: dict[str, MetricDescription]
@@ -121,51 +112,54 @@ class Analyzer(NamedTuple):
 
 @cache
 def analyzer_entry_point(name: str) -> EntryPoint:
-    """Return where an analyzer is, without loading it.
+    """Return the entry point of an analyzer without loading it.
 
-    Raises UserError (unknown-analyzer) when no installed package brings it, or two do.
+    Raises:
+        UserError: unknown-analyzer if no installed package has it, or several have.
     """
     return find_entry_point(ANALYZERS, name)
 
 
 @cache
 def load_analyzer(name: str) -> Analyzer:
-    """Import an analyzer, check what it declares, and make its metrics known.
+    """Import an analyzer and check its declaration.
 
-    Raises UserError: unknown-analyzer; analyzer-failed where importing it raises; bad-analyzer where it is neither kind
-    of analyzer, or declares its metrics badly.
+    Raises:
+        UserError: unknown-analyzer; analyzer-failed if the import raises; bad-analyzer if the object is neither kind
+            of analyzer, or declares its metrics wrongly.
     """
     point = analyzer_entry_point(name)
     try:
         found = point.load()
         found = found() if isinstance(found, type) else found
-    except Exception as error:
+    except Exception as error:  # a package of others may raise anything
         message = f"expected analyzer {name} to be importable but {point.value} raised {describe_exception(error)}"
         raise UserError("analyzer-failed", message) from error
-    metrics = {metric.name: metric for metric in _declared(name, getattr(found, "metrics", ()))}
-    if _offers(found, _CHUNKED):
+    metrics = {metric.name: metric for metric in _read_declaration(name, getattr(found, "metrics", ()))}
+    # An object with both interfaces is measured in chunks, which need less memory.
+    if _has_methods(found, _CHUNKED):
         return Analyzer(name, metrics, None, found)
-    if _offers(found, _WHOLE):
+    if _has_methods(found, _WHOLE):
         return Analyzer(name, metrics, found, None)
-    message = f"expected a function or start, add, merge and finish but got {point.value} of type {_kind(found)}"
+    message = f"expected a function or start, add, merge and finish but got {point.value} of type {_type_name(found)}"
     raise UserError("bad-analyzer", f"analyzer {name}: {message}")
 
 
 def describe_exception(error: BaseException) -> str:
-    """Tell an exception in one line."""
+    """Return type and message of an exception in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _offers(found: object, methods: Iterable[str]) -> bool:
+def _has_methods(found: object, methods: Iterable[str]) -> bool:
     return all(callable(getattr(found, method, None)) for method in methods)
 
 
-def _declared(name: str, metrics: Any) -> Iterator[MetricDescription]:
-    """Yield what an analyzer declares, under the names of records."""
+def _read_declaration(name: str, metrics: Any) -> Iterator[MetricDescription]:
+    """Yield the declared metrics under their names in records."""
     rows = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
     for row in rows:
         if not isinstance(row, Metric) or not all(isinstance(field, str) for field in row.description):
@@ -185,15 +179,16 @@ def _declared(name: str, metrics: Any) -> Iterator[MetricDescription]:
 
 
 def analyzer_of(metric: str) -> str | None:
-    """Return the name of the analyzer that a metric is called after; None for one that can only be ours."""
+    """Return the analyzer in the name of a metric; None for names of the table and other names."""
     match = None if metric in METRICS else _METRIC.fullmatch(metric)
     return None if match is None else match["analyzer"]
 
 
 def metrics_like(name: str) -> tuple[str, ...]:
-    """Return every metric of the analyzer that a metric is called after, which is loaded; none for our own.
+    """Return every metric of the analyzer in the name of a metric; none for names of the table.
 
-    Raises UserError as `load` does.
+    Raises:
+        UserError: as load_analyzer does.
     """
     analyzer = analyzer_of(name)
     return () if analyzer is None else tuple(load_analyzer(analyzer).metrics)
@@ -204,7 +199,8 @@ def declared_metric(name: str) -> Metric:
 
     Bounds of a tolerance name metrics before anything is measured, so no comparison describes them.
 
-    Raises UserError as `load_analyzer` does.
+    Raises:
+        UserError: as load_analyzer does.
     """
     analyzer = analyzer_of(name)
     return metric_named(name, () if analyzer is None else load_analyzer(analyzer).metrics.values())
@@ -213,12 +209,10 @@ def declared_metric(name: str) -> Metric:
 Array = NDArray[Any]
 
 
+# Elements of every chunk apart from the last, so that both sides of a chunk stay in a core's caches.
 ANALYZER_CHUNK = 2**16
-"""Elements of a chunk, but for the last: what two processors' nearest caches hold of both sides."""
-
-
+# Elements that one state takes in order before it merges with the state of the piece before.
 PIECE = 64 * ANALYZER_CHUNK
-"""Elements that are added to one state, in order, before it is merged with that of the piece before."""
 
 
 class ArrayPair(NamedTuple):
@@ -231,13 +225,13 @@ class ArrayPair(NamedTuple):
 def add_analyzer_metrics(
     comparison: Comparison, actual: ArrayLike, reference: ArrayLike, analyzers: Sequence[str], threads: int = 1
 ) -> Comparison:
-    """Add what analyzers measure of the arrays that were compared, and the descriptions of their metrics.
+    """Add the figures of analyzers on the compared arrays, and the descriptions of their metrics.
 
-    Without an element, and where the shapes differ, there is nothing to measure. The number of threads changes no bit.
+    Arrays without an element or of different shapes have no figures. The number of threads changes no bit.
 
     Raises:
-        UserError: what `load` raises; analyzer-failed, from what the analyzer raised; bad-analyzer, for a result that
-            is no number or was not declared.
+        UserError: as load_analyzer does; analyzer-failed if the analyzer raises; bad-analyzer for a result that is no
+            number or is not declared.
     """
     loaded = [load_analyzer(name) for name in dict.fromkeys(analyzers)]
     described = tuple(metric for analyzer in loaded for metric in analyzer.metrics.values())
@@ -245,20 +239,21 @@ def add_analyzer_metrics(
     metrics = dict(comparison.metrics)
     if pair.actual.shape == pair.reference.shape and pair.actual.size:
         for analyzer in loaded:
-            with _blamed_on(analyzer.name, comparison.output):
-                figures = _measured(analyzer, pair, threads)
-            metrics.update(_finite(analyzer, figures))
+            with _blame(analyzer.name, comparison.output):
+                figures = _measure(analyzer, pair, threads)
+            metrics.update(_finite_figures(analyzer, figures))
     return replace(comparison, metrics=metrics, described=described)
 
 
 def _read_only(array: Array) -> Array:
+    # A view, so that the caller's array stays writable; np.ndarray drops the behaviour of subclasses.
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 @contextmanager
-def _blamed_on(name: str, output: str) -> Iterator[None]:
+def _blame(name: str, output: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -266,16 +261,16 @@ def _blamed_on(name: str, output: str) -> Iterator[None]:
         raise UserError("analyzer-failed", message) from error
 
 
-def _measured(analyzer: Analyzer, pair: ArrayPair, threads: int) -> Any:
+def _measure(analyzer: Analyzer, pair: ArrayPair, threads: int) -> Any:
     if analyzer.chunked is not None:
-        return analyzer.chunked.finish(reduce(analyzer.chunked.merge, _states(analyzer.chunked, pair, threads)))
+        return analyzer.chunked.finish(reduce(analyzer.chunked.merge, _piece_states(analyzer.chunked, pair, threads)))
     assert analyzer.whole is not None
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # NaN and infinities are ordinary input
         return analyzer.whole(*pair)
 
 
-def _states(chunked: Chunked[Any], pair: ArrayPair, threads: int) -> Iterator[Any]:
-    """Yield the states of the pieces in order; no more than one for each thread waits to be merged."""
+def _piece_states(chunked: Chunked[Any], pair: ArrayPair, threads: int) -> Iterator[Any]:
+    """Yield the states of the pieces in order; at most one for each thread waits for its merge."""
     actual, reference = _flat(pair.actual), _flat(pair.reference)
     names = dtype_name(pair.actual.dtype), dtype_name(pair.reference.dtype)
 
@@ -292,17 +287,18 @@ def _states(chunked: Chunked[Any], pair: ArrayPair, threads: int) -> Iterator[An
         yield from map(state_of, starts)
         return
     with ThreadPoolExecutor(threads) as pool:
+        # In batches, because pool.map alone would keep the states of all pieces in memory.
         for first in range(0, len(starts), threads):
             yield from pool.map(state_of, starts[first : first + threads])
 
 
 def _flat(array: Array) -> Any:
-    """Return what gives chunks in C order: a view where the array lies so in memory, else copies of each chunk."""
+    """Return a source of chunks in C order: a view of a contiguous array, else an iterator that copies each chunk."""
     return array.reshape(-1) if array.flags.c_contiguous else array.flat
 
 
-def _finite(analyzer: Analyzer, figures: Any) -> Iterator[tuple[str, float]]:
-    """Yield the finite figures under the names of records; what was not declared, or is no number, is refused."""
+def _finite_figures(analyzer: Analyzer, figures: Any) -> Iterator[tuple[str, float]]:
+    """Yield the finite figures under their names in records. Raises UserError (bad-analyzer) for any wrong figure."""
     if not isinstance(figures, Mapping):
         message = f"expected figures by name but got {type(figures).__name__}"
         raise UserError("bad-analyzer", f"analyzer {analyzer.name}: {message}")
@@ -312,12 +308,13 @@ def _finite(analyzer: Analyzer, figures: Any) -> Iterator[tuple[str, float]]:
             declared = ", ".join(analyzer.metrics)
             near = nearest(name, analyzer.metrics)
             raise UserError("bad-analyzer", f"expected one of {declared} but got {name}={value}{near}")
-        if isfinite(number := _number(name, value)):
+        if isfinite(number := _to_float(name, value)):
             yield name, number
 
 
-def _number(name: str, value: Any) -> float:
-    """Return a number of Python or numpy as float; an integer beyond all floats is none that is defined."""
+def _to_float(name: str, value: Any) -> float:
+    """Return a number of Python or numpy as a float; NaN for an integer beyond float64."""
+    # Kind "V" has the dtypes of ml_dtypes, such as bfloat16.
     scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     is_number = scalar.dtype.kind in "biufV" if isinstance(scalar, np.generic) else isinstance(scalar, Real)
     if not is_number:

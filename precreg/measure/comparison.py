@@ -1,10 +1,7 @@
-"""compare(actual, reference): everything that is measured of one output, as one Comparison without judgement.
+"""Measure the distance of an output from its reference.
 
-How an output's errors stand to those of a benchmark: a second implementation, held against the same reference.
-
-How much of a tolerance the elements of an output use: the largest |d| / (atol + rtol |r|), which may be up to 1.
-
-Several runs of one output, measured together: as one array that has all of their elements would be.
+compare_arrays measures one pair of arrays as a Comparison without judgement, compare_runs several runs of one output
+together. Ratios to a benchmark and the used share of a tolerance belong to the same question.
 """
 
 from __future__ import annotations
@@ -29,16 +26,12 @@ from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
 from precreg.types import AxisGroups, Comparison, Positions
 
+# Elements of one copy of an array that is not in C order: 2 MiB of float64 stay in a core's caches.
 COPY_CHUNK = 1 << 18
-"""Elements that are copied at a time, where they must be."""
-
-
+# Elements of one chunk without a copy: small enough for several chunks a thread, large enough for few merges.
 IN_PLACE_CHUNK, MAX_IN_PLACE_CHUNK = 1 << 20, 1 << 21
-"""Elements that are measured at a time where nothing is copied: fewer of smaller arrays, for the sake of threads."""
-
-
+# Below this size, threads take longer to start than they save.
 MIN_ELEMENTS_FOR_THREADS = 1 << 21
-"""From this many elements on, threads are worth their start."""
 
 
 def compare_arrays(
@@ -55,13 +48,14 @@ def compare_arrays(
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
-    Arrays of any shape, memory layout and byte order; integers, booleans, floating-point formats that arith knows,
-    complex numbers. The reference may be of a wider dtype. `rtol` and `atol` decide which elements count as
-    matching; `worst` limits how many positions are named. Nothing is broadcast: where the shapes differ, metrics
-    and counts are empty; where there is no element, metrics are. docs/metrics.md has every formula. `regions` takes the
-    place of constants of regions.py. `threads` changes no metric; None means one for small arrays, else as many as the
-    process has cores.
-    Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
+    Arrays have any shape, memory layout and byte order; integers, booleans, floating-point formats of the arithmetic
+    room, or complex numbers. The reference may have a wider dtype. Elements within `rtol` and `atol` match. `worst` is
+    the number of named positions. Nothing is broadcast: different shapes give no metrics and no counts, and arrays
+    without an element give no metrics. docs/metrics.md has every formula. `regions` replaces constants of Regions.
+    `threads` changes no metric; None means one for small arrays, and else one for each core of the process.
+
+    Raises:
+        UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
     """
     a, r = np.asarray(actual), np.asarray(reference)
     pairing = pairing_of(a.dtype, r.dtype)
@@ -75,7 +69,7 @@ def compare_arrays(
 
 
 def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> dict[str, Any]:
-    """Return the fields of a Comparison that a tally of at least one element gives."""
+    """Return the fields of a Comparison from a tally of at least one element."""
     return {
         "metrics": compute_metrics(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
         "counts": _counts(tally.counts),
@@ -89,27 +83,29 @@ def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> di
 
 
 def tally_arrays(actual: Array, reference: Array, rules: MeasureRules, threads: int | None = None) -> Tally:
-    """Return the tally of two arrays of one shape, with at least one element, in whatever memory layout."""
+    """Return the tally of two arrays of one shape and any memory layout, with at least one element."""
     size = actual.size
-    if size <= IN_PLACE_CHUNK and _in_order(actual, reference):
+    # The shortest way for the usual small array: no chunks, no threads, no merge.
+    if size <= IN_PLACE_CHUNK and _is_in_order(actual, reference):
         return select_backend()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
-    chunk = _chunk_of(size)
+    chunk = _chunk_size(size)
     chunks = -(-size // chunk)
-    workers = min(_workers(size) if threads is None else max(threads, 1), chunks)
+    workers = min(_count_workers(size) if threads is None else max(threads, 1), chunks)
     if workers == 1:
         return merge_all_tallies(_tallies(actual, reference, 0, size, rules), rules)
+    # Threads get whole chunks, so that the cuts and every bit are the same for any number of threads.
     cuts = [chunks * worker // workers * chunk for worker in range(workers)] + [size]
     with ThreadPoolExecutor(workers) as pool:
         parts = pool.map(lambda low, high: _tallies(actual, reference, low, high, rules), cuts, cuts[1:])
         return merge_all_tallies(list(chain.from_iterable(parts)), rules)
 
 
-def _chunk_of(size: int) -> int:
-    """Return how many elements are measured at a time: the same for any number of threads, and so the same bits."""
+def _chunk_size(size: int) -> int:
+    """Return the elements of one chunk. They do not depend on the number of threads, so no bit does."""
     return min(max(IN_PLACE_CHUNK, 1 << (size // 32).bit_length()), MAX_IN_PLACE_CHUNK)
 
 
-def _workers(size: int) -> int:
+def _count_workers(size: int) -> int:
     return 1 if size < MIN_ELEMENTS_FOR_THREADS else count_processors()
 
 
@@ -120,14 +116,14 @@ def _tallies(actual: Array, reference: Array, low: int, high: int, rules: Measur
 
 
 def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
-    """Yield the flat chunks of a range, each with the position that it begins at; they are read before the next.
+    """Yield the flat chunks of a range, each with its first position.
 
-    Arrays that lie in memory in C order, aligned and in the machine's byte order, are cut; of others, numpy copies a
-    chunk at a time.
+    Aligned arrays in C order and the machine's byte order are cut. Other arrays are copied chunk by chunk into one
+    buffer, so the caller must use a chunk before it takes the next.
     """
-    if _in_order(actual, reference):
+    if _is_in_order(actual, reference):
         a, r = actual.reshape(-1), reference.reshape(-1)
-        chunk = _chunk_of(a.size)
+        chunk = _chunk_size(a.size)
         for start in range(low, high, chunk):
             stop = min(start + chunk, high)
             yield start, a[start:stop], r[start:stop]
@@ -140,11 +136,12 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
         yield start, into[0][: stop - start], into[1][: stop - start]
 
 
-def _in_order(*sides: Array) -> bool:
+def _is_in_order(*sides: Array) -> bool:
     return all([side.flags.c_contiguous and side.flags.aligned and side.dtype.isnative for side in sides])
 
 
 def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
+    # nditer copies any range in C order without a copy of the whole array, which reshape(-1) would make.
     flags = ["external_loop", "buffered", "ranged"]
     with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[call-overload]
         pieces.iterrange = (start, stop)
@@ -172,7 +169,7 @@ def _places(tally: Tally) -> dict[str, int]:
 
 
 def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
-    """Return the mean error in the groups of the last axis of two or more; 0 for a group without a finite pair."""
+    """Return the mean error in the groups of the last of two or more axes; 0 for a group without a finite pair."""
     if len(groups) < 2:
         return None
     heat = [total / max(n, 1) for total, n in zip(groups[-1].absolute, groups[-1].n, strict=True)]
@@ -187,68 +184,66 @@ def _finite_or_none(sums: list[float]) -> list[float | None]:
     return [*sums] if isfinite(sum(sums)) else [number if isfinite(number) else None for number in sums]
 
 
+# The smallest error of a benchmark by output dtype (msprobe): a ratio to a nearly exact result says nothing.
 _FLOORS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-
 _FLOOR = 2.0**-14
-"""The least that an error of the benchmark counts as, by output dtype (msprobe): hardly any error is no yardstick."""
-
-
+# Dynamo admits 3 times the benchmark's RMSE for half precision and for fewer elements than these, 2 times otherwise.
 _HALF = ("float16", "bfloat16")
-
 _FEW = 1000
 
 
 def benchmark_ratios(device: Comparison, benchmark: Comparison) -> dict[str, float]:
-    """Return the metrics of METRICS that need a benchmark, from what was measured of both.
+    """Return the metrics that need a benchmark, from two comparisons with the same reference.
 
-    `device` is the output under test, `benchmark` the other implementation's, each against the same reference. A metric
-    is left out where it is not finite, or what it is made of was not defined for either.
+    `device` is the output under test, and `benchmark` the output of a second implementation. A metric is absent if it
+    is not finite, or if one side lacks its terms.
     """
-    found = (*_errors(device, benchmark), *_counted(device, benchmark), *_excess(device, benchmark))
+    found = (*_error_ratios(device, benchmark), *_region_ratios(device, benchmark), *_rms_excesses(device, benchmark))
     return {name: value for name, value in found if isfinite(value)}
 
 
-def _errors(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
-    """Yield |error| / max(|the benchmark's|, floor) of mare, mere and RMSE (mindstudio-probe, calc_ratio)."""
+def _error_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield error / max(the benchmark's, floor) for mare, mere and RMSE (mindstudio-probe, calc_ratio)."""
     floor = _FLOORS.get(device.dtype, _FLOOR)
     for metric in ("mare", "mere", "rms_error"):
         if metric in device.metrics and metric in benchmark.metrics:
             yield f"{metric}_ratio", device.metrics[metric] / max(benchmark.metrics[metric], floor)
 
 
-def _counted(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
-    """Yield errors / max(the benchmark's, 1) of the regions of small values and cancellation (cann/opbase)."""
+def _region_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield errors / max(the benchmark's, 1) for small values and for cancellation (cann/opbase)."""
     for region in ("small_value", "cancellation"):
         share = f"{region}_error_share"
         if share in device.metrics and share in benchmark.metrics:
-            yield f"{region}_error_ratio", _number(device, share) / max(_number(benchmark, share), 1)
+            yield f"{region}_error_ratio", _count_of_share(device, share) / max(_count_of_share(benchmark, share), 1)
 
 
-def _number(comparison: Comparison, share: str) -> int:
+def _count_of_share(comparison: Comparison, share: str) -> int:
+    # A share is a count over n, rounded once, so that rounding its product with n restores the count.
     return round(comparison.metrics[share] * comparison.counts["n"])
 
 
-def _excess(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
-    """Yield what the RMSE exceeds multiples of the benchmark's by (torch._dynamo.utils.same)."""
+def _rms_excesses(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield the excess of the RMSE over multiples of the benchmark's (torch._dynamo.utils.same)."""
     if "rms_error" in device.metrics and "rms_error" in benchmark.metrics:
         own, other = device.metrics["rms_error"], benchmark.metrics["rms_error"]
-        yield "rms_excess", own - _multiple(device) * other
+        yield "rms_excess", own - _benchmark_multiple(device) * other
         yield "rms_excess_3", own - 3 * other
 
 
-def _multiple(device: Comparison) -> int:
-    """Return dynamo's multiplier: 3 where a result is expected to be noisy."""
+def _benchmark_multiple(device: Comparison) -> int:
+    """Return dynamo's multiplier: 3 for results that dynamo expects to be noisy."""
     one_by_one = len(device.shape) == 4 and device.shape[-2:] == (1, 1)
     return 3 if device.dtype in _HALF or device.counts["n"] < _FEW or one_by_one else 2
 
 
 @np.errstate(all="ignore")
 def share_of_tolerance(actual: Array, reference: Array, rtol: float, atol: float) -> float:
-    """Return the largest |a - r| / (atol + rtol |r|) over the elements; 0 where there is none.
+    """Return the largest |a - r| / (atol + rtol |r|) over the elements; 0 without an element.
 
-    Infinite where a shape, a NaN or an infinity has no counterpart, and where an error meets a tolerance of zero. It
-    is above 1 where an element does not match, as docs/metrics.md says; a quotient within a few units of roundoff of 1
-    may fall on either side of it. A reference beyond the output dtype counts as the infinity that it is rounded to.
+    The share is infinite if a shape, a NaN or an infinity has no counterpart, or if a tolerance of zero meets an error.
+    It is above 1 if an element does not match (docs/metrics.md); within a few units of roundoff of 1 it may fall on
+    either side. A reference beyond the output dtype counts as the infinity to which it rounds.
     """
     if actual.shape != reference.shape:
         return inf
@@ -260,6 +255,7 @@ def share_of_tolerance(actual: Array, reference: Array, rtol: float, atol: float
     if not np.array_equal(a[~finite], rounded[~finite], equal_nan=True):
         return inf
     errors = np.abs(a[finite] - r[finite])
+    # An error of 0 uses nothing of a tolerance of 0, though 0 / 0 is NaN.
     allowed = atol + rtol * np.abs(r[finite])
     shares = np.where(errors == 0, 0.0, errors / allowed)
     return float(shares.max(initial=0.0))
@@ -283,17 +279,19 @@ def compare_runs(
     atol: float,
     regions: Mapping[str, float] | None = None,
 ) -> Comparison:
-    """Measure how far at least one run is from one reference, as `compare` does, all runs together.
+    """Measure how far one or more runs together are from one reference.
 
-    Metrics, counts and the histogram are those of all their elements: means are those over the runs, maxima the
-    largest in any. Places and named positions are within one run, so that one may be named more than once. Sums of
-    groups are means over the runs, for one run and many to be held against each other. Averages are kept of each run,
-    too. Where runs differ in shape or dtype, or from the reference in shape, only the first that differs is measured.
+    Metrics, counts and the histogram cover the elements of all runs: means are means over the runs, and maxima are the
+    largest of any. Places and named positions are within one run, so that one may occur several times. Sums of groups
+    are means over the runs, so that one run and several can be compared. The Comparison also has the averages of each
+    run. If a run has another shape than the reference, or another dtype than the first run, only the first such run is
+    measured.
 
     Raises:
-        UserError: bad-value and unknown-dtype, as `compare` does.
+        UserError: bad-value and unknown-dtype, as compare_arrays does.
     """
     arrays, r = [np.asarray(run) for run in runs], np.asarray(reference)
+    # Runs of different shapes or dtypes cannot be pooled: the odd one becomes a finding.
     odd = [a for a in arrays if a.shape != r.shape or a.dtype != arrays[0].dtype]
     first = odd[0] if odd else arrays[0]
     if odd or r.size == 0:
@@ -311,18 +309,18 @@ def compare_runs(
         **comparison_fields(merge_all_tallies(tallies, rules), pairing, rules),
         runs=tuple({name: run[name] for name in AVERAGES if name in run} for run in alone),
     )
-    return replace(pooled, groups=tuple(_of_one_run(groups, len(arrays)) for groups in pooled.groups))
+    return replace(pooled, groups=tuple(_mean_of_runs(groups, len(arrays)) for groups in pooled.groups))
 
 
-def _of_one_run(groups: AxisGroups, runs: int) -> AxisGroups:
-    """Return sums over so many runs as means over them; a pair that is finite in one of them is taken to be in all."""
+def _mean_of_runs(groups: AxisGroups, runs: int) -> AxisGroups:
+    """Return sums over several runs as means over them, as if a pair that is finite in one run were finite in all."""
     sums = (groups.absolute, groups.signed, groups.squared, groups.ulps, groups.logs)
     means = ([None if number is None else number / runs for number in each] for each in sums)
     return AxisGroups([round(n / runs) for n in groups.n], *means)
 
 
 def add_worst_metrics(comparison: Comparison, runs: Sequence[Comparison]) -> Comparison:
-    """Add the metrics of analyzers, which were measured run by run: of each the worst; absent where a run has none."""
+    """Add the worst value of each analyzer's metric over the runs; a metric that one run lacks stays absent."""
     metrics = dict(comparison.metrics)
     for metric in runs[0].described:
         values = [run.metrics.get(metric.name) for run in runs]

@@ -10,7 +10,7 @@ from precreg.measure.metrics import Regions
 from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Sketches, Sums
 from precreg.types import Scalar
 
-__all__ = ["KINDS", "STRUCTS", "TallyFormat", "TallyPlan", "CoreResult", "_core"]
+__all__ = ["KINDS", "STRUCTS", "CoreResult", "TallyFormat", "TallyPlan", "_core"]
 
 KINDS = ("float32", "float64", "float16", "bfloat16", "byte", "int16", "uint16", "int32", "uint32")
 

@@ -1,4 +1,4 @@
-"""From a tally to metrics: the formulas of metrics.py, in ordinary floats."""
+"""Which metrics does a tally give? The formulas of docs/metrics.md, in ordinary floats and exact sums."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from precreg.measure.metrics import METRICS, Regions
 from precreg.measure.sketch import sizes
 from precreg.measure.tally import Expansion, Tally
 
+# Decibels of a signal without noise. Metrics are finite, and no other signal reaches this value.
 EXACT_DB = 9999.0
-"""Signal to noise where there is no noise."""
-
-
-MAX_BITS = 53.0
-
+MAX_BITS = 53.0  # significant bits of a float64, in which errors are measured
+# Few signs agree by luck: with 100 pairs, one_sidedness above 0.4 has a probability below 1e-4.
 MIN_UNEQUAL = 100
-"""Below this many unequal pairs their signs tell nothing."""
-
-
 _PERCENTILES = {
     name: tuple(f"{percent}_{name}" for percent in ("p50", "p90", "p95", "p99", "p99.9"))
     for name in ("abs_error", "rel_error", "ulp")
@@ -29,19 +24,17 @@ _PERCENTILES = {
 
 _ABOVE = ("share_above_0.5_ulp", "share_above_1_ulp", "share_above_2_ulp", "share_above_32_ulp")
 
+# A variance below 2^-40 of the mean square is a deviation below a millionth: rounding of products hides it.
 _LEAST_VARIANCE = 2.0**-40
-
+# Differences of rounded sums that cancel to less than these shares are taken again from the exact sums.
 _PLAIN_VARIANCE = 2.0**-20
-
 _CANCELLED = 2.0**-10
-"""Differences of sums that leave less than this are taken of the exact sums."""
-
 
 Figures = dict[str, float]
 
 
 def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Figures:
-    """Return every metric that is defined and finite, in the order of METRICS.
+    """Return every defined and finite metric, in the order of METRICS.
 
     `format` is the floating-point format of the output (None: integers), `regions` those of its dtype.
     """
@@ -50,18 +43,17 @@ def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Fi
     found = _shares(tally, regions)
     if tally.counts.finite:
         found |= _absolute(tally) | _relative(tally) | _in_ulps(tally) | _signs(tally) | _second_degree(tally)
-        found |= _derived(found)
+        _add_derived(found)
     in_order = zip(METRICS, map(found.get, METRICS), strict=True)
+    # figure - figure is 0 for finite numbers alone.
     return {name: figure for name, figure in in_order if figure is not None and figure - figure == 0.0}
 
 
-def _derived(measured: Figures) -> Figures:
-    """Return the metrics that the table derives from others, which it may derive from each other in its order."""
-    found = dict(measured)
+def _add_derived(found: Figures) -> None:
+    """Add the metrics that the table derives from other metrics, in its order."""
     for metric in METRICS.values():
         if metric.derive is not None and (value := metric.derive(found)) is not None:
             found[metric.name] = value
-    return found
 
 
 def _shares(tally: Tally, regions: Regions) -> Figures:
@@ -84,11 +76,11 @@ def _shares(tally: Tally, regions: Regions) -> Figures:
 
 
 def _mean(tally: Tally, name: str, n: int) -> float:
-    """Return the mean of terms of first degree."""
+    """Return the mean of the terms of a sum of first degree."""
     total: Expansion = getattr(tally.sums, name)
     if not tally.scaled:
         return (total[0] if len(total) == 1 else round_expansion(total)) / n
-    if beyond := tally.scaled.get((name, 600)):
+    if beyond := tally.scaled.get((name, 600)):  # divide before adding, as the sum may be beyond float64
         both = [*(part / n * 2.0**-600 for part in total), *(part / n for part in beyond)]
         return _times_power(fsum(both), 600) if all(map(isfinite, both)) else round_expansion(total)
     return round_expansion(total) / n
@@ -116,11 +108,11 @@ def _absolute(tally: Tally) -> Figures:
 
 
 def _relative(tally: Tally) -> Figures:
-    """Return the figures of |d| / |r| where there are non-zero references, and those of its kin."""
+    """Return the figures of |d| / |r| over non-zero references, and of its relatives mere, mare and diff3."""
     counts, maxima = tally.counts, tally.maxima
     found = {"mere": _mean(tally, "floored", counts.finite), "mare": maxima.floored, "diff3": maxima.diff3}
     n = counts.finite - counts.zero_references
-    if n:
+    if n:  # references of zero have no relative error
         found["max_rel_error"] = maxima.relative
         found["mean_rel_error"] = _mean(tally, "relative", n)
         found["share_rel_above_1e-3"] = counts.thousandths / n
@@ -146,6 +138,7 @@ def _in_ulps(tally: Tally) -> Figures:
 def _signs(tally: Tally) -> Figures:
     above, below = tally.counts.above, tally.counts.below
     unequal = above + below
+    # Signs of a few errors agree by accident, so one_sidedness stays 0 for them.
     found = {"error_balance": abs(above - below) / tally.counts.n, "one_sidedness": 0.0}
     if unequal:
         found["diff4"] = below / unequal
@@ -155,7 +148,7 @@ def _signs(tally: Tally) -> Figures:
 
 
 class _Products(NamedTuple):
-    """Sums of second degree: of errors in units of 2**2i, of references in 2**2j, of both in 2**(i + j)."""
+    """Sums of second degree: errors in units of 2**2i, references in 2**2j, products in 2**(i + j)."""
 
     errors: float
     references: float
@@ -170,6 +163,7 @@ def _products(tally: Tally) -> _Products:
     if not tally.scaled or not any(exponent != 600 for _, exponent in tally.scaled):
         squares = round_expansion(sums.squared_error), round_expansion(sums.squared_reference)
         return _Products(*squares, round_expansion(sums.product), round_expansion(sums.weighted_error))
+    # Some products are beyond float64: take common powers of two out of the exact sums before rounding them.
     names = ("squared_error", "squared_reference", "product", "weighted_error")
     totals = [_exactly(tally, name) for name in names]
     if None in totals:
@@ -181,7 +175,7 @@ def _products(tally: Tally) -> _Products:
 
 
 def _exactly(tally: Tally, name: str) -> Fraction | None:
-    """Return a sum of second degree as a rational number; None if it is infinite or NaN."""
+    """Return a sum of second degree as a fraction; None if it is infinite or NaN."""
     sums = {0: getattr(tally.sums, name)} | {k: parts for (of, k), parts in tally.scaled.items() if of == name}
     if not all(isfinite(part) for parts in sums.values() for part in parts):
         return None
@@ -199,7 +193,7 @@ def _second_degree(tally: Tally) -> Figures:
     if not isfinite(sums.errors) or not isfinite(sums.references):
         return {}
     rms = _times_power(sqrt(sums.errors / n), i)
-    diff1 = _mean(tally, "absolute", n) / (_mean(tally, "magnitude", n) + 1e-9 / n)  # sums may overflow
+    diff1 = _mean(tally, "absolute", n) / (_mean(tally, "magnitude", n) + 1e-9 / n)  # means, because sums may overflow
     found = {
         "rms_error": rms,
         "mse": _times_power(sums.errors / n, 2 * i),
@@ -213,7 +207,7 @@ def _second_degree(tally: Tally) -> Figures:
         bits = log2(sums.references / sums.errors) / 2 + (j - i)
         found["snr"] = 10 * log10(sums.references / sums.errors) + 20 * (j - i) * log10(2)
         found["effective_bits"] = min(bits, MAX_BITS)
-        if rms and isfinite(rms):
+        if rms and isfinite(rms):  # the RMSE may underflow to 0 though errors are not 0
             found["psnr"] = 20 * (log10(maxima.magnitude) - log10(rms))
     return found | _cosine(tally, sums)
 
@@ -229,9 +223,10 @@ def _power(exponent: int) -> float:
 
 
 def _cosine(tally: Tally, sums: _Products) -> Figures:
-    """Return the cosine, and 1 - cosine from the sine, which is exact where the cosine is near 1.
+    """Return the cosine, and 1 - cosine from the sine, which does not cancel for a cosine near 1.
 
-    Neither where all actuals together are a millionth of the references: they are lost in the rounding of products.
+    Both are absent if all actuals together are below a millionth of the references: the rounding of products hides
+    them.
     """
     most = max(sums.error_exponent, sums.reference_exponent)
     of_errors, of_references = _power(sums.error_exponent - most), _power(sums.reference_exponent - most)
@@ -241,17 +236,20 @@ def _cosine(tally: Tally, sums: _Products) -> Figures:
     actuals = fsum((references, product, product, errors)) if isfinite(product) else nan
     if not sums.references > 0 or not actuals > _LEAST_VARIANCE * references:
         return {}
+    # With d = a - r, sum a r = sum r^2 + sum r d, and the part of a across r is that of d: no cancellation for small d.
     along = sums.references * of_references + sums.product * of_errors
     across = errors - sums.product / sums.references * sums.product * of_errors * of_errors
+    # Exact sums take fractions, so they are the exception: only where rounded sums cancel.
     if not tally.scaled and (across < _CANCELLED * errors or actuals < _CANCELLED * references):
         along, across, actuals = _exact_angle(tally)
+    # Rounding may leave the cosine just outside of its range.
     cosine = min(max(along / sqrt(actuals) / sqrt(sums.references), -1.0), 1.0)
     sine2 = min(max(across / actuals, 0.0), 1.0)
     return {"cosine": cosine, "cosine_distance": sine2 / (1 + cosine) if cosine >= 0 else 1 - cosine}
 
 
 def _exact_angle(tally: Tally) -> tuple[float, float, float]:
-    """Return, from exact sums, sum a r, the sum of squares of what of a is across r, and that of a."""
+    """Return sum a r, the sum of squares of the part of a orthogonal to r, and sum a^2, from exact sums."""
     parts = (tally.sums.squared_error, tally.sums.squared_reference, tally.sums.product)
     errors, references, product = (sum(map(Fraction, part), Fraction(0)) for part in parts)
     across = errors - product * product / references
@@ -259,7 +257,7 @@ def _exact_angle(tally: Tally) -> tuple[float, float, float]:
 
 
 def _correlation(tally: Tally, sums: _Products) -> float:
-    """Return the correlation of |d| with |r|; NaN where one of them varies by less than a millionth of its size."""
+    """Return the correlation of |d| with |r|; NaN if one of them varies by less than a millionth of its size."""
     if sums.error_exponent or sums.reference_exponent or (tally.scaled and any(k == 600 for _, k in tally.scaled)):
         return nan
     n = tally.counts.finite

@@ -1,8 +1,7 @@
-"""Sums over the groups of each axis: see tally.Groups.
+"""Sum errors over the groups of each axis, and encode the sums for baselines.
 
-Group sums as a baseline keeps them: short enough for one line of its file, exact enough to judge by.
-
-Module level stays free of numpy: verdicts are made without it.
+Groups are the samples of the statistics (see tally.Groups). A baseline stores each sum as two base-64 digits, so that
+the sums of a case fit into one line of its file.
 """
 
 from __future__ import annotations
@@ -19,92 +18,84 @@ from precreg.measure.pairing import Array
 from precreg.measure.tally import Groups
 from precreg.types import AxisGroups, AxisSums, Comparison, KeptSums
 
+# The groups of an axis with at least as many elements; the cores have the same constant.
 MAX_GROUPS_PER_AXIS = 16
-"""Groups of an axis that has at least so many elements."""
-
-
 BASE64_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-"""The 64 digits that numbers are kept in, two for each."""
-
-
+# Two digits hold 12 bits. 2^11 encodes 0, and 1 and 2^12 - 1 encode the largest sum of either sign.
 ZERO = 2**11
-"""What stands for 0; numbers reach from 1 to 2 * ZERO - 1, for the largest of either sign."""
-
-
+# Layouts from long to short: the number of neighbouring groups that are joined, and of axes, longest first (None: all).
+# A baseline takes the first layout that fits into its line.
 GROUP_LAYOUTS = ((1, None), (2, None), (4, None), (2, 1), (4, 1))
-"""Ever shorter ways to keep sums: how many neighbouring groups are one, and how many axes, the longest; None: all."""
-
-
+# The sums of AxisGroups that a baseline keeps. It keeps no counts: shapes give them.
 GROUP_SUMS = ("absolute", "signed", "squared", "ulps", "logs")
-"""The sums of AxisGroups that are kept, besides its counts."""
 
 
 def keep_group_sums(seeds: Sequence[Comparison], joined: int, axes: int | None) -> list[AxisSums]:
-    """Return the sums of one output, seed by seed, along its axes of two groups or more, in one of WAYS."""
+    """Return the sums of one output, seed by seed, along its axes of two groups or more, in one of GROUP_LAYOUTS."""
     shape = seeds[0].shape
     long = [axis for axis, groups in enumerate(seeds[0].groups) if len(groups.n) > 1]
     longest = sorted(long, key=lambda axis: -shape[axis])[:axes]
     return [
-        AxisSums(axis, joined, *(_of_seeds(seeds, axis, name, joined) for name in GROUP_SUMS))
+        AxisSums(axis, joined, *(_keep_seeds(seeds, axis, name, joined) for name in GROUP_SUMS))
         for axis in sorted(longest)
         if all(len(seed.groups) > axis for seed in seeds)
     ]
 
 
-def _of_seeds(seeds: Sequence[Comparison], axis: int, name: str, joined: int) -> list[KeptSums | None]:
-    return [_kept_sums(join_groups(getattr(seed.groups[axis], name), joined)) for seed in seeds]
+def _keep_seeds(seeds: Sequence[Comparison], axis: int, name: str, joined: int) -> list[KeptSums | None]:
+    return [_encode_sums(join_groups(getattr(seed.groups[axis], name), joined)) for seed in seeds]
 
 
 def join_groups(sums: Sequence[float | None], joined: int) -> list[float | None]:
-    """Return sums of so many neighbouring groups; None where one of them is beyond float64."""
-    return [_total(sums[start : start + joined]) for start in range(0, len(sums), joined)]
+    """Return the sums of `joined` neighbouring groups; None where one of them is beyond float64."""
+    return [_add_known(sums[start : start + joined]) for start in range(0, len(sums), joined)]
 
 
-def _total(sums: Sequence[float | None]) -> float | None:
+def _add_known(sums: Sequence[float | None]) -> float | None:
     known = [number for number in sums if number is not None]
     return sum(known) if len(known) == len(sums) else None
 
 
-def _kept_sums(sums: Sequence[float | None]) -> KeptSums | None:
-    """Return sums in units of the largest; None where one is beyond float64, or there is none."""
+def _encode_sums(sums: Sequence[float | None]) -> KeptSums | None:
+    """Return sums in units of the largest; None if one is beyond float64, and without a sum."""
     known = [number for number in sums if number is not None]
     if not known or len(known) < len(sums):
         return None
     largest = float(f"{max(map(abs, known)):.6g}")
-    if largest - largest != 0:
+    if largest - largest != 0:  # rounding to six digits may exceed float64
         return None
-    return KeptSums(largest, "".join(_digits(number / largest if largest else 0.0) for number in known))
+    return KeptSums(largest, "".join(_encode_share(number / largest if largest else 0.0) for number in known))
 
 
-def _digits(share: float) -> str:
+def _encode_share(share: float) -> str:
     number = ZERO + round(share * (ZERO - 1))
     return BASE64_DIGITS[number >> 6] + BASE64_DIGITS[number & 63]
 
 
 def read_group_sums(sums: AxisSums, seed: int, name: str) -> list[float] | None:
-    """Return the sums of one seed along an axis; None where they are not kept.
+    """Return the sums of one seed along an axis; None if the baseline has none.
 
-    Each is within the largest of them, in size, divided by 2**12 of what it was.
+    The error of each is at most the largest of them, in size, divided by 2**12.
     """
     seeds: list[KeptSums | None] = getattr(sums, name)
     of_seed = seeds[seed] if seed < len(seeds) else None
-    return None if of_seed is None else [*_numbers(of_seed)]
+    return None if of_seed is None else [*_decode_sums(of_seed)]
 
 
-def _numbers(sums: KeptSums) -> Iterator[float]:
+def _decode_sums(sums: KeptSums) -> Iterator[float]:
     for first, second in zip(*[iter(sums.shares)] * 2, strict=True):
         number = BASE64_DIGITS.index(first) << 6 | BASE64_DIGITS.index(second)
         yield (number - ZERO) / (ZERO - 1) * sums.largest
 
 
 def group_counts(groups: AxisGroups, joined: int) -> list[int]:
-    """Return the numbers of finite pairs in groups that are joined alike."""
+    """Return the numbers of finite pairs in the same joined groups."""
     parts: Iterable[Iterable[int]] = zip_longest(*(groups.n[start::joined] for start in range(joined)), fillvalue=0)
     return [sum(part) for part in parts]
 
 
 def group_sizes(shape: Sequence[int], sums: AxisSums) -> list[int]:
-    """Return how many elements each of the groups has that are kept of an axis."""
+    """Return the number of elements in each stored group of an axis."""
     length = shape[sums.axis]
     groups = min(length, MAX_GROUPS_PER_AXIS)
     edges = [*(group * length // groups for group in range(0, groups, sums.joined)), length]
@@ -112,17 +103,15 @@ def group_sizes(shape: Sequence[int], sums: AxisSums) -> list[int]:
     return [(end - begin) * across for begin, end in pairwise(edges)]
 
 
-_MOST_IN_TILE = 4096
-
-_LEAST_IN_TILE = 2048
-
+# Axes of at most 4096 elements form a tile. Rows of at least 2048 elements keep numpy's overhead per row small.
+_MAX_TILE = 4096
+_MIN_ROW = 2048
 _BLOCK = 1 << 15
-
-_SUMS = 5
+_SUMS = len(GROUP_SUMS)
 
 
 class GroupedAxis(NamedTuple):
-    """An axis: its length, and the distance in elements from one index to the next."""
+    """An axis: its length, and its stride in elements."""
 
     length: int
     stride: int
@@ -138,7 +127,7 @@ class GroupedAxis(NamedTuple):
         return groups
 
     def edges(self, low: int, high: int) -> Array:
-        """Return the positions between low and high, both left out, at which a group begins."""
+        """Return the positions strictly between low and high at which a group begins."""
         cycle = self.length * self.stride
         starts = np.arange(self.groups) * self.length // self.groups * self.stride
         edges: Array = (np.arange(low // cycle, high // cycle + 1)[:, None] * cycle + starts).reshape(-1)
@@ -151,20 +140,21 @@ def grouped_axes(shape: tuple[int, ...]) -> list[GroupedAxis]:
 
 
 class GroupSums:
-    """The sums of |d|, d, d^2, U and log2(U* + 1/4) of a range of positions, while blocks of it are added in order.
+    """Growing sums of |d|, d, d^2, U and log2(U* + 1/4) over the groups of a range of positions.
 
-    Trailing axes of few elements together are one tile that comes again and again: blocks are added to it row by row.
-    Along leading axes a group is a run of at least some hundred elements, and runs are summed.
+    Blocks are added in order. Trailing axes with few elements together form a tile that repeats: blocks are added to it
+    row by row, because a bincount for each axis would read every element several times. Along leading axes a group is
+    a run of at least some hundred elements, and the sum of each run is kept.
     """
 
     def __init__(self, shape: tuple[int, ...], start: int, stop: int) -> None:
         axes = grouped_axes(shape)
-        trailing = [axis for axis in axes if axis.length * axis.stride <= _MOST_IN_TILE]
+        trailing = [axis for axis in axes if axis.length * axis.stride <= _MAX_TILE]
         leading = axes[: len(axes) - len(trailing)]
         self._axes = axes
         self._leading = len(leading)
         self._tile = trailing[0].length * trailing[0].stride if trailing else 1
-        self.width = self._tile * max(_LEAST_IN_TILE // self._tile, 1)
+        self.width = self._tile * max(_MIN_ROW // self._tile, 1)
         self._sums = np.zeros((_SUMS + 1, self.width if trailing else 0))
         edges = [axis.edges(start, stop) for axis in leading if axis.length > 1]
         self._edges: list[int] = np.unique(np.concatenate(edges)).tolist() if edges else []
@@ -177,10 +167,10 @@ class GroupSums:
         return list(pairwise(cuts))
 
     def add(self, position: int, values: tuple[Array, ...], sums: list[float], kept: Array | None) -> None:
-        """Add a block: one array per quantity, and their sums; `kept` tells which positions hold them, None: all."""
+        """Add a block: an array per quantity, and its sum; `kept` marks the positions of the values, None for all."""
         size = len(values[0]) if kept is None else len(kept)
         if kept is not None:
-            values = tuple(_spread(array, kept) for array in values)
+            values = tuple(_fill_zeros(array, kept) for array in values)
         if self._sums.size:
             for row, array in zip(self._sums, values, strict=False):
                 self._fold(row, array, position)
@@ -212,21 +202,21 @@ class GroupSums:
         self._runs += zip(starts, map(list, zip(*rows, strict=True)), strict=True)
 
     def groups(self) -> tuple[Groups, ...]:
-        """Return the sums, one entry per axis."""
+        """Return the sums of groups, one entry per axis."""
         positions = np.array([start for start, _ in self._runs], np.int64)
         runs = np.array([sums for _, sums in self._runs]).T if self._runs else np.zeros((_SUMS + 1, 0))
-        leading = [_gathered(axis, positions, runs) for axis in self._axes[: self._leading]]
+        leading = [_sum_groups(axis, positions, runs) for axis in self._axes[: self._leading]]
         columns = np.arange(self._sums.shape[1]) % self._tile
-        return (*leading, *(_gathered(axis, columns, self._sums) for axis in self._axes[self._leading :]))
+        return (*leading, *(_sum_groups(axis, columns, self._sums) for axis in self._axes[self._leading :]))
 
 
-def _spread(values: Array, kept: Array) -> Array:
+def _fill_zeros(values: Array, kept: Array) -> Array:
     spread = np.zeros(kept.size)
     spread[kept] = values
     return spread
 
 
-def _gathered(axis: GroupedAxis, positions: Array, sums: Array) -> Groups:
+def _sum_groups(axis: GroupedAxis, positions: Array, sums: Array) -> Groups:
     groups = axis.group_of(positions)
     rows = [np.bincount(groups, row, minlength=axis.groups).tolist() for row in sums]
     return Groups([round(number) for number in rows[_SUMS]], *rows[:_SUMS])

@@ -1,4 +1,4 @@
-"""Where two arrays differ, as a picture of at most 64 x 64 cells over their last two axes, in bounded memory."""
+"""Map the mean errors of two arrays to at most 64 x 64 cells of their last two axes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,25 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from precreg.errors import UserError
 from precreg.measure.pairing import count_non_finite, make_pairs, pairing_of, round_references, unmap_read
 
+# Cells along each of the two axes, so that a page with a heat map stays small.
 MAX_CELLS = 64
-"""Cells along each of the two axes."""
-
-
+# Elements of one chunk, which bounds the memory.
 HEAT_MAP_CHUNK = 1 << 18
-"""Elements that are measured at a time, at most."""
-
-
-_GIVEN_BACK = 32
-"""Pages of mapped files are given back after so many chunks, not after each: neighbours may lie in one page."""
+# Pages of mapped files are released after several chunks, because neighbouring chunks may share a page.
+_CHUNKS_PER_RELEASE = 32
 
 
 class HeatMap(NamedTuple):
     """Mean |a - r| over all leading axes, in cells of the last two; a one-dimensional array has one row.
 
-    `shape` is that of the arrays. An axis of length L has G = min(L, 64) cells, of which the one numbered g begins at
-    index g*L//G. `mean` has a list for each row of cells: None where a cell has no finite pair, the largest float64
-    where a sum overflows. `mismatched` counts, cell by cell, the pairs with a NaN or an infinity that the other side
-    does not have.
+    `shape` is the shape of the arrays. An axis of length L has G = min(L, 64) cells, and cell g begins at index g*L//G.
+    `mean` has a list for each row of cells: None for a cell without a finite pair, the largest float64 for a sum that
+    overflows. `mismatched` counts, cell by cell, the pairs with a NaN or an infinity on one side only.
     """
 
     shape: tuple[int, ...]
@@ -39,30 +34,32 @@ class HeatMap(NamedTuple):
 
 
 def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
-    """Measure the mean absolute error in cells of the last two axes; finite pairs are those of compare().
+    """Measure the mean absolute error in cells of the last two axes, over the finite pairs of compare_arrays.
 
-    Arrays as compare() takes them: of one shape, any memory layout, mapped files too, which are read chunk by chunk.
-    Raises UserError: bad-value where the shapes differ or there is no element, and as compare() does.
+    The arrays have one shape and any memory layout. Mapped files are read chunk by chunk.
+
+    Raises:
+        UserError: bad-value if the shapes differ or an array has no element, and as compare_arrays does.
     """
     a, r = np.asarray(actual), np.asarray(reference)
     if a.shape != r.shape or a.size == 0:
         message = f"expected two arrays of one shape, with elements, but got shape={a.shape} and shape={r.shape}"
         raise UserError("bad-value", message)
     shape = a.shape
-    while a.ndim < 2:
+    while a.ndim < 2:  # one row, or one cell for a scalar
         a, r = a[np.newaxis], r[np.newaxis]
     cells = _Cells(*a.shape[-2:])
     with np.errstate(all="ignore"):
         for number, box in enumerate(_boxes(a.shape), 1):
             cells.add(a[box], r[box], box[-2], box[-1])
-            if number % _GIVEN_BACK == 0:
+            if number % _CHUNKS_PER_RELEASE == 0:
                 unmap_read(a)
                 unmap_read(r)
     return HeatMap(shape, cells.means(), cells.mismatched.tolist())
 
 
 class _Cells:
-    """Sums and counts, cell by cell."""
+    """Growing sums and counts, cell by cell."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self._of_row, self._of_column = _groups(rows), _groups(columns)
@@ -71,7 +68,7 @@ class _Cells:
         self.mismatched = np.zeros(size, np.int64)
 
     def add(self, actual: NDArray[Any], reference: NDArray[Any], rows: slice, columns: slice) -> None:
-        """Add what one box of the arrays has, which stands in these rows and columns."""
+        """Add the pairs of one box of the arrays in its rows and columns."""
         pairing = pairing_of(actual.dtype, reference.dtype)
         buffers = tuple(np.empty(actual.size) for _ in range(5))
         pairs = make_pairs(actual.reshape(-1), reference.reshape(-1), pairing, buffers)
@@ -87,7 +84,7 @@ class _Cells:
             into += np.bincount(place, over_leading, into.size).reshape(into.shape).astype(into.dtype)
 
     def means(self) -> list[list[float | None]]:
-        """Return the mean of each cell, None where nothing was added up."""
+        """Return the mean of each cell; None for a cell without a finite pair."""
         means = np.minimum(self._sums / np.maximum(self._counts, 1), np.finfo(np.float64).max)
         return [
             [mean if count else None for mean, count in zip(*row, strict=True)]
@@ -96,14 +93,14 @@ class _Cells:
 
 
 def _groups(length: int) -> NDArray[np.int64]:
-    """Return the number of the group that each index belongs to."""
+    """Return the group of each index."""
     groups = min(length, MAX_CELLS)
     starts = np.arange(groups) * length // groups
     return np.repeat(np.arange(groups), np.diff(starts, append=length))
 
 
 def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Cut an array into boxes of at most CHUNK elements, the last axes whole as far as that goes."""
+    """Cut an array into boxes of at most HEAT_MAP_CHUNK elements; last axes stay whole as far as possible."""
     steps, left = [], HEAT_MAP_CHUNK
     for length in reversed(shape):
         steps.append(max(1, min(length, left)))

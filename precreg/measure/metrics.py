@@ -1,8 +1,8 @@
-"""The table of metrics: names, units, formulas, direction, sources. docs/metrics.md is made from it.
+"""Which metrics are there, and which facts about them do rules, reports and baselines read?
 
-Remake the page with `python -m precreg.measure.metrics > docs/metrics.md`.
-
-Where standards look apart: constants per output dtype that decide which elements are counted in which region.
+The table is the single list: every list of metric names is a filter over it. `python -m precreg.measure.metrics >
+docs/metrics.md` writes its page. Regions are the constants per output dtype with which standards treat small values
+apart.
 """
 
 from __future__ import annotations
@@ -201,6 +201,7 @@ def metrics_to_keep(described: Iterable[MetricDescription]) -> tuple[str, ...]:
     return (*baseline_metrics(), *(description.name for description in described))
 
 
+# Every count of a Comparison and its meaning.
 COUNT_DESCRIPTIONS: dict[str, str] = {
     "n": "elements",
     "finite": "pairs with both sides finite: the pairs that errors are taken over",
@@ -221,16 +222,16 @@ COUNT_DESCRIPTIONS: dict[str, str] = {
     "above": "finite pairs with a > r",
     "below": "finite pairs with a < r",
 }
-"""Every count of a Comparison, and what it counts."""
 
 
 def metric_ratio(metric: Metric, current: float | None, baseline: float | None) -> float | None:
-    """Return how many times the baseline's a metric is: of a bias in size, of a logarithm what it is the logarithm of.
+    """Return the ratio of a metric to the baseline's: of the sizes of a bias, of 2^value for a logarithm.
 
-    None where that has no meaning: a value is absent, the baseline is 0, or the ratio is beyond the largest number.
+    None if a value is absent, the baseline is 0, or the ratio is beyond float64.
     """
     if current is None or baseline is None:
         return None
+    # A difference of logarithms is a ratio; 2^1024 overflows.
     if metric.scale == "log2":
         return exp2(current - baseline) if current - baseline < 1024 else None
     times = abs(current) / abs(baseline) if baseline else None
@@ -238,9 +239,9 @@ def metric_ratio(metric: Metric, current: float | None, baseline: float | None) 
 
 
 def mean_over_seeds(values: Sequence[float | None]) -> float | None:
-    """Return the mean; None where a seed leaves the metric undefined, and without any seed."""
+    """Return the mean; None if a seed leaves the metric undefined, and without any seed."""
     known = [value / len(values) for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None  # divided first: their sum may overflow
+    return sum(known) if known and len(known) == len(values) else None  # divided first, because the sum may overflow
 
 
 _INTRODUCTION = """\
@@ -304,16 +305,16 @@ def _row(*cells: str) -> str:
 
 
 class Regions(Struct, frozen=True):
-    """Bounds in the unit of the values; 0.0 where a region is empty for the dtype.
+    """Bounds of regions in the unit of the values; 0.0 for a region that is empty for the dtype.
 
     Ascend (cann/opbase experimental_standard.md): a pair with |r| < `small_bound` is a small value, and an error if
-    |a-r| > `small_error`. A pair with `small_bound` <= |r| < `cancellation_bound` lies in the cancellation region, and
-    is an error if |a-r| > `cancellation_rtol` * |r|: the standard's bound on the largest relative error, 10 T.
+    |a-r| > `small_error`. A pair with `small_bound` <= |r| < `cancellation_bound` is in the cancellation region, and an
+    error if |a-r| > `cancellation_rtol` * |r|. This is the standard's bound on the largest relative error, 10 T.
 
     msprobe's absolute threshold: pairs with |r| < `threshold_bound` violate it if |a-r| > `threshold_atol`, all others
-    if |a-r| > `threshold_rtol` * |r|. Its own small values are those up to a bound, so ours is the next float64.
+    if |a-r| > `threshold_rtol` * |r|.
 
-    Cambricon's diff3: |a-r| where |r| < `diff3_bound`, |a-r| / (|r| + 1e-9) elsewhere.
+    Cambricon's diff3: |a-r| for |r| < `diff3_bound`, and |a-r| / (|r| + 1e-9) for all others.
     """
 
     small_bound: float = 0.0
@@ -326,8 +327,8 @@ class Regions(Struct, frozen=True):
     diff3_bound: float = 0.0
 
 
+# Constants of cann/opbase and msprobe. msprobe includes the bound itself among small values, hence the next float64.
 _FLOAT8_E4M3 = Regions(2**-4, 2**-6, 2**-1, 10 * 2**-3)
-
 REGIONS: dict[str, Regions] = {
     "float16": Regions(2**-11, 2**-16, 2**-5, 10 * 2**-10, nextafter(2**-10, inf), 2**-10, 2**-16, 1e-4),
     "bfloat16": Regions(2**-8, 2**-16, 2**-3, 10 * 2**-7, nextafter(2**-10, inf), 2**-8, 2**-16),
@@ -336,12 +337,11 @@ REGIONS: dict[str, Regions] = {
     "float8_e4m3fn": _FLOAT8_E4M3,
     "float8_e5m2": Regions(2**-3, 2**-5, 2.0**0, 10 * 2**-2),
 }
-
 NO_REGIONS = Regions()
 
 
 def regions_of(dtype_name: str, changed: tuple[tuple[str, float], ...] = ()) -> Regions:
-    """Return the regions of an output dtype, empty ones for a dtype that no standard lists; `changed` by a standard."""
+    """Return the regions of an output dtype, with a standard's changes; empty ones for an unlisted dtype."""
     regions = REGIONS.get(dtype_name, NO_REGIONS)
     return replace(regions, **dict(changed)) if changed else regions
 

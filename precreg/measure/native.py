@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from precreg.arithmetic import Format
-from precreg.measure.compiled import KINDS, STRUCTS, TallyFormat, TallyPlan, CoreResult, _core
+from precreg.measure.compiled import KINDS, STRUCTS, CoreResult, TallyFormat, TallyPlan, _core
 from precreg.measure.metrics import regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Array, Pairing, pairing_of

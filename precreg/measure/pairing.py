@@ -1,8 +1,7 @@
-"""Pairs of elements as float64 numbers: differences, sizes, and which of them are finite, identical or mismatched.
+"""Which float64 differences and sizes do two arrays of any dtypes give, and which pairs are finite or mismatched?
 
-Subtracting in the type of the inputs would report 255 for uint8 0 - 1, and infinity for float16 6e4 - (-6e4).
-
-Files that are mapped into memory: what was measured of them need not stay among the process's own pages.
+Subtraction in the type of the inputs would give 255 for uint8 0 - 1, and infinity for float16 6e4 - (-6e4).
+unmap_chunks also releases the pages of mapped files, so that a process does not grow by the size of its files.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ Array = NDArray[Any]
 PairKind = Literal["real", "integer", "mixed", "wide"]
 
 
+# float64 has every integer up to this size.
 _EXACT_INTEGER = 2**53
-
 _SMALLEST = 5e-324
 
 
 class Pairing(NamedTuple):
-    """How one pair of dtypes is measured.
+    """The arithmetic for one pair of dtypes.
 
-    `kind` is "real" where float64 holds every component of both; "integer" for integers of which one has 64 bits;
-    "mixed" for such an integer against a floating-point number; "wide" with a long double. `working` is the dtype of
-    the arithmetic: float64, long double, or the complex form of one of them. `component` is the dtype of the actual (of
-    its real part where it is complex) in native byte order. `format` and `reference_format` are the floating-point
-    formats, None for integers.
+    `kind` is "real" if float64 holds every component of both, "integer" for two integers with a 64-bit one among them,
+    "mixed" for a 64-bit integer and a floating-point number, and "wide" with a long double. `working` is the dtype of
+    the arithmetic: float64, long double, or the complex form of one of them. `component` is the dtype of the actual, or
+    of its real part, in native byte order. `format` and `reference_format` are the floating-point formats; None for
+    integers.
     """
 
     kind: PairKind
@@ -50,12 +49,12 @@ class Pairing(NamedTuple):
 
     @property
     def is_complex(self) -> bool:
-        """Whether either side is."""
+        """True if either side is complex."""
         return self.working.kind == "c"
 
     @property
     def same(self) -> bool:
-        """Whether every reference is a number of the output dtype, so that rounding changes none."""
+        """True if every reference is a number of the output dtype, so that rounding changes none."""
         ours, theirs = self.format, self.reference_format
         if ours is None or theirs is None or ours is theirs:
             return ours is theirs
@@ -64,16 +63,16 @@ class Pairing(NamedTuple):
 
     @property
     def saturates(self) -> bool:
-        """Whether the output's format has neither infinities nor NaN."""
+        """True if the output's format has neither infinities nor NaN."""
         return self.format is not None and self.format.overflow == self.format.largest != inf
 
 
 class ElementPairs(NamedTuple):
     """Pairs side by side, flat in C order.
 
-    `actual` and `reference` are the numbers in the working dtype, `difference` is actual - reference as float64 (of
-    complex numbers: their components in turn); `signed`, `error` and `magnitude` are d, |d| and |r| as float64. `wide`
-    holds |d| and |r| as long double where that is the working dtype.
+    `actual` and `reference` are the numbers in the working dtype. `difference` is actual - reference as float64; for
+    complex numbers it has both components in turn. `signed`, `error` and `magnitude` are d, |d| and |r| as float64.
+    `wide` has |d| and |r| as long doubles if that is the working dtype.
     """
 
     actual: Array
@@ -85,7 +84,7 @@ class ElementPairs(NamedTuple):
     wide: tuple[Array, Array] | None = None
 
     def take(self, keep: Array) -> ElementPairs:
-        """Return the pairs where `keep` is true."""
+        """Return the pairs that the mask `keep` selects."""
         twice = keep if self.difference.size == keep.size else keep.repeat(2)
         parts = (self.actual[keep], self.reference[keep], self.difference[twice])
         wide = (self.wide[0][keep], self.wide[1][keep]) if self.wide else None
@@ -96,8 +95,9 @@ class ElementPairs(NamedTuple):
 def pairing_of(actual: np.dtype[Any], reference: np.dtype[Any]) -> Pairing:
     """Choose the arithmetic for a pair of dtypes.
 
-    Raises UserError: bad-value for objects, strings, times and structures, unknown-dtype for a floating-point format
-    that precreg does not know.
+    Raises:
+        UserError: bad-value for objects, strings, times and structures; unknown-dtype for an unknown floating-point
+            format.
     """
     for dtype in (actual, reference):
         if not np.can_cast(dtype, np.clongdouble, "safe"):
@@ -135,7 +135,7 @@ def _component(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def make_pairs(actual: Array, reference: Array, pairing: Pairing, buffers: tuple[Array, ...]) -> ElementPairs:
-    """Return the pairs of two flat arrays; the first five `buffers` are float64 arrays of their length or longer."""
+    """Return the pairs of two flat arrays in the first five `buffers`: float64 arrays of their length or longer."""
     if pairing.is_complex:
         return _pair_complex(actual.astype(pairing.working), reference.astype(pairing.working))
     if pairing.kind == "wide":
@@ -165,10 +165,12 @@ def _pair_complex(actual: Array, reference: Array) -> ElementPairs:
 
 
 def absolute_values(values: Array) -> Array:
-    """Return |values|: of complex ones sqrt(re * re + im * im), each operation rounded, with unbounded exponents."""
+    """Return |values|; |z| is sqrt(re * re + im * im), each operation rounded, with unbounded exponents."""
     if values.dtype.kind != "c":
         size: Array = np.abs(values)
         return size
+    # Scaling by powers of two rounds nothing and keeps the squares in range; numpy's own |z| rounds differently by
+    # platform.
     parts = np.abs(real_components(values)).reshape(-1, 2)
     largest = np.maximum(parts[:, 0], parts[:, 1])
     exponents = np.frexp(np.where(np.isfinite(largest), largest, 1))[1]
@@ -179,7 +181,7 @@ def absolute_values(values: Array) -> Array:
 
 
 def longdouble_to_float64(values: Array) -> Array:
-    """Return long doubles as float64, beyond its range infinite, and none but zero as 0."""
+    """Return long doubles as float64: infinite beyond its range, and 0 for zeros alone."""
     if values.dtype == np.float64:
         return values
     narrow: Array = values.astype(np.float64)
@@ -190,11 +192,12 @@ def longdouble_to_float64(values: Array) -> Array:
 
 
 def _exact_difference(actual: Array, reference: Array) -> Array:
-    """Return actual - reference, of which one has 64-bit integers, exact before it becomes a float64."""
+    """Return actual - reference with a 64-bit integer on one side: exact, then rounded to float64 once."""
     if actual.dtype.kind in "biu" and reference.dtype.kind in "biu":
         return _integer_difference(actual, reference)
     difference: Array = actual.astype(np.float64) - reference.astype(np.float64)
     integers = actual if actual.dtype.kind in "biu" else reference
+    # Integers beyond 2^53 are rare, so exact fractions one by one are fast enough.
     beyond = (integers > _EXACT_INTEGER) | (integers < -_EXACT_INTEGER if integers.dtype.kind == "i" else False)
     for place in np.flatnonzero(beyond & np.isfinite(difference)).tolist():
         difference[place] = _quotient(actual[place]) - _quotient(reference[place])
@@ -212,18 +215,19 @@ def _integer_difference(actual: Array, reference: Array) -> Array:
     if common.kind == "f":  # int64 and uint64 have no common integer dtype
         difference = (a.astype(object) - r.astype(object)).astype(np.float64)
         return difference
+    # A difference of two 64-bit integers always fits into uint64: subtract the smaller from the larger.
     a, r = a.astype(common), r.astype(common)
     difference = (np.maximum(a, r).view(np.uint64) - np.minimum(a, r).view(np.uint64)).astype(np.float64)
     return np.negative(difference, out=difference, where=a < r)
 
 
 def real_components(values: Array) -> Array:
-    """Return real numbers as they are, complex ones as real and imaginary parts in turn."""
+    """Return real numbers unchanged, and complex ones as real and imaginary parts in turn."""
     return values.view(values.real.dtype) if values.dtype.kind == "c" else values
 
 
 def round_references(reference: Array, pairing: Pairing) -> Array:
-    """Return references in the working dtype as the output dtype would hold them."""
+    """Return references in the working dtype, rounded to the output dtype."""
     if pairing.same:
         return reference
     parts = real_components(reference)
@@ -237,29 +241,30 @@ def round_references(reference: Array, pairing: Pairing) -> Array:
 
 
 def _numpy_rounds_once(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Say whether the cast rounds once: ml_dtypes goes through float32, and longdouble to float16 through float64."""
+    """Return True if numpy's cast rounds once."""
+    # ml_dtypes goes through float32, and long double to float16 goes through float64: both round twice.
     return narrow.isbuiltin == 1 and (wide == np.float64 or narrow != np.float16)
 
 
 def bits_equal(actual: Array, rounded: Array) -> Array:
-    """Tell, per pair of numbers in the working dtype, whether both have the same bits; any NaN equals any NaN."""
+    """Return a mask of the pairs with the same bits, in the working dtype; any NaN equals any NaN."""
     a, r = real_components(actual), real_components(rounded)
     same: Array = ((a == r) & (np.signbit(a) == np.signbit(r))) | (np.isnan(a) & np.isnan(r))
     return same if a is actual else same[0::2] & same[1::2]
 
 
 class NonFinite(NamedTuple):
-    """Pairs that are not finite on both sides, counted by tally.Counts' names; places of those that do not match."""
+    """Pairs with a non-finite side: their counts by the names of tally.Counts, and the places of mismatched ones."""
 
     counts: dict[str, int]
     mismatched: Array
 
 
 def count_non_finite(actual: Array, rounded: Array) -> NonFinite:
-    """Sort pairs of which one side at least is not finite.
+    """Count pairs with at least one side that is not finite.
 
-    A NaN matches a NaN; an infinity matches one of the same sign, in the same component of a complex number. A pair
-    counts by the sign of the reference's infinity, else of the actual's: of the first infinite component.
+    A NaN matches a NaN. An infinity matches an infinity of the same sign in the same component. A pair counts by the
+    sign of the reference's first infinite component, or else of the actual's.
     """
     nan_actual, nan_rounded = np.isnan(actual), np.isnan(rounded)
     nan_matched, without_nan = nan_actual & nan_rounded, ~(nan_actual | nan_rounded)
@@ -285,7 +290,7 @@ def _infinities(values: Array) -> Array:
 
 
 def _is_minus(actual: Array, rounded: Array) -> Array:
-    """Tell whether the first infinite component of the reference, else of the actual, is negative."""
+    """Return True where the first infinite component of the reference, or else of the actual, is negative."""
     sides = [_infinities(side).reshape(-1, 1).view(real_components(side).dtype) for side in (rounded, actual)]
     parts = np.concatenate(sides, axis=1)
     first = np.argmax(parts != 0, axis=1)
@@ -294,9 +299,9 @@ def _is_minus(actual: Array, rounded: Array) -> Array:
 
 
 def common_quantum(format: Format | None, smallest: float) -> float:
-    """Return a power of two of which all numbers of a format from `smallest` on are multiples.
+    """Return a power of two that divides all numbers of a format from `smallest` on.
 
-    That is 1 for integers, and infinity without any number.
+    It is 1 for integers, and infinite if `smallest` is infinite, which means that there are no numbers.
     """
     if format is None:
         return 1.0
@@ -305,15 +310,15 @@ def common_quantum(format: Format | None, smallest: float) -> float:
     return ldexp(1.0, max(frexp(smallest)[1] - 1, format.min_exponent) - format.precision + 1)
 
 
+# Elements between two releases of pages: a release costs a system call.
 UNMAP_ELEMENTS = 1 << 21
-"""Elements whose pages are kept: to give back few at a time would cost time."""
 
 
 Chunk = tuple[int, NDArray[Any], NDArray[Any]]
 
 
 def unmap_chunks(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chunk]:
-    """Yield chunks that are read one after the other, and give back what was read of the arrays they are from."""
+    """Yield chunks one after the other, and release the pages of their arrays now and then."""
     read = 0
     for chunk in chunks:
         yield chunk
@@ -325,10 +330,10 @@ def unmap_chunks(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chu
 
 
 def unmap_read(array: NDArray[Any]) -> None:
-    """Give back the pages of the file that an array is mapped from, so that the process does not grow by its size.
+    """Release the pages of the file behind a mapped array, so that the process does not grow by the file's size.
 
-    The pages stay in the system's cache; whoever reads them again, another thread for instance, gets them from there.
-    Only for np.memmap of mode "r": nothing that was written can be lost. For any other array nothing is done.
+    The pages stay in the system's cache, from where another thread can read them again. Only np.memmap of mode "r" is
+    released, so that no written element is lost; any other array stays as it is.
     """
     owner = array
     while isinstance(owner.base, np.ndarray):

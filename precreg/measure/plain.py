@@ -1,7 +1,6 @@
-"""The tally of a chunk of pairs, one pair at a time in Python's own numbers: slow, to be checked by eye.
+"""Which tally does a chunk have by the definitions, pair by pair in Python's own numbers?
 
-A number is a float, an int for integers, or a numpy.longdouble where one side is a long double. All else follows the
-definitions of docs/metrics.md one by one.
+The reference implementation of every backend: slow, and short enough to check by eye against docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -22,16 +21,12 @@ from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.sketch import key_of, log2_above
 from precreg.measure.tally import Counts, Expansion, Groups, Maxima, MeasureRules, Places, Sketch, Sketches, Sums, Tally
 
+# A float, an int for integers, or a numpy.longdouble if one side is a long double.
 Number = Any
-"""A float, an int or a numpy.longdouble."""
-
-
-_PLACED = 4
-"""Of so many maxima the first place is kept."""
 
 
 class ScalarPair(NamedTuple):
-    """A finite pair: d, |d|, |a| and |r| as they are measured, and the components whose products are r * d."""
+    """A finite pair: its index, d, |d|, |a|, |r|, and the components whose products add up to r * d."""
 
     index: int  # type: ignore[assignment]
     signed: float
@@ -42,16 +37,17 @@ class ScalarPair(NamedTuple):
 
 
 def tally_reference(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
-    """Measure two flat chunks of one length that stand, in C order, from flat index `start` of arrays of a shape.
+    """Measure two flat chunks of one length that begin at flat C-order index `start` of arrays of a shape.
 
-    Raises UserError (bad-value, unknown-dtype) for arrays of anything but numbers.
+    Raises:
+        UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
     """
     pairing = pairing_of(actual.dtype, reference.dtype)
     counts, pairs, mismatched = Counter(n=actual.size), [], []
     with np.errstate(all="ignore"):
         for index, (a_scalar, r_scalar) in enumerate(zip(actual, reference, strict=True), start):
             a, r = _parts(a_scalar, pairing), _parts(r_scalar, pairing)
-            rounded = tuple(_held(part, pairing) for part in r)
+            rounded = tuple(_round_reference(part, pairing) for part in r)
             counts["equal"] += all(map(_same_bits, a, rounded))
             if all(map(isfinite, (*a, *rounded))):
                 pairs.append(_pair(index, a, r, pairing))
@@ -66,7 +62,7 @@ def tally_reference(actual: Array, reference: Array, start: int, shape: tuple[in
 
 
 def _parts(scalar: Any, pairing: Pairing) -> tuple[Number, ...]:
-    """Return the components of a number; only complex ones have two."""
+    """Return the components of a number: two for complex numbers, else one."""
     both = (scalar.real, scalar.imag) if isinstance(scalar, complex | np.complexfloating) else (scalar,)
     if pairing.is_complex and len(both) == 1:
         both = (scalar, type(scalar)(0))
@@ -85,12 +81,13 @@ def _fraction(number: Number) -> Fraction:
     return Fraction(*number.as_integer_ratio())
 
 
-def _held(value: Number, pairing: Pairing) -> Number:
-    """Return a component of the reference as the output dtype would hold it."""
+def _round_reference(value: Number, pairing: Pairing) -> Number:
+    """Return a component of the reference, rounded to the output dtype."""
     if pairing.same:
         return value
     if pairing.format is None:
         return type(value)(round(value)) if isfinite(value) else value
+    # exact_round takes floats, so a long double is rounded here by its quantum; far beyond the range a float is enough.
     if not isfinite(value) or abs(value) > 2 * pairing.format.largest:
         return exact_round(float(value), pairing.format)
     quantum = exact_ulp(_fraction(value), pairing.format)
@@ -101,25 +98,26 @@ def _held(value: Number, pairing: Pairing) -> Number:
 
 
 def _same_bits(a: Number, rounded: Number) -> bool:
-    """Tell whether two numbers have the same bits; any NaN has those of any NaN."""
+    """Return True if two numbers have the same bits; any NaN equals any NaN."""
     if isnan(a) or isnan(rounded):
         return isnan(a) and isnan(rounded)
     return bool(a == rounded and copysign(1.0, a) == copysign(1.0, rounded))
 
 
 def _kind(a: tuple[Number, ...], rounded: tuple[Number, ...]) -> str:
-    """Return which count a pair belongs to that is not finite on both sides."""
+    """Return the name of the count of a pair with a non-finite side."""
     nans = [any(map(isnan, side)) for side in (a, rounded)]
     if any(nans):
         return "nan_matched" if all(nans) else "nan_mismatched"
     infinities = [tuple(part if isinf(part) else 0.0 for part in side) for side in (a, rounded)]
+    # docs/metrics.md: the sign of the reference's infinity counts first.
     first = next(part for part in (*infinities[1], *infinities[0]) if part)
     matched = "matched" if infinities[0] == infinities[1] else "mismatched"
     return f"{'plus' if first > 0 else 'minus'}_inf_{matched}"
 
 
 def _absolute(parts: tuple[Number, ...]) -> Number:
-    """Return |z|: of complex numbers sqrt(re * re + im * im), scaled by a power of two that lets no bit be lost."""
+    """Return |z|: sqrt(re * re + im * im) for complex numbers, scaled by a power of two so that no bit is lost."""
     largest = max(map(abs, parts))
     if len(parts) == 1 or not isfinite(largest):
         return largest
@@ -129,7 +127,7 @@ def _absolute(parts: tuple[Number, ...]) -> Number:
 
 
 def _float(number: Number) -> float:
-    """Return a number as a float, infinite beyond its range; none but zero becomes 0."""
+    """Return a number as a float: infinite beyond its range, and 0 for zeros alone."""
     try:
         narrow = float(number)
     except OverflowError:
@@ -158,7 +156,7 @@ def _is_subnormal(size: Number, format: Format | None) -> bool:
 
 
 class PairTerms(NamedTuple):
-    """What one pair adds to the sums, but for products; `relative` is None for a reference of zero."""
+    """The terms that one pair adds to the sums of first degree; `relative` is None for a reference of zero."""
 
     absolute: float
     relative: float | None
@@ -170,7 +168,7 @@ class PairTerms(NamedTuple):
 
 
 def _quotient(error: Number, by: Number) -> float:
-    """Return a quotient of sizes; infinite by infinite counts as infinite."""
+    """Return a quotient of sizes; infinity by infinity is infinite."""
     quotient = float(np.divide(error, by))
     return inf if isnan(quotient) else quotient
 
@@ -193,7 +191,7 @@ def _terms(pair: ScalarPair, format: Format | None, regions: Regions) -> PairTer
 def _ulp(magnitude: Number, format: Format | None) -> Number:
     if format is None:
         return 1.0
-    if np.isinf(magnitude):  # math.isinf takes a long double for a float, beyond which it may be
+    if np.isinf(magnitude):  # math.isinf would convert a long double to a float, and overflow
         return np.ldexp(type(magnitude)(1), format.max_exponent - format.precision + 1)
     spacing = exact_ulp(_fraction(magnitude), format)
     exponent = spacing.numerator.bit_length() - spacing.denominator.bit_length()
@@ -212,7 +210,7 @@ def _tally(
     regions, format = regions_of(pairing.dtype, rules.regions), pairing.format
     rows = [(pair, _terms(pair, format, regions)) for pair in pairs]
     for pair, terms in rows:
-        counts.update({name: 1 for name in _counted(pair, terms, format, regions, rules)})
+        counts.update({name: 1 for name in _count_names(pair, terms, format, regions, rules)})
     sums = _first_degree(rows) | _second_degree(rows)
     every = [[getattr(terms, name) for _, terms in rows] for name in Maxima._fields]
     largest = Maxima(*(max((value for value in values if value is not None), default=0.0) for values in every))
@@ -234,10 +232,10 @@ def _tally(
     )
 
 
-def _counted(
+def _count_names(
     pair: ScalarPair, terms: PairTerms, format: Format | None, regions: Regions, rules: MeasureRules
 ) -> Iterator[str]:
-    """Yield the counts that a finite pair belongs to."""
+    """Yield the names of the counts that include a finite pair."""
     error, r, relative = terms.absolute, terms.magnitude, terms.relative or 0.0
     facts = {
         "finite": True,
@@ -247,6 +245,7 @@ def _counted(
         "exact_matches": error == 0,
         "above": pair.signed > 0,
         "below": pair.signed < 0,
+        # Without rtol an infinite reference would give 0 * inf, which is NaN.
         "matching": error <= (r * rules.rtol if rules.rtol else 0.0) + rules.atol,
         "thousandths": relative > 1e-3,
         "ten_thousandths": relative > 1e-4,
@@ -267,24 +266,24 @@ Parts = dict[tuple[str, int], list[float]]
 
 
 def _first_degree(rows: PairRows) -> Parts:
-    """Return the terms of each sum of first degree, those beyond 2**960 apart, in units of 2**600."""
+    """Return the terms of each sum of first degree; terms beyond 2**960 are separate, in units of 2**600."""
     parts: Parts = defaultdict(list)
     for pair, terms in rows:
         for name in ("absolute", "relative", "floored", "ulps", "spacing", "magnitude"):
             term = getattr(terms, name)
             if term is not None:
-                _put(parts, name, term)
-        _put(parts, "signed", pair.signed)
+                _add_term(parts, name, term)
+        _add_term(parts, "signed", pair.signed)
     return parts
 
 
-def _put(parts: Parts, name: str, term: float) -> None:
+def _add_term(parts: Parts, name: str, term: float) -> None:
     huge = HUGE < abs(term) < inf
     parts[name, 600 if huge else 0].append(ldexp(term, -600) if huge else term)
 
 
 def _second_degree(rows: PairRows) -> Parts:
-    """Return the products of each sum of second degree, very large and very small ones apart, in units of 2**+-1200."""
+    """Return the products of each sum of second degree; very large and very small ones are in units of 2**+-1200."""
     parts: Parts = defaultdict(list)
     for pair, terms in rows:
         error, magnitude = terms.absolute, terms.magnitude
@@ -303,6 +302,7 @@ def _product(x: float, y: float) -> tuple[int, float]:
     product = x * y
     if not isfinite(x) or not isfinite(y):
         return 0, product
+    # In this range the product and its rounding error are far from overflow and underflow.
     if HUGE >= abs(product) >= 1 / HUGE:
         return 0, product
     unit = 1200 if abs(product) > 1 else -1200
@@ -320,6 +320,7 @@ def _first(rows: PairRows, name: str, largest: float) -> int:
 
 def _sketch(values: Iterable[float]) -> Sketch:
     counts = Counter(key_of(value) if isfinite(value) else key_of(float(np.finfo(float).max)) for value in values)
+    # The same bytes as the fast backends write, so that tests compare tallies with ==.
     keys = sorted(counts)
     numbers = np.array([counts[key] for key in keys], "<i8")
     return Sketch(np.array(keys, "<i4").tobytes(), numbers.tobytes())

@@ -1,4 +1,7 @@
-"""Values counted by size, in bins that end at the numbers of 8 significant bits: see tally.Sketch."""
+"""Count errors by size, and compute percentiles, shares and means from the counts.
+
+A sketch has bins that end at the numbers of 8 significant bits: see tally.Sketch.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,20 @@ from precreg.measure.tally import Sketch
 from precreg.types import Histogram
 
 PERMILLES = (500, 900, 950, 990, 999)
-
+# Upper ends of bins, so that the counts of larger values are exact.
 COUNTED_ENDS = (0.5, 1.0, 2.0, 32.0)
-"""Upper ends of bins, so that the values above them can be told."""
-
-
+# 52 - 45 leaves 7 bits below the leading one: 8 significant bits, and percentiles within 1/128.
 _SHIFT = 45
-
+# 5 bits less: the four bins an octave of a record's histogram.
 _COARSER = 5
-
 _ZERO_KEY = -1
-
 _SMALLEST = 5e-324
-
+# Rounding drops a summand of 2^-60 beside 1/4, so the table of logarithms begins there.
 _NEGLIGIBLE = 2.0**-60
-"""Beside 1/4 it is nothing, as is all below it."""
 
 
 def key_of(value: float) -> int:
-    """Return the key of a value that is not negative; infinities have that of the largest float64."""
+    """Return the key of a value that is not negative; infinity has the key of the largest float64."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return (bits - 1) >> _SHIFT
 
@@ -48,7 +46,7 @@ def upper_end(key: int) -> float:
 
 
 class SketchBuilder:
-    """A sketch that is being filled, over the range of keys that are present."""
+    """A growing sketch over the range of the keys that occur."""
 
     def __init__(self) -> None:
         self.zeros = 0
@@ -56,18 +54,18 @@ class SketchBuilder:
         self._counts = np.empty(0, np.int64)
 
     def add(self, values: NDArray[Any], smallest: float, largest: float, scratch: NDArray[Any]) -> int:
-        """Count float64 values, and return how many are zero.
+        """Count float64 values, and return the number of zeros.
 
-        `smallest` is no larger than the smallest value above zero, `largest` no smaller than any. `scratch` is an
-        int64 array at least as long as the values, and is overwritten.
+        `smallest` and `largest` bound the values above zero. The function overwrites `scratch`, an int64 array at
+        least as long as the values.
         """
-        low = key_of(smallest if smallest > _SMALLEST else _SMALLEST)  # a NaN says nothing
+        low = key_of(smallest if smallest > _SMALLEST else _SMALLEST)  # also for a NaN, which bounds nothing
         keys = scratch[: values.size]
         np.subtract(values.view(np.int64), 1 + ((low - 1) << _SHIFT), out=keys)
         np.right_shift(keys, _SHIFT, out=keys)
         try:
             counts = np.bincount(keys)  # the zeros come first
-        except ValueError:  # it looked for keys below 0, and found zeros
+        except ValueError:  # zeros have keys below 0, which bincount refuses
             counts = np.bincount(np.maximum(keys, 0, out=keys))
         self._grow(low, key_of(largest) + 1)
         self._counts[low - self._low : low - self._low + counts.size - 1] += counts[1:]
@@ -76,7 +74,7 @@ class SketchBuilder:
         return zeros
 
     def _grow(self, low: int, high: int) -> None:
-        """Make room for keys from `low` up to but not including `high`."""
+        """Widen the range to keys from `low` to `high`, exclusive."""
         if not self._counts.size:
             self._low = low
         end = self._low + self._counts.size
@@ -87,7 +85,7 @@ class SketchBuilder:
             self._low, self._counts = min(low, self._low), wider
 
     def sketch(self) -> Sketch:
-        """Return what was counted."""
+        """Return the sketch of all counted values."""
         filled = self._counts.nonzero()[0]
         keys, counts = filled + self._low, self._counts[filled]
         if self.zeros:
@@ -96,7 +94,7 @@ class SketchBuilder:
 
 
 def add_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Return the sketch of the values of all."""
+    """Return the sketch of the values of all sketches."""
     filled = [sketch for sketch in sketches if sketch.keys]
     if len(filled) < 2:
         return filled[0] if filled else Sketch()
@@ -109,12 +107,12 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 class SketchStatistics(NamedTuple):
-    """What is known of counted values.
+    """Statistics of counted values.
 
-    `percentiles` are, per PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest value:
-    never below the value, and above it by less than a 128th of it. `above` counts, per ENDS, the values above.
-    `mean_log2` is the mean of log2(v* + 1/4), where v* is the upper end of a value's bin. `bins` and `counts` are those
-    of the coarser histogram, four bins an octave, zeros among them.
+    `percentiles` has, for each of PERMILLES, the upper end of the bin of the nearest-rank value, at most the largest
+    value. It exceeds the true value by less than 1/128 of it. `above` counts the values above each of COUNTED_ENDS.
+    `mean_log2` is the mean of log2(v* + 1/4), where v* is the upper end of a value's bin. `bins` and `counts` belong to
+    the coarser histogram, four bins an octave, with its zeros.
     """
 
     percentiles: tuple[float, ...]
@@ -125,7 +123,7 @@ class SketchStatistics(NamedTuple):
 
 
 def read_sketch(sketch: Sketch, largest: float) -> SketchStatistics:
-    """Read a sketch of at least one value, of which `largest` is the largest."""
+    """Compute the statistics of a sketch of at least one value; `largest` is its largest value."""
     keys = struct.unpack(f"<{len(sketch.keys) // 4}i", sketch.keys)
     counts = struct.unpack(f"<{len(sketch.counts) // 8}q", sketch.counts)
     running = tuple(accumulate(counts))
@@ -150,7 +148,7 @@ def log2_above(key: int) -> float:
 
 
 def log2_above_array(values: NDArray[Any], scratch: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """Return log2(v* + 1/4) of float64 values that are not negative, in `out`; `scratch` is as in Counting.add."""
+    """Write log2(v* + 1/4) of float64 values that are not negative to `out`; `scratch` is as in SketchBuilder.add."""
     keys = scratch[: values.size]
     np.subtract(values.view(np.int64), 1 + (key_of(_NEGLIGIBLE) << _SHIFT), out=keys)
     np.right_shift(keys, _SHIFT, out=keys)
@@ -168,6 +166,7 @@ def _compiled(sketch: Sketch, largest: float) -> SketchStatistics:
     return SketchStatistics(*_core.sizes(sketch.keys, sketch.counts, largest))
 
 
+# The compiled core reads a sketch without a loop in Python; read_sketch is its reference implementation.
 try:
     from precreg.measure.compiled import _core
 except ImportError:
@@ -177,7 +176,7 @@ else:
 
 
 def sketch_histogram(sketch: Sketch) -> Histogram:
-    """Return the coarser histogram of a record: four bins an octave, and zeros apart."""
+    """Return the histogram of a record: four bins an octave, with zeros apart."""
     coarse = sizes(sketch, inf)
     zeros = coarse.bins[0] == _ZERO_KEY
     return Histogram(coarse.counts[0] if zeros else 0, coarse.bins[zeros:], coarse.counts[zeros:])

@@ -1,11 +1,8 @@
-"""What is added up over the pairs of two arrays. Tallies of parts merge into the tally of the whole.
+"""Which figures of the pairs of two arrays are added up, so that tallies of parts merge into the tally of the whole?
 
-A tally holds no figure that cannot be merged: counts are integers, a sum is kept exactly as a few floats that do not
-overlap, maxima carry their first place, errors are counted by size. figures.py makes metrics of a tally.
-
-Histograms of errors on a log axis: four bins an octave, added by adding their counts.
-
-Module level stays free of numpy: reports and baselines merge and read histograms without it.
+Every figure merges: counts are integers, a sum is an exact expansion, a maximum has its first place, and a sketch
+counts errors by size. figures.py computes metrics from a tally. This module does not import numpy, because reports
+and baselines merge histograms without it.
 """
 
 from __future__ import annotations
@@ -20,11 +17,10 @@ from precreg.types import Histogram, Scalar
 
 
 class Counts(NamedTuple):
-    """Pairs by kind; the names that a Comparison has are explained in metrics.COUNTS, the others here.
+    """Counts of pairs by kind; COUNT_DESCRIPTIONS explains the names that a Comparison has.
 
-    `equal` counts the bit-identical of all pairs, `matching` those within rtol and atol and the matching non-finite
-    ones. `thousandths` and `ten_thousandths` count relative errors above 1e-3 and 1e-4. The last six are counted by
-    regions.py.
+    `equal` counts bit-identical pairs. `matching` counts pairs within rtol and atol, and matching non-finite pairs.
+    `thousandths` and `ten_thousandths` count relative errors above 1e-3 and 1e-4. The last six follow from Regions.
     """
 
     n: int = 0
@@ -55,14 +51,15 @@ class Counts(NamedTuple):
     absolute_violations: int = 0
 
 
+# An exact sum as floats that do not overlap. math.fsum rounds it once; accumulation.py adds expansions.
 Expansion = tuple[float, ...]
-"""An exact sum: floats whose sum it is. math.fsum rounds it once; two expansions are added by exact.expansion."""
 
 
 class Sums(NamedTuple):
-    """Sums over finite pairs of terms that are rounded to float64 once, d = a - r.
+    """Exact sums over finite pairs of terms that are rounded to float64 once, with d = a - r.
 
-    |d|, d, |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), ulp(r), |r|; of second degree d^2, r^2, r*d, |r|*|d|.
+    First degree: |d|, d, |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), ulp(r), |r|. Second degree: d^2, r^2, r*d,
+    |r|*|d|.
     """
 
     absolute: Expansion = ()
@@ -79,7 +76,7 @@ class Sums(NamedTuple):
 
 
 class Maxima(NamedTuple):
-    """The largest of |d|, |d|/|r|, |d|/(|r| + 1e-7), U, diff3's term, and |r| over finite pairs; 0.0 without any."""
+    """The maxima of |d|, |d|/|r|, |d|/(|r| + 1e-7), U, diff3's term and |r| over finite pairs; 0.0 without a pair."""
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -90,7 +87,7 @@ class Maxima(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The first flat index, in C order, at which each of the first four maxima stands; -1 where it is 0."""
+    """The first flat C-order index of each of the first four maxima; -1 for a maximum of 0."""
 
     absolute: int = -1
     relative: int = -1
@@ -101,8 +98,8 @@ class Places(NamedTuple):
 class Sketch(NamedTuple):
     """Values counted by size: int32 keys, ascending, and an int64 count for each, both little-endian.
 
-    A value v > 0 has the key (float64 bits of v - 1) >> 45, so that a bin reaches from just above a number of 8
-    significant bits up to and including the next; 0 has the key -1, infinity that of the largest float64.
+    A value v > 0 has the key (float64 bits of v - 1) >> 45. So a bin begins just above a number of 8 significant bits
+    and ends with the next. 0 has the key -1, and infinity the key of the largest float64.
     """
 
     keys: bytes = b""
@@ -118,17 +115,17 @@ class Sketches(NamedTuple):
 
 
 class NamedPairs(NamedTuple):
-    """Pairs worth naming: flat index in C order, actual and reference."""
+    """The named pairs: flat C-order index, actual and reference."""
 
-    index: list[int]  # type: ignore[assignment]
+    index: list[int]  # type: ignore[assignment]  # tuples have a method of this name, which nobody calls here
     actual: list[Scalar]
     reference: list[Scalar]
 
 
 class Groups(NamedTuple):
-    """Sums over finite pairs in the groups of one axis of length L: G = min(L, 16) of them, group g from g*L//G on.
+    """Sums over finite pairs in the G = min(L, 16) groups of one axis of length L; group g begins at g*L//G.
 
-    Ordinary float64 sums of |d|, d, d^2, U and log2(U* + 1/4), where U* is the upper end of the bin of U in a sketch.
+    They are ordinary float64 sums of |d|, d, d^2, U and log2(U* + 1/4). U* is the upper end of U's bin in a sketch.
     """
 
     n: list[int]
@@ -140,11 +137,11 @@ class Groups(NamedTuple):
 
 
 class Tally(Struct, frozen=True):
-    """All that is added up over some of the pairs of two arrays of one shape.
+    """The figures of some of the pairs of two arrays of one shape.
 
-    `worst` names pairs by falling |d| > 0 (`errors`), then by rising index; `non_finite` names the first mismatched
-    ones. `groups` has one entry per axis. `scaled` holds sums of second degree whose terms float64 cannot: by name
-    in Sums and binary exponent k, the sum of term * 2**-k.
+    `worst` names pairs by decreasing |d| > 0 (`errors`), then by increasing index. `non_finite` names the first
+    mismatched pairs. `groups` has one entry per axis. `scaled` has the sums of terms beyond the range of float64: by
+    name in Sums and binary exponent k, the sum of term * 2**-k.
     """
 
     counts: Counts = Counts()
@@ -160,9 +157,9 @@ class Tally(Struct, frozen=True):
 
 
 class MeasureRules(NamedTuple):
-    """What decides: rtol and atol which elements match, `worst` how many pairs are named at most.
+    """The settings of a measurement: rtol and atol of matching elements, and the number of pairs to name.
 
-    `regions` are the constants of regions.py that are not those of the dtype, and their values.
+    `regions` has the constants of Regions that a standard changes, with their values.
     """
 
     rtol: float
@@ -172,7 +169,7 @@ class MeasureRules(NamedTuple):
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """Return the histogram of all their errors together, in whatever order they come."""
+    """Return the histogram of all errors of several histograms, the same in every order."""
     zeros, counts = 0, Counter[int]()
     for histogram in histograms:
         zeros += histogram.zeros

@@ -1,6 +1,6 @@
 """Which values travel from a suite to its reports?
 
-Frozen structs, one module for each stage: a case, its outcome, its verdict, the stored record, and the metrics.
+Frozen structs, one module for each stage: the case, its outcome, its verdict, the stored record, and the metrics.
 """
 
 import lazy_loader

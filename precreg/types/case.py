@@ -1,12 +1,8 @@
-"""What a suite's results are read for together: how errors grow with a parameter, and what an optimisation costs.
+"""Which values define a case: its computation, inputs, tolerance layers, budget and studies?
 
-A study judges nothing: verdicts and digests do not know of it. It travels in the record of a run, and all that reports
-show of it is made from the record's results.
-
-The vocabulary: frozen values that travel suite -> case -> execution -> comparison -> verdict -> run record.
-
-Terms: `actual` is the result under test; `reference` is the same computation in higher precision; `golden` is a named
-implementation or stored output in the output dtype; `baseline` is what was accepted earlier. They are never synonyms.
+Frozen values travel suite -> case -> execution -> comparison -> verdict -> run record. Terms: `actual` is the result
+under test. `reference` is the same computation in higher precision. `golden` is a named implementation or stored output
+in the output dtype. `baseline` is the accepted result. They are never synonyms.
 """
 
 from __future__ import annotations
@@ -15,11 +11,18 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+Tier = Literal["unit", "integration", "model"]
+TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
+Role = Literal["reference", "golden"]
+Override = Literal["tighter", "always"]
+# A number in a record. JSON has no number for complex values, long doubles, NaN and infinities: they are their repr.
+Scalar = float | int | str
+
 
 class Growth(Struct, frozen=True):
-    """How a relative error grows with the number of operations, which is the parameter `over`.
+    """A study of the growth of a relative error with the number of operations, which is the parameter `over`.
 
-    Two laws are fitted to the cases of at most `fit_to` operations, and say what the others should be.
+    Reports fit two laws to the cases of at most `fit_to` operations and extrapolate them to the other cases.
     """
 
     over: str
@@ -28,16 +31,17 @@ class Growth(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """What is said, not measured, of one optimisation: where to use it, and what it risks."""
+    """Advice on one optimisation that no run measures: where to use it, and its risk."""
 
     use: str = ""
     risk: str = ""
 
 
 class TradeOff(Struct, frozen=True):
-    """Precision against speed: each case against the one whose parameter `over` is `plain`, the others equal.
+    """A study of precision against speed.
 
-    `notes` are by the value of `over` as a case's name writes it.
+    Each case is compared with the case whose parameter `over` is `plain` and whose other parameters are equal. `notes`
+    have the value of `over` as the key, in the spelling of case names.
     """
 
     over: str
@@ -46,7 +50,7 @@ class TradeOff(Struct, frozen=True):
 
 
 class Study(Struct, frozen=True):
-    """The studies of one suite, whose id is tier/suite."""
+    """The studies of one suite, whose id is tier/suite. No verdict and no digest depends on a study."""
 
     suite: str
     growth: Growth | None = None
@@ -54,7 +58,7 @@ class Study(Struct, frozen=True):
 
 
 class LongSum(Struct, frozen=True):
-    """A sum of so many terms, or of products of them, and the bits of precision of what added them up."""
+    """The number of terms of a sum, the precision of its arithmetic in bits, and whether the terms are products."""
 
     terms: int
     precision: int
@@ -62,26 +66,14 @@ class LongSum(Struct, frozen=True):
 
 
 class Noise(Struct, frozen=True):
-    """What a replicate tells besides: per output and seed the largest |d| / (atol + rtol |r|), and the longest sum.
+    """The additional measurements of a replicate.
 
-    A share is infinite where a NaN or an infinity has no counterpart. The sum is that of the largest terms times unit
-    roundoff; None where none was recorded.
+    `shares` has the largest |d| / (atol + rtol |r|) per output and seed. A share is infinite if a NaN or an infinity
+    has no counterpart. `longest` is the sum with the largest product of terms and unit roundoff; None without a sum.
     """
 
     shares: dict[str, tuple[float, ...]]
     longest: LongSum | None = None
-
-
-Tier = Literal["unit", "integration", "model"]
-
-TIERS: tuple[Tier, ...] = ("unit", "integration", "model")
-
-Role = Literal["reference", "golden"]
-
-Override = Literal["tighter", "always"]
-
-Scalar = float | int | str
-"""A number in a record; values JSON has no number for (complex, longdouble, NaN, infinities) as their repr."""
 
 
 class Location(Struct, frozen=True):
@@ -95,19 +87,18 @@ class Location(Struct, frozen=True):
 
 
 class Computation(Struct, frozen=True):
-    """Something that can be run: the kind of subject (an entry point) and what that kind is told."""
+    """A runnable subject or reference: its kind (an entry point), and the specification for this kind."""
 
     kind: str
     spec: Any
 
 
 class Layer(Struct, frozen=True):
-    """One layer of the tolerance pyramid: settings by metric (or rtol, atol, standard), and where it was written.
+    """One layer of the tolerance pyramid: settings by metric (or rtol, atol, standard), and their place.
 
-    `dtype` and `output` restrict the layer to outputs of that dtype or name; None admits all. `lines` gives the line
-    of each key, where it is known. `regression` holds, per metric, the growth that is allowed against the
-    baseline (0.1 is 10 %), or None where the metric is not judged. A layer with an `override` comes after all others,
-    and its bounds take hold always, or only where they are tighter than what holds.
+    `dtype`, `output` and `environment` restrict the layer; None admits all. `lines` has the line of each key, if it is
+    known. `regression` has the allowed growth against the baseline per metric (0.1 is 10 %); None switches it off. A
+    layer with an `override` comes after all others. Its bounds apply always, or only where they are tighter.
     """
 
     name: str
@@ -130,16 +121,17 @@ class Bound(Struct, frozen=True):
     source: Location
 
 
+# `regression` may name these two rules besides metrics: growth of averages below which statistics stay silent, and the
+# budget of cumulative losses. Files spell the latter "creep".
 STATISTIC, CUMULATIVE_LOSS = RULES = ("statistic", "creep")
-"""What `regression` may name besides metrics: growth of averages not yet material, and what losses may add up to."""
 
 
 class Tolerance(Struct, frozen=True):
-    """The resolved pyramid for one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
+    """The resolved pyramid of one output: |a - r| <= atol + rtol * |r| for elements, and bounds on metrics.
 
-    All of `bounds` must hold, and all bounds of at least one of the `alternatives`, where there are any. `regions`
-    takes the place of constants of measure/regions.py while the output is measured. `regression` maps a metric, or one
-    of RULES, to its allowed growth against the baseline; what is not named is not judged.
+    All `bounds` must hold, and all bounds of at least one of the `alternatives`, if there are any. `regions` replace
+    constants of Regions for the measurement. `regression` maps a metric, or one of RULES, to its allowed growth
+    against the baseline; no rule judges the growth of other metrics.
     """
 
     rtol: Bound
@@ -152,7 +144,7 @@ class Tolerance(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """What a case may cost: subject time as a ratio to the baseline's, judged on the same fingerprint alone."""
+    """The allowed cost of a case: subject time over the baseline's, judged on the same fingerprint alone."""
 
     time_ratio: float | None = None
 
@@ -160,9 +152,9 @@ class Budget(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """One point of a suite's matrix: everything needed to run it, measure it, and find its baseline.
 
-    `id` is tier/suite/name. `definition` is the digest of what is computed (subject and reference names, params,
-    inputs), not of how it is judged. `baseline_id` and `baseline_definition` differ from them only where the suite
-    says `baseline_of`. `directory` is the suite's folder, relative to the project.
+    `id` is tier/suite/name. `definition` is the digest of the computation (subject and reference names, params,
+    inputs), without the tolerance. `baseline_id` and `baseline_definition` differ from them only if the suite has
+    `baseline_of`. `directory` is the suite's folder, relative to the project.
     """
 
     id: str
@@ -185,16 +177,15 @@ class Case(Struct, frozen=True):
     repeats: int = 1
     timeout_s: float = 300.0
     exact: bool = False
+    # Repeats must give the same bits. If they need not, statistics judge all repeats together.
     deterministic: bool = True
-    """Whether repeats must give the same bits; where they need not, all of them together are judged by statistics."""
     category: str | None = None
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     budget: Budget = Budget()
     analyzers: tuple[str, ...] = ()
+    # The reason why the case is known to be bad; None if it should pass.
     expect_failure: str | None = None
-    """Why the case is known to be bad; None where it is expected to pass."""
+    # The simulated device that computes the subject's operations; None leaves them to numpy.
     device: str | None = None
-    """The simulated device that computes the subject's operations; None leaves them to numpy."""
     study: Study | None = None
-    """What reports read the suite's results for together; no verdict and no digest knows of it."""

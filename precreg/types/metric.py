@@ -79,7 +79,7 @@ class Metric(Struct, frozen=True):
     # The group sums of the average, and the power of their ratio: statistics judge an average that has sums.
     sums: GroupSum = ""
     power: float = 1.0
-    # No few elements make the average, so that the baseline's own errors tell how much fresh inputs move it.
+    # No few elements make the average, so that the baseline's own errors show how much fresh inputs move it.
     stable: bool = False
     # How many times the usual growth in ULP another environment explains in a wide format.
     environment_factor: int = 1
@@ -98,12 +98,12 @@ class Metric(Struct, frozen=True):
 
     @property
     def maximum(self) -> bool:
-        """Tell whether one element, the worst, decides the metric."""
+        """Return True if one element, the worst, decides the metric."""
         return self.aggregate == "maximum"
 
     @property
     def is_relative_ratio(self) -> bool:
-        """Tell whether the metric is an error over the reference's size, for any dtype: no decibels, no bits."""
+        """Return True if the metric is |error| / |reference| for every dtype, and not in decibels or bits."""
         return self.family == "relative" and self.scale == "linear" and not self.by_region
 
     @property

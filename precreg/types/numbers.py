@@ -1,19 +1,17 @@
-"""Numbers for people: short, and never two different ones alike."""
+"""Write numbers for people: short, and never two different numbers as the same text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+# 17 significant digits distinguish any two float64 numbers.
 MAX_DIGITS = 17
-"""Significant digits that tell any two float64 apart."""
-
-
+# Match ratios and other shares near 1 lose in their last digits: one of a million elements is 1e-6.
 SHARE_DIGITS = 7
-"""Of match ratios and the like, where what is lost stands in the last digits."""
 
 
 def format_number(value: float, digits: int = 4) -> str:
-    """Write a number with so many significant digits, and more where the part before the point has more."""
+    """Write a number with `digits` significant digits, or more if its integer part below a million has more."""
     size = abs(value)
     if 1 <= size < 1e6:
         digits = max(digits, len(str(round(size))))
@@ -21,10 +19,7 @@ def format_number(value: float, digits: int = 4) -> str:
 
 
 def format_distinct(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Write numbers that are compared with each other: with so many digits, and more until all that differ look so.
-
-    None is written as nothing.
-    """
+    """Write numbers with as many digits as make different numbers different texts; None as an empty text."""
     distinct = {value for value in values if value is not None}
     while len(distinct) > 1 and digits < MAX_DIGITS:
         if len({format_number(value, digits) for value in distinct}) == len(distinct):
@@ -34,7 +29,7 @@ def format_distinct(values: Sequence[float | None], digits: int = 4) -> list[str
 
 
 def format_duration(seconds: float) -> str:
-    """Write a time in the unit that suits its size."""
+    """Write a time in minutes, seconds, milliseconds or microseconds, whichever suits its size."""
     if seconds >= 120:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s"

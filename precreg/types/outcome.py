@@ -1,3 +1,5 @@
+"""Which values does running and measuring a case give: facts, without judgement?"""
+
 from __future__ import annotations
 
 from msgspec import Struct, field
@@ -8,7 +10,7 @@ from precreg.types.verdict import Reason
 
 
 class Failure(Struct, frozen=True):
-    """Why an execution has no outputs: reason, one line, and the end of the traceback or of what was printed."""
+    """The failure of an execution without outputs: reason, one line, and the end of its traceback or printed text."""
 
     reason: Reason
     message: str
@@ -16,12 +18,12 @@ class Failure(Struct, frozen=True):
 
 
 class RepeatDifference(Struct, frozen=True):
-    """Where one output of a later run of the subject first differs from that of its first run on the same inputs.
+    """The first difference between one output of a later run and of the first run on the same inputs.
 
     `repeat` counts runs from 1. `place` is the index along each axis of the first element, in C order, whose bits
-    differ; `differing` of `size` elements do, of which `non_finite` are NaN or infinite in either run. `largest` is
-    the largest distance between the finite others, None where there is none that float64 holds. `place` is None where
-    one run gave no such output, or gave it in another shape or dtype.
+    differ. It is None if one run has no such output, or has it in another shape or dtype. `differing` of `size`
+    elements differ, and `non_finite` of these are NaN or infinite in either run. `largest` is the largest distance
+    between the finite others; None if float64 holds none.
     """
 
     output: str
@@ -37,11 +39,10 @@ class RepeatDifference(Struct, frozen=True):
 class Execution(Struct, frozen=True):
     """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
 
-    A digest is that of the last of a seed's runs; where runs differ as the case declares, it is one of all their
-    digests, in their order, and no run's own.
-    `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names the
-    outputs whose repeats differ in any bit, in the order in which the subject gives them, and `differences` has one
-    entry for each of them. `failure` is set where there are no outputs.
+    A digest is that of a seed's last run. If runs differ as the case declares, it is the digest of all their digests
+    in order. `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names
+    the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
+    execution without outputs has a `failure`.
     """
 
     inputs: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Execution(Struct, frozen=True):
 
 
 class Positions(Struct, frozen=True):
-    """Elements worth naming, worst first: flat C-order index, actual, reference, each list of one length."""
+    """The named elements, worst first: flat C-order index, actual and reference, in lists of the same length."""
 
     index: list[int]
     actual: list[Scalar]
@@ -63,8 +64,8 @@ class Positions(Struct, frozen=True):
 class Histogram(Struct, frozen=True):
     """Counts of |actual - reference| on a log axis, four bins an octave; zero errors are counted apart.
 
-    Bin k holds errors e with k == (float64 bits of e - 1) >> 50, so that a bin ends with, and does not begin at, a
-    number of three significant bits, and bins are in order of size. `bins` is sorted.
+    Bin k holds errors e with k == (float64 bits of e - 1) >> 50. So a bin ends with a number of three significant bits,
+    begins after one, and bins are in order of size. `bins` is sorted.
     """
 
     zeros: int
@@ -73,10 +74,10 @@ class Histogram(Struct, frozen=True):
 
 
 class AxisGroups(Struct, frozen=True):
-    """Sums over the finite pairs in the groups of one axis of length L, of which there are G = min(L, 16).
+    """Sums over the finite pairs in the G = min(L, 16) groups of one axis of length L.
 
-    Group g begins at index g*L//G. `n` counts its finite pairs; the others are sums of |d|, d, d^2, of the error U in
-    ULP, and of log2(U* + 1/4); None where a sum is beyond float64. `logs` is empty in what was recorded before it was.
+    Group g begins at index g*L//G. `n` counts its finite pairs. The others are sums of |d|, d, d^2, the error U in ULP,
+    and log2(U* + 1/4); None where a sum is beyond float64. `logs` is empty in old records without this sum.
     """
 
     n: list[int]
@@ -88,10 +89,10 @@ class AxisGroups(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Measurements of one output at one seed, without judgement. docs/metrics.md gives every formula and unit.
+    """The measurements of one output at one seed, without judgement. docs/metrics.md has every formula and unit.
 
-    `metrics` holds finite numbers only: a metric that is not defined on the data (no non-zero reference, no finite
-    pair, overflow) is absent, and a bound on an absent metric is broken. A shape that differs leaves metrics empty.
+    `metrics` has finite numbers only. A metric that the data do not define (no non-zero reference, no finite pair,
+    overflow) is absent, and a bound on an absent metric is broken. Arrays of different shapes have no metrics.
     """
 
     output: str
@@ -105,29 +106,29 @@ class Comparison(Struct, frozen=True):
     worst: Positions | None = None
     non_finite: Positions | None = None
     histogram: Histogram | None = None
+    # The mean absolute error in the groups of the last axis, for arrays of two axes or more.
     heat: list[float] | None = None
-    """Mean absolute error in the groups of the last axis, of two or more."""
+    # The first flat C-order index of max_abs_error, max_rel_error, mare and max_ulp, if they are not 0.
     places: dict[str, int] = field(default_factory=dict)
-    """Where max_abs_error, max_rel_error, mare and max_ulp are first met: flat C-order index, if they are not 0."""
+    # The sums of errors in the groups of each axis; sums of parts add up.
     groups: tuple[AxisGroups, ...] = ()
-    """Sums of errors in the groups of each axis, which merge by adding."""
+    # The averages of errors run by run, for a nondeterministic case; empty for any other.
     runs: tuple[dict[str, float], ...] = ()
-    """Averages of errors, run by run, of a case whose runs need not repeat; empty for any other."""
+    # The analyzers' metrics, so that no reader needs the package that measured them.
     described: tuple[MetricDescription, ...] = ()
-    """The metrics that analyzers are asked for, described, so that no reader needs the package that measured them."""
 
 
 class Outcome(Struct, frozen=True):
-    """What running and measuring one case gave. The journal holds these; verdicts are made from them again."""
+    """The result of running and measuring one case. The journal stores outcomes; a resumed run judges them again."""
 
     case: str
     definition: str
     execution: Execution
     comparisons: tuple[Comparison, ...] = ()
+    # The reference's outputs that the subject did not give.
     missing: tuple[str, ...] = ()
-    """Outputs that the reference has and the subject did not give."""
+    # Measured for replicates alone.
     noise: Noise | None = None
-    """Set of replicates alone."""
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

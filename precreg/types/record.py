@@ -1,4 +1,4 @@
-"""What is stored: an accepted baseline, and the record of a run or of a comparison, all that reports are made from."""
+"""Which values are stored: accepted baselines, and the records of runs and comparisons that every report reads?"""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from precreg.types.warning import ComparisonWarning, Orphan, RunWarning, StoredT
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
 COMPARISON_SCHEMA = "precreg-comparison/2"
-
+# A new meaning of digests or figures raises it together with the schemas of proposals and journals: old values would be
+# compared with unlike ones.
 BASELINE_SCHEMA = "precreg-baseline/3"
-"""Raised, with those of proposals and journals, when digests or figures get another meaning: old ones tell nothing."""
-
-
+# The definition digest of a test-defined case begins with it. No suite lists such a case, so only running the tests
+# shows whether it still exists.
 TEST_DEFINED_PREFIX = "pytest-"
-"""What the definition digest of a case begins with that a hand-written test defines, and no suite."""
 
 
 def is_test_defined(definition: str) -> bool:
-    """Tell whether a case is defined by a hand-written test: only running the tests tells whether it is still there."""
+    """Return True if a test, and no suite, defines the case of a definition digest."""
     return definition.startswith(TEST_DEFINED_PREFIX)
 
 
@@ -34,9 +33,9 @@ NotNegative = Annotated[float, Meta(ge=0)]
 
 
 class KeptSums(Struct, frozen=True, array_like=True):
-    """The sums of some groups: the largest in size, and all of them in units of it, two digits of 64 each.
+    """The sums of some groups: the largest in size, and all of them in units of it, as two base-64 digits each.
 
-    What 0 is, and how a digit is written, measure/kept_groups.py knows.
+    measure/groups.py encodes and decodes the digits.
     """
 
     largest: NotNegative
@@ -44,9 +43,9 @@ class KeptSums(Struct, frozen=True, array_like=True):
 
 
 class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Sums of errors in the groups of one axis (see AxisGroups), of which `joined` neighbours are one; seed by seed.
+    """The sums of errors in the groups of one axis (see AxisGroups), seed by seed; `joined` neighbours are one group.
 
-    None stands for sums that are beyond float64.
+    Sums beyond float64 are None.
     """
 
     axis: Annotated[int, Meta(ge=0)]
@@ -59,7 +58,7 @@ class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """One output as accepted: dtype, shape, and lists with one entry per seed."""
+    """One accepted output: dtype, shape, and lists with one entry per seed."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -68,9 +67,9 @@ class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was accepted of a case before: the means that tell of creep, seed by seed, by output and metric.
+    """An earlier accepted value of a case: the means that show cumulative loss, seed by seed, by output and metric.
 
-    `definition` is that of the case at the time; values of another definition are no part of one creep.
+    `definition` is the case's definition at the time. Values of different definitions are not compared.
     """
 
     date: str
@@ -79,13 +78,11 @@ class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     reason: str
     definition: str
     means: dict[str, dict[str, list[float | None]]]
+    # By output and metric, the half-width of the confidence interval of log(ratio to the value before). The first value
+    # of a definition has none, and too few samples give none.
     reach: dict[str, dict[str, NotNegative]] = field(default_factory=dict)
-    """By output and metric, how sure the ratio to the value before is: it and its bounds differ by this, in logarithms.
-
-    Of the first value of a definition, and where there are too few samples, nothing is said.
-    """
+    # The number of accepted values since the one before it that is kept.
     steps: int = 1
-    """How many values were accepted from the one before it, which is kept, up to this one."""
     confirmation: str = ""
 
 
@@ -102,33 +99,34 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     duration_s: float
     outputs: dict[str, BaselineOutput]
     sketch: dict[str, Histogram] = field(default_factory=dict)
+    # By output and axis, the sample of the statistics; left out if the line in the file would be too long.
     groups: dict[str, list[AxisSums]] = field(default_factory=dict)
-    """By output, what statistics judge by: along each axis; none where the line would be too long."""
+    # The analyzers' metrics among the kept ones; the file leaves out an empty list.
     described: list[MetricDescription] = field(default_factory=list)
-    """The metrics of analyzers among those that are kept; the file leaves it out where there are none."""
+    # The half-widths of the ratios to the last of `accepted`, as there; left out if empty.
     reach: dict[str, dict[str, NotNegative]] = field(default_factory=dict)
-    """How sure the ratio to the last of `accepted` is, as there; left out if empty."""
+    # The number of reruns before acceptance and their result; left out without reruns.
     confirmation: str = ""
-    """How often the case was run again before it was accepted, and what that gave; left out where it was not."""
+    # Earlier accepted values, oldest first: the first, the smallest and the last ones; left out if empty.
     accepted: list[AcceptedValue] = field(default_factory=list)
-    """What was accepted of the case before, oldest first: the first, the smallest and the last; left out if empty."""
 
 
 class Baseline(Struct, frozen=True):
-    """An entry and the file it was found in, with the environment level (exact, family or generic) that matched."""
+    """An entry, its file, and the label of the environment (exact, family or generic) that has it."""
 
     entry: BaselineEntry
     environment: str
     file: str
+    # The differences between this environment and the accepting one, in words; empty on the same fingerprint.
     change: str = ""
-    """What is different here from where it was accepted, in words; empty on the same fingerprint."""
 
 
+# These facts explain an environment to people and change no bit of a result.
 FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os"})
 
 
 class Environment(Struct, frozen=True):
-    """Where a run took place: label with its fallback chain, and a fingerprint that explains differing bits."""
+    """The environment of a run: label with its fallback chain, and a fingerprint that explains differing bits."""
 
     label: str
     chain: tuple[str, ...]
@@ -137,12 +135,12 @@ class Environment(Struct, frozen=True):
 
     @property
     def decisive(self) -> dict[str, str]:
-        """The facts that can change a result's bits, and that the fingerprint is made of."""
+        """The facts that can change a result's bits; the fingerprint is their digest."""
         return {name: self.facts[name] for name in sorted(self.facts) if name not in FACTS_WITHOUT_EFFECT_ON_BITS}
 
 
 class GitState(Struct, frozen=True):
-    """The commit that was run; None where there is no repository."""
+    """The commit of a run; a record has None outside a repository."""
 
     commit: str
     branch: str
@@ -151,7 +149,7 @@ class GitState(Struct, frozen=True):
 
 
 class FindingKind(StrEnum):
-    """What a finding on a whole run is about; docs/integrity.md and docs/verdicts.md have the tables."""
+    """The kind of a finding on a whole run; docs/integrity.md and docs/verdicts.md have the tables."""
 
     BASELINE_CHANGED = "baseline_changed"
     BASELINE_REMOVED = "baseline_removed"
@@ -178,10 +176,10 @@ class FindingKind(StrEnum):
 
 
 class RunFinding(Struct, frozen=True):
-    """Something found about a whole run, and not about what one case computed: it fails the run, unless it is allowed.
+    """A finding on a whole run; it fails the run unless baselines/allow.yaml allows it.
 
-    `about` is a case id, a suite (tier/suite), or a file. `factor` is how many times looser or worse, where there is a
-    number for it. `allowed` is the reason that baselines/allow.yaml gives. `fails` is False for what is only told.
+    `about` is a case id, a suite (tier/suite), or a file. `factor` is the ratio of looseness or loss, if there is one.
+    `allowed` is the reason in baselines/allow.yaml. `fails` is False for a finding that is only reported.
     """
 
     kind: FindingKind
@@ -194,16 +192,15 @@ class RunFinding(Struct, frozen=True):
 
     @property
     def binding(self) -> bool:
-        """Tell whether the run fails for it."""
+        """Return True if the finding fails the run."""
         return self.fails and self.allowed is None
 
 
 class PairedRun(Struct, frozen=True):
-    """How a case came out of a run of two versions side by side.
+    """The result of running two versions of a case side by side.
 
-    `seeds` is how many were drawn of both versions. `clear` tells whether more could change nothing: the bits are the
-    same, it is worse, or it is surely not worse by more than is material. `problem` says why the other version gave
-    nothing to judge by, so that what was accepted judged; empty where it did.
+    Both versions ran on `seeds` seeds. A `clear` result needs no further seeds: the bits are equal, or the test is
+    significant or futile. `problem` explains a failure of the other version, after which the stored baseline judged.
     """
 
     seeds: int
@@ -212,7 +209,7 @@ class PairedRun(Struct, frozen=True):
 
 
 class CaseResult(Struct, frozen=True):
-    """One case of a run record: what it is, what was measured, the baseline's means, and the verdict."""
+    """One case of a run record: its identity, measurements, baseline, and verdict."""
 
     id: str
     tier: Tier
@@ -228,21 +225,21 @@ class CaseResult(Struct, frozen=True):
     tolerances: dict[str, Tolerance] = field(default_factory=dict)
     baseline: Baseline | None = None
     baseline_id: str = ""
+    # The present result could become the baseline: sound, within tolerance, and different from the stored one.
     acceptable: bool = False
-    """Whether the case as it is now could become its own baseline: sound, within tolerance, other than before."""
+    # Set in a paired run. Its `baseline` is the other version's result, unless that version failed.
     paired: PairedRun | None = None
-    """Set in a paired run. There `baseline` is what the other version gave, but where it gave nothing to judge by."""
+    # The stored baseline, if the other version of a paired run judged in its place.
     accepted: Baseline | None = None
-    """What was accepted of the case, where the other version of a paired run judged in its place."""
 
     @property
     def stored(self) -> Baseline | None:
-        """What was accepted of the case, whatever judged it."""
+        """The stored baseline of the case, in a paired run and in any other."""
         return self.baseline if self.paired is None or self.paired.problem else self.accepted
 
 
 class RunRecord(Struct, frozen=True):
-    """A whole run. Every report is made from this alone, and shards merge into one."""
+    """A whole run. Every report reads this record alone, and the records of shards merge into one."""
 
     schema: str
     precreg: str
@@ -255,26 +252,25 @@ class RunRecord(Struct, frozen=True):
     ci: bool
     results: tuple[CaseResult, ...]
     orphans: tuple[Orphan | StoredText, ...] = ()
+    # Tolerances that admit everything or nothing, failures of git, and files that could not be written.
     warnings: tuple[RunWarning, ...] = ()
-    """What to look at: tolerances that hold nothing or cannot hold, what git refused, what could not be written."""
     exit_code: int = 0
+    # The project's path from the repository's root; empty if it is the root.
     folder: str = ""
-    """Where the project is in its repository: a path from the repository's root, empty if it is the root itself."""
     studies: tuple[Study, ...] = ()
-    """What the results of suites are read for together, by suite."""
+    # Findings on the whole run: looser acceptance criteria, combined and cumulative losses.
     findings: tuple[RunFinding, ...] = ()
-    """What is wrong with the run as a whole: its bar was lowered, small losses add up."""
+    # The commit whose baselines, tolerances and definitions judged; empty if those of the working tree judged.
     against: str = ""
-    """The commit whose baselines, tolerances and definitions judged; empty where those of the project did."""
+    # The commit whose code ran beside the working tree's and judged it, case by case; empty if none did.
     pair: str = ""
-    """The commit whose code ran beside the working tree's, case by case, and judged it; empty where none did."""
 
 
 class ComparisonSettings(Struct, frozen=True):
-    """What a comparison of stored arrays was asked for: paths as they were given, and what chose and limits them.
+    """The request for a comparison of stored arrays: the paths as the user wrote them, selection, and limits.
 
-    `actual`, `reference` and `benchmark` are files or folders; `mapping` is the file that pairs names. `limits` are
-    rtol, atol, standard and bounds of the command line; `worst` is how many positions were kept of each pair.
+    `actual`, `reference` and `benchmark` are files or folders. `mapping` is the file that pairs names. `limits` are
+    rtol, atol, standard and bounds of the command line. The record keeps `worst` positions of each pair.
     """
 
     actual: str
@@ -285,19 +281,18 @@ class ComparisonSettings(Struct, frozen=True):
     select: tuple[str, ...] = ()
     project: str | None = None
     limits: dict[str, float | str] = field(default_factory=dict)
+    # The dtype, shape and byte_order of raw files, as far as the command line has them.
     raw: dict[str, str] = field(default_factory=dict)
-    """dtype, shape and byte_order of raw files, where they were said."""
     worst: int = 100
     analyzers: tuple[str, ...] = ()
 
 
 class ComparedPair(Struct, frozen=True):
-    """One array held against another: what was measured, what it was allowed, and the verdict.
+    """Two compared arrays: measurements, tolerance, and verdict.
 
-    `actual` and `reference` are paths as shown to the user, with `:NAME` for an array of an archive; None for the
-    side that is missing. `comparison` and `tolerance` are None where nothing could be measured: a side is missing or
-    cannot be read. `benchmark` is another implementation's output, measured against the same reference, where one was
-    given and could be measured.
+    `actual` and `reference` are paths for the user, with `:NAME` for an array of an archive; None for a missing side.
+    `comparison` and `tolerance` are None if a side is missing or unreadable. `benchmark` has the measurements of
+    another implementation's output against the same reference; None without a readable one.
     """
 
     name: str
@@ -308,8 +303,8 @@ class ComparedPair(Struct, frozen=True):
     tolerance: Tolerance | None = None
     benchmark: Comparison | None = None
     benchmark_path: str | None = None
+    # The reason why a given benchmark could not be measured.
     benchmark_problem: str | None = None
-    """Why the benchmark could not be measured, where one was there."""
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:
@@ -318,9 +313,9 @@ class ComparedPair(Struct, frozen=True):
 
 
 class ComparisonRecord(Struct, frozen=True):
-    """Two arrays, archives or folders, compared: every pair by name, and findings on the whole.
+    """A comparison of two arrays, archives or folders: every pair by name, and findings on the whole.
 
-    `findings` say why nothing was compared where there is no pair: no name is on both sides, or none was selected.
+    Without a pair, `findings` give the reason: no name is on both sides, or the selection is empty.
     """
 
     schema: str
@@ -330,6 +325,6 @@ class ComparisonRecord(Struct, frozen=True):
     settings: ComparisonSettings
     pairs: tuple[ComparedPair, ...]
     findings: tuple[Finding, ...] = ()
+    # Tolerances that admit everything or nothing, and a benchmark that could not be measured.
     warnings: tuple[ComparisonWarning, ...] = ()
-    """What to look at: tolerances that hold nothing or cannot hold, and a benchmark that could not be measured."""
     exit_code: int = 0

@@ -1,3 +1,5 @@
+"""Which judgements can a case get, and which findings support them?"""
+
 from __future__ import annotations
 
 from enum import StrEnum
@@ -9,7 +11,7 @@ from precreg.types.case import Location
 
 
 class Reason(StrEnum):
-    """Why a verdict is what it is; docs/verdicts.md has the table."""
+    """The reason of a verdict; docs/verdicts.md has the table."""
 
     IDENTICAL = "identical"
     WITHIN_TOLERANCE = "within_tolerance"
@@ -37,7 +39,7 @@ class Reason(StrEnum):
 
 
 class Status(StrEnum):
-    """What becomes of a case. Proposed: it could not be judged for want of a baseline, and a proposal waits."""
+    """The status of a case. A proposed case has no baseline to judge it, and its proposal waits for a decision."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -46,16 +48,16 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+# The rule behind a finding: a bound of the pyramid, a rule without a measure ("hard"), a statistic with its interval, a
+# threshold on the growth of a metric ("guard"), or a budget. It is empty if no rule applies.
 Rule = Literal["", "bound", "hard", "statistic", "guard", "budget"]
-"""What binds a finding: a bound of the pyramid, a rule without a measure, a statistic with its interval, a threshold on
-the growth of a metric, a budget; empty where there is nothing to hold to."""
 
 
 class Finding(Struct, frozen=True):
-    """One reason to fail, or to note: an output's metric with the numbers and the rule that binds.
+    """One reason of a verdict: an output's metric with its numbers and the rule that applies.
 
-    `lower` and `upper` are the confidence bounds of `ratio`, current to baseline, at the case's own error level, and
-    `floor` the ratio that noise explains; a statistic alone has them.
+    A statistic has the confidence bounds `lower` and `upper` of `ratio`, current over baseline, at the case's alpha.
+    Its `floor` is the largest ratio within noise.
     """
 
     reason: Reason
@@ -75,11 +77,11 @@ class Finding(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The judgement of one case: status, the reason that decides, and every finding with its numbers, worst first."""
+    """The judgement of one case: status, the worst reason, and every finding with its numbers, worst first."""
 
     status: Status
     reason: Reason
     message: str
     findings: tuple[Finding, ...] = ()
+    # The reason without the declaration, for expected_failure and unexpected_pass.
     underlying: Reason | None = None
-    """For expected_failure and unexpected_pass: the reason without the declaration."""

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import precreg
 from precreg.errors import UserError
-from precreg.measure.analyzers import ANALYZER_CHUNK, PIECE, ArrayPair, _states, add_analyzer_metrics, load_analyzer
+from precreg.measure.analyzers import (
+    ANALYZER_CHUNK,
+    PIECE,
+    ArrayPair,
+    _piece_states,
+    add_analyzer_metrics,
+    load_analyzer,
+)
 from precreg.types.metric import Metric
 
 ROUNDED_SUM = """\
@@ -199,7 +206,7 @@ def test_pieces_and_chunks_are_in_order_whatever_their_size(size, chunk, chunks_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("precreg.measure.analyzers.ANALYZER_CHUNK", chunk)
         patch.setattr("precreg.measure.analyzers.PIECE", chunk * chunks_of_a_piece)
-        states = list(_states(Listed(), pair, threads))
+        states = list(_piece_states(Listed(), pair, threads))
     given = [(offset, *pairs) for state in states for offset, *pairs in state]
     assert [offset for offset, *_ in given] == list(range(0, size, chunk))
     assert [pair for _, *pairs in given for pair in pairs] == [(at, -at) for at in range(size)]
