@@ -1,4 +1,4 @@
-"""Measure how far apart two arrays are.
+"""How far apart are two arrays?
 
 One pass over the pairs adds up a tally, and every metric is a formula of the tally. Nothing here judges.
 """

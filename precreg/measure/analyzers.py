@@ -16,9 +16,7 @@ from math import isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 from msgspec.structs import replace
-from numpy.typing import ArrayLike, NDArray
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
@@ -29,7 +27,9 @@ from precreg.types import Comparison, Metric, MetricDescription
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[Any]
 
 
 ChunkState = TypeVar("ChunkState")
@@ -206,9 +206,6 @@ def declared_metric(name: str) -> Metric:
     return metric_named(name, () if analyzer is None else load_analyzer(analyzer).metrics.values())
 
 
-Array = NDArray[Any]
-
-
 # Elements of every chunk apart from the last, so that both sides of a chunk stay in a core's caches.
 ANALYZER_CHUNK = 2**16
 # Elements that one state takes in order before it merges with the state of the piece before.
@@ -233,6 +230,8 @@ def add_analyzer_metrics(
         UserError: as load_analyzer does; analyzer-failed if the analyzer raises; bad-analyzer for a result that is no
             number or is not declared.
     """
+    import numpy as np
+
     loaded = [load_analyzer(name) for name in dict.fromkeys(analyzers)]
     described = tuple(metric for analyzer in loaded for metric in analyzer.metrics.values())
     pair = ArrayPair(_read_only(np.asarray(actual)), _read_only(np.asarray(reference)))
@@ -246,6 +245,8 @@ def add_analyzer_metrics(
 
 
 def _read_only(array: Array) -> Array:
+    import numpy as np
+
     # A view, so that the caller's array stays writable; np.ndarray drops the behaviour of subclasses.
     view = array.view(np.ndarray)
     view.flags.writeable = False
@@ -262,6 +263,8 @@ def _blame(name: str, output: str) -> Iterator[None]:
 
 
 def _measure(analyzer: Analyzer, pair: ArrayPair, threads: int) -> Any:
+    import numpy as np
+
     if analyzer.chunked is not None:
         return analyzer.chunked.finish(reduce(analyzer.chunked.merge, _piece_states(analyzer.chunked, pair, threads)))
     assert analyzer.whole is not None
@@ -271,6 +274,8 @@ def _measure(analyzer: Analyzer, pair: ArrayPair, threads: int) -> Any:
 
 def _piece_states(chunked: Chunked[Any], pair: ArrayPair, threads: int) -> Iterator[Any]:
     """Yield the states of the pieces in order; at most one for each thread waits for its merge."""
+    import numpy as np
+
     actual, reference = _flat(pair.actual), _flat(pair.reference)
     names = dtype_name(pair.actual.dtype), dtype_name(pair.reference.dtype)
 
@@ -314,6 +319,8 @@ def _finite_figures(analyzer: Analyzer, figures: Any) -> Iterator[tuple[str, flo
 
 def _to_float(name: str, value: Any) -> float:
     """Return a number of Python or numpy as a float; NaN for an integer beyond float64."""
+    import numpy as np
+
     # Kind "V" has the dtypes of ml_dtypes, such as bfloat16.
     scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     is_number = scalar.dtype.kind in "biufV" if isinstance(scalar, np.generic) else isinstance(scalar, Real)

@@ -12,8 +12,15 @@ import numpy as np
 
 from precreg.arithmetic import Format, ulp
 from precreg.measure.accumulation import TallyBuilder, float64_quantum, pairs_at
-from precreg.measure.block import Block, count_regions, count_true, make_block, min_nonzero, relative_error_lower_bound
-from precreg.measure.groups import GroupSums
+from precreg.measure.block import (
+    Block,
+    GroupSums,
+    count_regions,
+    count_true,
+    make_block,
+    min_nonzero,
+    relative_error_lower_bound,
+)
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import (
     Array,

@@ -15,7 +15,7 @@ import numpy as np
 
 from precreg.arithmetic import Format, exact_round, exact_ulp
 from precreg.measure.accumulation import HUGE, make_expansion, pairs_at
-from precreg.measure.groups import GroupedAxis, grouped_axes
+from precreg.measure.block import GroupedAxis, grouped_axes
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import Array, Pairing, pairing_of
 from precreg.measure.sketch import key_of, log2_above

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from locale import LC_NUMERIC, setlocale
 from types import TracebackType
 
-import numpy as np
 from msgspec.structs import replace
 
 import precreg
@@ -36,6 +35,8 @@ class SettingsRestored:
 
     def __enter__(self) -> None:
         """Save the state."""
+        import numpy as np  # late: sessions import this module for its failures, and need no numpy
+
         self._process, self._folder, self._numbers = os.getpid(), os.getcwd(), setlocale(LC_NUMERIC)
         self._streams, self._recursion = (sys.stdin, sys.stdout, sys.stderr), sys.getrecursionlimit()
         self._filters = warnings.filters.copy()  # type: ignore[attr-defined]
