@@ -327,8 +327,8 @@ def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[Output
 
 def _parts(id: str) -> tuple[str, str, str]:
     """Split tier/suite/name."""
-    # partition and not split: a case may be absent from the suites by now, so its id is all that is known, and names
-    # may contain slashes.
+    # partition and not split, because names may contain slashes. The id is all that is known of a case that left the
+    # suites.
     tier, _, rest = id.partition("/")
     suite, _, name = rest.partition("/")
     return tier, suite, name

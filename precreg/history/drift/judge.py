@@ -226,7 +226,7 @@ def _state(
         return DriftState.DRIFT
     if since is not None:
         return DriftState.UNMEASURED
-    # Exact series need no more than the runs that confirm a change, because they have no noise to estimate.
+    # Exact series need only the runs that confirm a change, because they have no noise to estimate.
     if len(row.points) < (settings.confirm if row.mode is DriftMode.EXACT else max(settings.confirm, MIN_NOISY_RUNS)):
         return DriftState.TOO_FEW
     accepted = row.points[-1].accepted
@@ -337,7 +337,7 @@ def _worse_now(row: SeriesWindow, before: float, held_for: int, settings: DriftS
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         latest = row.sizes[-settings.confirm :]
-        # All of the confirming runs must be worse: one bad night of an exact series is no drift.
+        # All of the confirming runs must be worse: a single bad night proves no drift.
         return _now_size(row, settings) if len(latest) == settings.confirm and min(latest) > least * before else None
     levels = _noisy_levels(row, held_for, settings)
     found = (

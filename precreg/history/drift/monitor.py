@@ -85,8 +85,8 @@ def judge_series(
 
 def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
     """Return the numbers of the newest whole runs and of all later runs."""
-    # A run of a few selected cases does not show that the others are gone. Half of the largest run tells a selection
-    # from a project that removed some cases.
+    # A run of a few selected cases does not show that the others are gone. A run of half the cases of the largest is no
+    # selection.
     half = max(ran.values(), default=0) / 2
     whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
     return {run.number for run in runs[whole[-confirm:][0] :]} if whole else set()

@@ -37,8 +37,8 @@ MAX_LOG2 = 1000.0
 MAX_LOG = log(sys.float_info.max)
 # The median of 5 noisy runs ignores two outliers. `confirm` above 3 needs more runs (latest_runs).
 MEDIAN_RUNS = 5
-# With at most 8 levels any change of an exact series counts. From then on the series shows the usual size of its
-# changes, so code that moves by a few percent at each commit raises no alarm.
+# With at most 8 levels any change of an exact series counts. Beyond them the series shows the usual size of its
+# changes. Code that moves by a few percent at each commit then raises no alarm.
 MIN_LEVEL_CHANGES = 8
 # With fewer values a straight line fits as well as a step.
 MIN_LINE_VALUES = 5

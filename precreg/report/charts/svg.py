@@ -39,7 +39,6 @@ def svg_element(name: str, *children: str, **attributes: str | float | None) -> 
     `_` in the name of an attribute becomes -, and one at its end avoids a keyword of Python.
     """
     written = "".join(
-        # class is a keyword of Python, and text-anchor is no name in it.
         f' {key.rstrip("_").replace("_", "-")}="{_written(value)}"'
         for key, value in attributes.items()
         if value is not None
