@@ -90,6 +90,7 @@ def baseline_review_command(
 
     project = project_of_option(given)
     if as_json:
+        # JSON only shows, so it works in CI and without a terminal.
         _print_all(read_accept_terms(project, environment, reruns), patterns)
     elif accepts or rejects:
         _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
@@ -117,6 +118,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     from precreg.cli.review import accept_and_report
 
     waiting = [change.place.id for change in diff_proposals(terms.project)]
+    # Resolved against one list, so that both options see the same proposals.
     dropped = select_proposals(waiting, rejects) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
     # Accepting first: it may refuse, and then nothing is rejected either.
@@ -127,6 +129,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
 
 
 def _require_terminal() -> None:
+    # stdout too: a person cannot answer questions that go into a file.
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if not stream.isatty():
             raise UserError("not-a-terminal", f"expected a terminal but {name} is not one")

@@ -67,6 +67,7 @@ def _target(name: str, scale: str) -> Format | FixedPoint:
         return format_named(name)
     from precreg.arithmetic import FORMATS, FixedPoint, exact_round, parse_number
 
+    # Read exactly and rounded once, so that a scale such as 1/3 is the nearest float64.
     return FixedPoint(FIXED_POINT_NAMES[name], exact_round(parse_number(scale), FORMATS["float64"]))
 
 
@@ -102,6 +103,7 @@ def _describe(chain: ConversionChain, targets: tuple[Format | FixedPoint, ...]) 
             yield f"  of        {' and '.join(chain.operands)}"
         yield from (f"  {name:9} {text}" for name, text in _facts(conversion))
     if chain.direct is not None:
+        # A chain of conversions may round twice, and only the direct conversion shows it.
         is_same = chain.direct == chain.hops[-1].value
         remark = "the same" if is_same else "another number: every conversion rounds"
         yield f"directly to {chain.hops[-1].format}: {chain.direct}, {remark}"

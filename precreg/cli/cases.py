@@ -42,6 +42,7 @@ def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool
         return
     for case in cases:
         click.echo(_describe(case) if verbose else case.id)
+    # The count goes to stderr, so that stdout has ids only, for a pipe.
     click.echo(f"{len(cases)} cases" if len(cases) != 1 else "1 case", err=True)
 
 
@@ -78,6 +79,7 @@ def explain_command(given: Path | None, /, case_id: str, environment: str | None
 
 
 def _find_case(cases: list[Case], case_id: str) -> Case:
+    # An id and no pattern, because the layers of several cases would mix in one table.
     by_id = {case.id: case for case in cases}
     if case_id not in by_id:
         message = f"expected the id of a case but got case={case_id}{nearest(case_id, by_id)}"
@@ -143,6 +145,7 @@ def _tolerance(case: Case, output: Output, environment: Environment, guessed: st
 
 def _by_metric(rows: Sequence[Setting]) -> list[Setting]:
     """Group the layers by metric, in their order; leave out metrics that no layer sets."""
+    # Layers in their order below each metric, so that a reader sees who overrides whom.
     metrics = list(dict.fromkeys(row.metric for row in rows if row.value is not None))
     return [row for metric in metrics for row in rows if row.metric == metric]
 
@@ -152,6 +155,7 @@ def _outputs_of(case: Case, baseline: Baseline | None, project: Path) -> list[Ou
     from precreg.baseline import pending_proposals
 
     proposal = pending_proposals(project).get(case.id)
+    # The baseline first: a proposal may have outputs that nobody accepted yet.
     entry = baseline.entry if baseline is not None else proposal.entry if proposal is not None else None
     return [] if entry is None else [(name, output.dtype) for name, output in entry.outputs.items()]
 

@@ -40,6 +40,7 @@ def _bounds(_context: click.Context, _option: click.Parameter, texts: tuple[str,
 
 
 def _read_bound(text: str) -> tuple[str, float]:
+    # No name of a metric contains an equals sign, so the first one separates.
     metric, _, limit = text.partition("=")
     try:
         return metric.strip(), float(limit)
@@ -107,6 +108,7 @@ def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, 
     if reference is not None and golden is not None:
         raise UserError("not-comparable", "expected --reference or --golden but got both")
     other = reference if golden is None else golden
+    # Options first and arguments after them, so that `compare --golden G A` needs no fixed order.
     given = {"ACTUAL": actual, "REFERENCE": other}
     for name in given:
         if given[name] is None and paths:
@@ -180,6 +182,7 @@ def _raw_settings(raw: RawOptions) -> dict[str, str]:
     shape = None if raw.shape is None else "x".join(map(str, raw.shape))
     given = {"dtype": raw.dtype, "reference_dtype": raw.reference_dtype, "shape": shape}
     named = {name: text for name, text in given.items() if text is not None}
+    # The default is left out, so that records of other formats have no raw settings.
     return named | ({"byte_order": raw.byte_order} if raw.byte_order != "little" else {})
 
 
@@ -187,6 +190,7 @@ def _make_folders(outputs: CompareOutputs) -> None:
     """Make the folders of the output files now: a mistake in a path should not wait for the end of the work."""
     from precreg.storage import report_write_errors
 
+    # The second write would replace the first without a word, also for two times standard output.
     if outputs.json is not None and outputs.json == outputs.report:
         raise UserError("bad-value", f"expected two files but got --json and --report {outputs.json}")
     for path in outputs:
@@ -238,5 +242,6 @@ def _write(record: ComparisonRecord, outputs: CompareOutputs) -> None:
     to_stderr = outputs.json == STDOUT
     if to_stderr:
         click.echo(encode_record(record), nl=False)
+    # stdout has only JSON then, so that a pipe can parse it.
     colour = (sys.stderr if to_stderr else sys.stdout).isatty()
     click.echo(render_comparison_terminal(record, colour=colour, written=written), nl=False, err=to_stderr)

@@ -32,7 +32,7 @@ OPTIONAL_PACKAGES = {
 
 
 class DoctorFinding(NamedTuple):
-    """One line of the report. `absent` marks a part that is not needed, or not here."""
+    """Hold one line of the report. `absent` marks an optional part that is missing."""
 
     name: str
     state: Literal["ok", "absent", "broken"]
@@ -56,6 +56,7 @@ def doctor_command(given: Path | None, /, place: str | None, as_json: bool) -> N
     else:
         width = max(len(finding.name) for finding in found)
         for finding in found:
+            # The word and not a colour alone, because reports of installations are pasted into issues.
             state = "broken: " if finding.state == "broken" else ""
             click.echo(f"{finding.name:{width}}  {state}{finding.says}")
     sys.exit(2 if any(finding.state == "broken" for finding in found) else 0)
@@ -153,6 +154,7 @@ def _git(folder: Path) -> DoctorFinding:
     from precreg.vcs import git_state, run_git
 
     try:
+        # git is optional too: comparing arrays needs none.
         says = run_git(folder, "--version").stdout.strip().removeprefix("git version ")
     except UserError:
         return DoctorFinding(
@@ -172,6 +174,7 @@ def _history(project: Path, place: str | None) -> DoctorFinding:
         with open_project_history(project, place) as history:
             count = len(history.runs())
     except UserError as problem:
+        # A history is optional, but one that the user named must be there.
         if problem.slug == "missing-history" and place is None:
             return DoctorFinding("history", "absent", "none yet; precreg history add --create begins one")
         return DoctorFinding(

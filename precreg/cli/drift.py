@@ -97,6 +97,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
 
     settings = DriftSettings(options.window, options.confirm, options.materiality)
     every = history.runs()
+    # A scheduled job has just added a run, so the newest run is from its own machine.
     environment = options.environment or (every[-1].environment if every else "")
     runs = [run for run in every if run.environment == environment]
     if not runs:
@@ -104,6 +105,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
         there = f"a run of environment {environment} in the history; there are runs of {labels}"
         raise UserError("empty-history", f"expected {there if every else 'a run in the history, which has none'}")
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
+    # After the anchor is known: its runs may be older than the windows.
     runs = _runs_to_read(runs, anchor, settings)
     found = judge_series(
         history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings
@@ -134,6 +136,7 @@ def _commit(project: Path, revision: str) -> str | None:
     try:
         return commit_of(project, revision)
     except UserError as problem:
+        # Other errors, such as a damaged repository, must not turn a release tag into the number of a run.
         if problem.slug not in ("no-git", "unknown-revision"):
             raise
         return None

@@ -68,6 +68,7 @@ def export_command(
 
     found = find_model(model, project or Path())
     arguments = read_arguments(inputs, RawFormat(dtype, shape, byte_order))
+    # Only after the call the nodes are known, so a wrong name costs a run of the model.
     chosen = choose_nodes(model, call_model(found, arguments, device), names)
     write_nodes(chosen, output)
 
@@ -84,6 +85,7 @@ def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:
     arrays: Arrays = {}
     for text in inputs:
         for name, array in _read(text, raw).items():
+            # The later file would silently replace the first.
             if name in arrays:
                 raise UserError("bad-value", f"expected one array for each argument but got {name} twice: {text}")
             arrays[name] = array
@@ -100,6 +102,7 @@ def _read(text: str, raw: RawFormat) -> Arrays:
     if Path(file).is_dir():
         raise UserError("bad-value", f"expected a file of arrays but got the folder input={file}")
     side = read_side(Path(file), raw)
+    # A NAME is one argument of the function, so it can take one array only.
     if name and len(side.arrays) != 1:
         held = ", ".join(side.arrays) or "none"
         raise UserError("bad-value", f"expected one array for {name} (FILE.npz:ARRAY) but {file} has {held}")
@@ -110,6 +113,7 @@ def _loaded(side: ArraySide) -> Arrays:
     """Return copies in native byte order, which the model may write into."""
     import numpy as np
 
+    # Files are mapped read-only, and many kernels accept native byte order only.
     found = {name: place.load() for name, place in side.arrays.items()}
     return {name: np.array(array, array.dtype.newbyteorder("="), order="K") for name, array in found.items()}
 
@@ -125,6 +129,7 @@ def choose_nodes(model: str, nodes: Arrays, names: tuple[str, ...]) -> Arrays:
             known = escape_surrogates(", ".join(nodes))
             message = f"expected a node of {model} ({known}) but got node={name}{nearest(name, nodes)}"
             raise UserError("unknown-node", message)
+    # In the order of the options, so that the user controls the order in the archive.
     return {name: nodes[name] for name in names or nodes}
 
 

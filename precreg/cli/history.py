@@ -65,9 +65,11 @@ def history_add_command(given: Path | None, /, runs: tuple[Path, ...], create: b
     from precreg.report import read_merged_run
 
     project = project_of_option(given)
+    # Shards become one run first: the history would otherwise see most cases missing in each of them.
     record = read_merged_run(runs)
     with open_project_history(project, place, create=create) as history:
         number = history.add(record)
+    # No error: a retried job of CI adds the same run again.
     click.echo("nothing added: the history has this run already" if number is None else f"added as run {number}")
 
 
@@ -96,6 +98,7 @@ def _describe_runs(runs: Iterable[HistoryRun]) -> Iterator[str]:
         commit = f"{run.commit[:8] or 'no commit'}{' and changes' if run.dirty else ''}"
         place = f"{commit} on {run.branch}" if run.branch else commit
         yield f"{run.number:>5}  {run.started}  {run.environment}  {place}, exit code {run.exit_code}"
+        # Per environment, because runs of several machines alternate in one history.
         last = before.get(run.environment)
         if last is not None and last.fingerprint != run.fingerprint:
             changed = (f"{name} {was} -> {now}" for name, was, now in sorted(changed_facts(last, run)))
@@ -137,6 +140,7 @@ def history_import_command(given: Path | None, /, files: tuple[Path, ...], creat
 @contextmanager
 def _open_lines(file: Path) -> Iterator[IO[bytes]]:
     """Open an export, or standard input for -. Raises UserError (missing-file)."""
+    # Not closed here: standard input belongs to the caller.
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -159,6 +163,7 @@ def history_prune_command(
     given: Path | None, /, before: str | None, keep: int | None, revisions: tuple[str, ...], place: str | None
 ) -> None:
     """Remove old runs; the figures of the other runs do not change. With both options the newest N stay, too."""
+    # Without a limit the command would remove every run.
     if before is None and keep is None:
         raise click.UsageError("expected --before DATE or --keep N, or both")
     project = project_of_option(given)
@@ -188,6 +193,7 @@ def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[st
 
     commits = {revision: commit_of(project, revision) for revision in revisions}
     for revision, commit in commits.items():
+        # A typing error would otherwise remove the runs that the user wanted to keep.
         if commit not in known:
             message = f"expected a revision that a run of the history is of but got keep-commit={revision}"
             raise UserError("bad-value", f"{message} ({commit[:8]})")

@@ -106,6 +106,7 @@ def _pushes(remote: str | None) -> list[Push]:
     if remote is None:
         return parse_pre_commit_push(os.environ)
     if sys.stdin.isatty():
+        # Reading would wait for a person who does not know that git writes refs there.
         raise UserError("not-a-push", "expected the pushed refs on standard input but got a terminal")
     return parse_git_pushes(os.fsdecode(sys.stdin.buffer.read()))
 
@@ -138,6 +139,7 @@ def check_pushes(root: Path, folder: str, pushes: list[Push], remote: str) -> in
         except UserError as mistake:
             click.echo(str(mistake), err=True)
             code = mistake.exit_code
+        # The first failure ends the check, because one bad commit stops the whole push.
         if code != 0:
             click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify skips this check", err=True)
             return code
@@ -168,6 +170,7 @@ def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
     from precreg.vcs import pushed_tips
 
     found = pushed_tips(pushes, resolve_commits(root, {push.revision for push in pushes} - {""}))
+    # A release pushes a branch and its tag together, and the same commits would run twice.
     if len(found) > 1 and any(tip.is_tag for tip in found):
         last = independent_commits(root, [tip.commit for tip in found])
         return [tip for tip in found if not tip.is_tag or tip.commit in last]
@@ -177,6 +180,7 @@ def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
 def _changed_files(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
     """Return the files that differ from any commit that the remote has at the pushed refs."""
     every: set[str] = set()
+    # One commit may go to several refs of the remote. Their union is safe: too many cases run, never too few.
     for before in dict.fromkeys(tip.before):
         changed = files_pushed(root, folder, tip.commit, before, remote)
         if changed is None:
@@ -212,6 +216,7 @@ def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote:
 def _imports_from(root: Path, tree: Path) -> Iterator[None]:
     """Import packages that are installed from folders of the working tree, such as src/, from the checkout."""
     before = list(sys.path)
+    # First on the path: an editable install would otherwise import the working tree, and judge code that is not pushed.
     sys.path[:0] = [str(tree / Path(place).relative_to(root)) for place in before if _is_source(Path(place), root)]
     try:
         yield
@@ -231,6 +236,7 @@ def _other_files(project: Path, commit: str) -> list[str]:
     """Return the files that a case may depend on and that differ between the working tree and the commit."""
     from precreg.vcs import can_affect_cases
 
+    # The working tree may be on a branch without the project, so it cannot run the commit's cases.
     if not (project / "suites").is_dir():
         return ["suites/"]
     return sorted(filter(can_affect_cases, changed_files_since_commit(project, commit)))

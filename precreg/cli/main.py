@@ -17,7 +17,7 @@ from precreg.errors import UserError, nearest
 
 
 class CommandEntry(NamedTuple):
-    """The module of a command in this package, and its line in `precreg --help`."""
+    """Hold the module of a command in this package, and its line in `precreg --help`."""
 
     module: str
     help: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CaseOptions(NamedTuple):
-    """The selection of cases: each kind of option that is given narrows it."""
+    """Hold the selection of cases. Each kind of option narrows it."""
 
     patterns: tuple[str, ...]
     tiers: tuple[str, ...]
@@ -31,7 +31,7 @@ class CaseOptions(NamedTuple):
 
 
 class DriftOptions(NamedTuple):
-    """The options of `precreg drift`. `place` names the history; None means the project's own."""
+    """Hold the options of `precreg drift`. `place` names the history; None means the project's own."""
 
     patterns: tuple[str, ...]
     place: str | None
@@ -44,7 +44,7 @@ class DriftOptions(NamedTuple):
 
 
 class CompareSides(NamedTuple):
-    """The paths of two sides; `golden` says that the reference has the actual's own dtype."""
+    """Hold the paths of two sides; with `golden` the reference has the dtype of the actual."""
 
     actual: Path
     reference: Path
@@ -52,7 +52,7 @@ class CompareSides(NamedTuple):
 
 
 class RawOptions(NamedTuple):
-    """The content of raw files, which do not state it themselves; None where no option was given."""
+    """Hold the layout of raw files, which have no header; None without the option."""
 
     dtype: str | None
     reference_dtype: str | None
@@ -61,7 +61,7 @@ class RawOptions(NamedTuple):
 
 
 class CompareOutputs(NamedTuple):
-    """The files of the record and the page, if any; `-` is stdout."""
+    """Hold the files of the record and the page, None without one; `-` is stdout."""
 
     json: Path | None
     report: Path | None
@@ -104,6 +104,7 @@ def project_of_option(given: Path | None) -> Path:
     """Return the folder of --project, or the nearest folder from here upward that has suites/."""
     from precreg.storage import find_project
 
+    # A folder above counts as well, so that a command works in any folder of the project, as git does.
     return find_project(given or Path.cwd())
 
 
@@ -119,6 +120,7 @@ def select_by_options(
 
     since = case_options.changed_since
     selection = Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags)
+    # The selection first: a name that no case has is an error, even if nothing changed.
     cases = select_cases(every, selection)
     if since is None:
         return cases
@@ -142,6 +144,7 @@ def shard_of_job(environ: Mapping[str, str]) -> tuple[int, int] | None:
     if not index and count in ("", "1"):
         return None
     shard = _read_shard(f"{index}/{count}", f"CI_NODE_INDEX={index} and CI_NODE_TOTAL={count}")
+    # A whole run reports unused baselines, which a shard cannot know. So 1/1 counts as a whole run.
     return None if shard == (1, 1) else shard
 
 

@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 def show_progress(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
     """Pass results through, and show the progress of the run."""
     if sys.stderr.isatty():
+        # stderr decides and not stdout: `precreg run > log` still has a person at the terminal.
         return _with_bar(results, total, _line)
     return _with_lines(results, total, "cases", _failure)
 
@@ -63,6 +64,7 @@ def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Ite
     # Case ids may have brackets, which rich would read as markup.
     text = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), text)
+    # The bar disappears at the end, so the terminal has the summary alone.
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total)
         for item in items:
@@ -76,6 +78,7 @@ def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_
     for done, item in enumerate(items, 1):
         if text := failure(item):
             click.echo(text, err=True)
+        # The last line always comes, because a job that was killed lacks it.
         if done % step == 0 or done == total:
             click.echo(f"{done} of {total} {noun}", err=True)
         yield item

@@ -137,9 +137,11 @@ def calibrate_with_progress(
     plan = Plan(project, detect_environment(environment), jobs)
     came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
+    # Workers finish in any order, and the output must not depend on it.
     came.sort(key=lambda each: order[each.case])
     found = [each for each in came if isinstance(each, CaseCalibration)]
     left_out = [each for each in came if isinstance(each, Uncalibrated)]
+    # An empty table would look like a calibration without problems.
     if not found:
         first = left_out[0]
         others = f", and {len(left_out) - 1} more" if left_out[1:] else ""
@@ -253,6 +255,7 @@ def selftest_command(
     problems = broken_limits(tally_scores("all", scores), at_least, at_most)
     for problem in problems:
         click.echo(problem, err=True)
+    # No judgement comes before broken limits: rates of nothing prove nothing.
     sys.exit(2 if not is_any_judged(scores) else 1 if problems else 0)
 
 
@@ -285,6 +288,7 @@ def plant_with_progress(
     if not cases:
         raise no_case_error(every, case_options.patterns)
     plan = Plan(project, detect_environment(environment), jobs)
+    # A case without a plantable fault gives one answer, so the bar reaches its end.
     total = sum(1 if reason_not_plantable(case) else len(faults) for case in cases)
     came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
     order = {case.id: place for place, case in enumerate(cases)}
@@ -298,4 +302,5 @@ def plant_with_progress(
 def _limit_seeds(case: Case, max_seeds: int | None) -> Case:
     from msgspec.structs import replace
 
+    # Fewer seeds make a run cheaper. More than the baseline has would leave nothing to compare them with.
     return case if max_seeds is None else replace(case, seeds=min(case.seeds, max_seeds))

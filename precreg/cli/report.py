@@ -38,8 +38,10 @@ def report_command(
     from precreg.report import read_merged_run, render_run_terminal, write_reports
 
     record = read_merged_run(runs)
+    # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect)
     click.echo(render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
+    # The job that merges shards is the gate, so it must fail as an unsharded run would.
     sys.exit(record.exit_code)
 
 
@@ -101,6 +103,7 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
     # Sums of another definition are no evidence about this case.
     if entry.definition != case.baseline_definition:
         return CasePower(case.id, gap=PowerGap("redefined", baseline.file))
+    # Today's tolerances and not the accepted ones: the table answers which loss the next run would catch.
     tolerances = {
         name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
         for name, output in entry.outputs.items()

@@ -42,7 +42,7 @@ ANSWERS: dict[Answer, str] = {
 
 
 class AcceptTerms(NamedTuple):
-    """The terms of accepting proposals of one project."""
+    """Hold the terms of accepting proposals of one project."""
 
     project: Path
     # By id.
@@ -122,12 +122,14 @@ def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, s
     """Run the cases whose figures moved again. Raises UserError (unconfirmed-loss) for figures that do not repeat."""
     from precreg.run import NOT_RERUN, rerun_changes
 
+    # The entry says that it was not rerun, so a later reader knows how far to trust it.
     if not changes or not terms.reruns:
         return {change.place.id: NOT_RERUN for change in changes}
     times = "once" if terms.reruns == 1 else f"{terms.reruns} times"
     click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: figures moved")
     found = rerun_changes(terms.project, changes, terms.cases, terms.here, terms.reruns)
     problems = {id: confirmation.problem for id, confirmation in found.items() if confirmation.problem is not None}
+    # All or nothing: baselines of a half-accepted change would disagree with each other.
     if problems:
         raise _unconfirmed_error(problems)
     return {id: confirmation.text for id, confirmation in found.items()}
@@ -147,6 +149,7 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
     if change.environment_change:
         yield f"  environment: {change.environment_change}"
+        # Both changed at once, so the figures alone cannot separate code and environment.
         if change.proposal.paired is None:
             yield f"  {INSEPARABLE}"
     for metric in change.metrics:
@@ -284,7 +287,7 @@ def review_interactively(terms: AcceptTerms, changes: Sequence[ProposalChange]) 
 
 
 class _Walk:
-    """The decisions of a walk so far, and the reason that was given last."""
+    """Hold the decisions of a walk so far, and the last reason."""
 
     def __init__(self, terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
         self._terms, self._changes = terms, changes
@@ -298,6 +301,7 @@ class _Walk:
 
     def through(self) -> None:
         for number, change in enumerate(self._changes):
+            # `like` may have accepted later proposals already.
             if change.place.id not in self._accepted:
                 click.echo(f"\n{number + 1} of {len(self._changes)}")
                 _show(self._terms, change, verbose=False)
@@ -326,6 +330,7 @@ class _Walk:
         suite = self._changes[number].place.suite
         changes = [change for change in self._changes[number:] if change.place.suite == suite]
         unseen = len(changes) - 1
+        # Accepting unseen proposals is how regressions get into baselines, so it takes a second answer.
         question = f"accept {len(changes)} of {suite}, {unseen} of them not shown yet?"
         return changes if not unseen or click.confirm(question) else []
 
@@ -336,6 +341,7 @@ class _Walk:
         # The last reason is offered again, because many proposals share one.
         self._reason = click.prompt("reason", default=self._reason)
         try:
+            # Exact ids and no patterns: a proposal that arrived meanwhile must not be accepted unseen.
             names = [change.place.id for change in changes]
             self._accepted += accept_and_report(self._terms, names, self._reason, shown=changes)
         except UserError as refused:

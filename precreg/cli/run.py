@@ -78,6 +78,7 @@ def run_command(
     every = None
     # A shard or a base needs all cases: HEAD may have removed one, or judge it by less.
     if changed is not None and others["shard"] is None and base is None:
+        # Before suites are read: before many pushes no file of the project changed.
         if not changed:
             click.echo(f"nothing changed since {since}: no case to run")
             return
@@ -99,6 +100,7 @@ def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) 
     if not case_options.suites and not case_options.tags and no_case_affected(project, changed):
         return None
     every = load_cases_and_index(project)
+    # All cases and not the selected ones: orphans and duplicate names need the whole project.
     return every if select_by_options(project, every, case_options, changed) else None
 
 
@@ -130,6 +132,7 @@ def _require_pairable(
             alone = "--max-seeds" if max_seeds is not None else "--pair-seconds"
             raise UserError("bad-pair", f"expected --pair REVISION, which draws more seeds, beside {alone}")
         return
+    # One process can import one version of the user's module only.
     if jobs == IN_PROCESS:
         raise UserError("bad-pair", "expected worker processes, of each version its own, but got --jobs 0")
     if resume:

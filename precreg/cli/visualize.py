@@ -61,6 +61,7 @@ def visualize_command(
     if data is None:
         sides = parse_sides(list(paths), actual, reference, golden)
         picture = measure_picture(sides, RawOptions(**raw), pair)
+    # Two sources could disagree, and the picture would show one of them without a word.
     elif given := [*paths, *filter(None, (actual, reference, golden))]:
         raise UserError("not-comparable", f"expected arrays or --data but got {given[0]} and --data {data}")
     else:
@@ -113,6 +114,7 @@ def read_picture(path: Path, name: str | None) -> Picture:
     from precreg.report.charts import Picture
 
     pair = _choose({pair.name: pair for pair in read_comparison_record(path).pairs}, name, f"{path}")
+    # A pair without elements has no distribution to draw.
     if pair.comparison is None or not pair.comparison.counts.get("n"):
         raise _mistake(f"expected a pair that was measured but got {pair.name}: {pair.verdict.message}")
     return Picture(pair.name, pair.actual or "", pair.reference or "", pair.comparison)
@@ -126,6 +128,7 @@ def _choose(pairs: Mapping[str, _T], name: str | None, where: str) -> _T:
         if name not in pairs:
             raise unknown_array(name, where, pairs)
         return pairs[name]
+    # No default among several: the first by name is seldom the interesting one.
     if len(pairs) != 1:
         some = ", ".join(list(pairs)[:3]) or "none"
         raise _mistake(f"expected --pair beside {where}, which has {len(pairs)} ({some})")

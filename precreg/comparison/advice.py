@@ -60,6 +60,7 @@ def advise_comparison(comparison: Comparison) -> list[str]:
 
 def _sentences(comparison: Comparison) -> Iterator[str]:
     """Yield the sentence of every rule that applies; a rule that explains all errors silences the weaker ones."""
+    # A boolean is equal or not: no rule on sizes of errors applies.
     if comparison.dtype == "bool":
         return
     counts = comparison.counts
@@ -83,6 +84,7 @@ def _value(name: str) -> float:
 
 
 def _nan(comparison: Comparison) -> str:
+    # The named positions alone: counts have no sides, and only named positions show which side is NaN.
     pairs = [(a, r) for a, r in _pairs(comparison.non_finite) if isnan(a) != isnan(r)]
     ours = sum(isnan(a) for a, _ in pairs)
     if not pairs:
@@ -138,6 +140,7 @@ def _zeros(comparison: Comparison) -> str:
     A reference that is subnormal may have been flushed, which is the rule of `_flush`.
     """
     format = format_of(comparison.dtype)
+    # Integers have no subnormals, and their smallest magnitude above 0 is 1.
     least = format.smallest_normal if format else 1.0
     pairs = _pairs(comparison.worst)
     number = sum(a == 0 and abs(r) >= least for a, r in pairs)
@@ -165,6 +168,7 @@ def _tail_of(groups: AxisGroups) -> tuple[int, str]:
     """
     count = len(groups.n)
     absolute, squared = _known(groups.absolute), _known(groups.squared)
+    # Groups without a finite pair, or with a sum beyond float64, have no mean to compare.
     if count < 16 or len(absolute) < count or len(squared) < count or 0 in groups.n:
         return 0, ""
     means = [total / n for total, n in zip(absolute, groups.n, strict=True)]
@@ -207,6 +211,7 @@ def _narrow_format(comparison: Comparison) -> str:
         return ""
     for name, called in _NARROW_FORMATS:
         narrow = format_of(name)
+        # A format of the same or a higher precision cannot have added the error.
         if narrow and narrow.precision < format.precision and _is_rounding(found, narrow.unit_roundoff):
             quantiles = f"p50 {format_number(found[0])}, p99 {format_number(found[1])}"
             facts = f"relative errors are those of rounding to {called}: {quantiles}"
@@ -221,6 +226,7 @@ def _is_rounding(found: list[float], unit: float) -> bool:
 
 
 def _one_way(comparison: Comparison) -> str:
+    # No value is nearer to 0 than 0, so references of 0 would count against the rule.
     pairs = [(a, r) for a, r in _pairs(comparison.worst) if r]
     smaller = sum(abs(a) < abs(r) for a, r in pairs)
     look = "look for truncation in place of rounding, or for terms that are lost"
@@ -237,6 +243,8 @@ def _one_way(comparison: Comparison) -> str:
 def _growth(comparison: Comparison) -> str:
     correlation = comparison.metrics.get("error_magnitude_correlation", 0.0)
     mean = comparison.metrics.get("mean_ulp", 0.0)
+    # Below the threshold on mean_ulp the output's own rounding grows with |value|, so every correct result would
+    # correlate.
     if correlation <= _value("correlation") or mean < _value("accumulated") or not _enough(comparison):
         return ""
     facts = f"errors grow with |value|, correlation {format_number(correlation, 3)}, mean {format_number(mean, 3)} ULP"
@@ -251,6 +259,7 @@ def _near_zero(comparison: Comparison) -> str:
     """
     names = ("max_rel_error", "p50_rel_error", "max_abs_error", "mean_magnitude")
     most, median, absolute, magnitude = (comparison.metrics.get(name, 0.0) for name in names)
+    # Errors that are large everywhere are no matter of small references.
     if not all((most, absolute, magnitude)) or absolute > _value("small_error") * magnitude or not _enough(comparison):
         return ""
     if most < _value("near_zero") * max(median, absolute / magnitude):

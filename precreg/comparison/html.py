@@ -58,6 +58,7 @@ def sort_pairs(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
 
 
 def _matching(pair: ComparedPair) -> float:
+    # Below every share, so that unmeasured pairs come first.
     return -1.0 if pair.comparison is None else pair.comparison.metrics.get("match_ratio", -1.0)
 
 
@@ -66,6 +67,7 @@ def comparison_exit_sentence(record: ComparisonRecord) -> str:
     tally = Counter(pair.verdict.status for pair in record.pairs)
     bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
     number = len(record.pairs)
+    # No pair at all is a failure with a reason of its own. `all 0 pairs` would read like success.
     if not number:
         return next((finding.message for finding in record.findings), "nothing was compared")
     if not bad:
@@ -103,6 +105,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         "about": describe_sides(comparison) if comparison else "",
         "findings": list(_findings(pair)),
         "notes": finding_notes(pair.verdict),
+        # A passed pair needs no cause, and a rule could still match its small errors.
         "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
         "limits": list(tolerance_rows(pair.tolerance, pair.described)) if pair.tolerance else [],
         "figures": draw_figures(comparison) if comparison else [],
@@ -171,6 +174,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
 
     pairs = sort_pairs(record.pairs)
     script = (TEMPLATES_FOLDER / "comparison.js").read_text(encoding="utf-8")
+    # Data and not markup: the script makes only the rows that are visible, because 10,000 rows of HTML are unusable.
     data = {"metrics": PAIR_COLUMNS, "rows": [_row(number, pair) for number, pair in enumerate(pairs)]}
     tally = Counter(pair.verdict.status for pair in pairs)
     return {
@@ -203,6 +207,7 @@ def _row(number: int, pair: ComparedPair) -> list[Any]:
     """Describe a pair in one row: its number if it is drawn, name, status, reason, shape, message, and metrics."""
     comparison = pair.comparison
     lengths = format_shape(comparison.shape) if comparison else ""
+    # The number is the anchor of the drawn pair, so a row without charts has no link.
     drawn = number if number < MAX_DRAWN_PAIRS else None
     verdict = pair.verdict
     return [drawn, pair.name, verdict.status, verdict.reason, lengths, verdict.message, *_figures(pair)]

@@ -65,6 +65,7 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
         # Raw bytes on the reference side have no shape until the actual array is loaded.
         if pair.reference is not None and pair.reference.takes_any_shape:
             reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
+        # After the loads: an unreadable file is an error, and must not be reported as a missing array.
         if actual is None:
             return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the actual side has no array {pair.name!r}")
         if reference is None:
@@ -80,6 +81,7 @@ def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) 
     try:
         return place.load(None if other is None else other.shape)
     except UserError as problem:
+        # A folder may have thousands of files. One bad file is a verdict, so the others are still compared.
         raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
     # A small archive may unpack to more than the memory; that is a fact about the file.
     except MemoryError:
@@ -102,6 +104,7 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
     if terms.analyzers:
         comparison = _analyzed(comparison, actual, reference, terms)
+    # A benchmark only adds figures to the pair, so its problem is a warning.
     benchmark, problem = _benchmark(pair, reference, tolerance, terms)
     if benchmark is not None:
         comparison = replace(comparison, metrics=comparison.metrics | benchmark_ratios(comparison, benchmark))
@@ -122,6 +125,7 @@ def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, 
         actual,
         reference,
         output=name,
+        # The comparison counts matches in the same pass over the elements, so it needs the limits now.
         rtol=tolerance.rtol.limit,
         atol=tolerance.atol.limit,
         regions=tolerance.regions,
@@ -177,10 +181,12 @@ def comparison_layers(
     """
     for metric, limit in limits.items():
         _check(metric, limit)
+    # The options come last, because a later layer wins: a person at the command line overrides files.
     own = (Layer("options", OPTIONS, dict(limits)),) if limits else ()
     require_analyzers(own, analyzers)
     if project is None:
         return (*SHIPPED_LAYERS, *own)
+    # Tiers, suites and cases have layers too, but a stored array belongs to none of them.
     written = read_foundation(project, {})
     return (*SHIPPED_LAYERS, *drop_unmeasured_settings((*written.default, *written.environments), analyzers), *own)
 
@@ -188,6 +194,7 @@ def comparison_layers(
 def _check(metric: str, limit: float | str) -> None:
     if metric == "standard":
         find_standard(str(limit), OPTIONS)
+    # A misspelled metric would limit nothing, and the pair would pass.
     elif metric not in (known := (*CLOSENESS_KEYS, *METRICS, *metrics_like(metric))):
         message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, known)}"
         raise UserError("unknown-metric", message, file=OPTIONS.file)

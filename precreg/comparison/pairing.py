@@ -70,7 +70,8 @@ class ArrayPlace(NamedTuple):
             return self.found
         if self.path.suffix == ".bin":
             return self._raw(self.raw.shape)
-        if self.path.suffix in ARCHIVES:  # that could not be read when its arrays were looked for
+        # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
+        if self.path.suffix in ARCHIVES:
             ARCHIVES[self.path.suffix](self.path, self.shown)
         return find_npy(self.path, self.shown)
 
@@ -80,6 +81,7 @@ class ArrayPlace(NamedTuple):
         Raises UserError as the reader of the format does.
         """
         array = self.find().load()
+        # The byte count alone cannot distinguish 4x64 from 8x32. The other side's shape is the only evidence.
         if other is None or not self.takes_any_shape or array.shape == other:
             return array
         try:
@@ -89,6 +91,7 @@ class ArrayPlace(NamedTuple):
 
     def _raw(self, shape: tuple[int, ...] | None) -> StoredArray:
         if self.raw.dtype is None:
+            # No default: float32 and int32 have the same size, and wrong numbers would look like errors of the kernel.
             raise UserError("bad-raw-file", "expected --dtype beside a raw file but there is none", file=self.shown)
         order: Literal["<", ">"] = "<" if self.raw.byte_order == "little" else ">"
         return find_raw(self.path, self.shown, numpy_dtype(self.raw.dtype).newbyteorder(order), shape)
@@ -184,6 +187,7 @@ def _files(folder: Path) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         below = os.path.relpath(root, folder)
         found += [PurePosixPath(below, name).as_posix() for name in files if not name.startswith(".")]
+    # os.walk returns the order of the file system, which differs between machines.
     return sorted(found)
 
 
@@ -194,6 +198,7 @@ def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
         side.broken[name] = place
         return
     if name in side.archives:
+        # Either choice would silently compare one of the two, for example of y.npz and y.safetensors.
         raise _twice(name, next(iter(opened.values()), place), place)
     side.archives[name] = list(opened)
     for inner, found in opened.items():
@@ -258,10 +263,12 @@ def pair_arrays(
         third = None if benchmark is None else _only(benchmark, other=actual)
         name = next(iter((actual if actual.kind == "array" else reference).arrays))
         return [StoredPair(name, _only(actual, other=reference), _only(reference, other=actual), third)]
+    # Each side first, because the name of an archive's only array depends on the other side.
     ours, theirs = _names(actual, reference), _names(reference, actual)
     ours, theirs = _with_broken(ours, actual.broken, theirs), _with_broken(theirs, reference.broken, ours)
     target = {name: name for name in ours if name in theirs} | _renamed(mapping, ours, theirs, reference.shown)
     both = [StoredPair(name, ours.get(name), theirs[of]) for name, of in target.items()]
+    # An array without a counterpart is a pair too: a kernel that writes no output must not pass.
     extra = [StoredPair(name, place, None) for name, place in ours.items() if name not in target]
     missing = [StoredPair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
     found = sorted(both + extra + missing, key=lambda pair: pair.name)
@@ -298,6 +305,8 @@ def _names(side: ArraySide, other: ArraySide) -> NamedPlaces:
 
 def _with_broken(names: NamedPlaces, broken: Mapping[str, ArrayPlace], others: Iterable[str]) -> NamedPlaces:
     """Add the names of an unreadable archive: all that the other side has under its name."""
+    # One verdict for each array that cannot be compared, and not one for the file: the counts then agree with the other
+    # side.
     assumed = {
         name: place
         for file, place in broken.items()
@@ -313,6 +322,7 @@ def _renamed(mapping: Mapping[str, RenamedArray], ours: NamedPlaces, theirs: Nam
         if known not in theirs:
             problem = unknown_array(reference, where, theirs)
             raise UserError(problem.slug, problem.message, file=place.file, line=place.line)
+        # A name that the actual side lacks stays in: the pair then reports the missing output.
         renamed[_as_named(name, ours)] = known
     return renamed
 

@@ -60,6 +60,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
     project = None if settings.project is None else Path(settings.project)
+    # Before any file is read: a misspelled analyzer stops the command at once.
     for name in settings.analyzers:
         analyzer_entry_point(name)
     pyramid = comparison_layers(project, settings.limits, settings.analyzers)
@@ -69,6 +70,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
     every = pair_arrays(actual, reference, mapping, benchmark)
     chosen = _selected(every, settings.select)
+    # Two folders without a common name are mostly a wrong path. Thousands of missing outputs would hide that.
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
     # The user inspects a single pair in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
@@ -85,6 +87,7 @@ def finish_comparison(
     duration_s: float,
 ) -> ComparisonRecord:
     """Make the record of the compared pairs; `started` is a time in ISO 8601."""
+    # Pairs come in the order in which workers finish, and a record must not depend on it.
     ordered = tuple(sorted(pairs, key=lambda pair: pair.name))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
@@ -180,6 +183,7 @@ def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int
 def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
     start_fork_server()
     decoder = msgpack.Decoder(tuple[ComparedPair, ...])
+    # fork would copy the threads and locks of BLAS, and spawn would import numpy in every worker.
     context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
@@ -188,7 +192,8 @@ def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> I
     except (BrokenProcessPool, OSError) as problem:
         raise UserError("no-workers", f"expected the processes that compare to live but: {problem}") from None
     except (KeyboardInterrupt, GeneratorExit):
-        _stop_children()  # nobody waits for what they are at
+        # Workers ignore interrupts. shutdown would wait for their batches, which nobody needs any longer.
+        _stop_children()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
@@ -199,7 +204,8 @@ def _answers(
 ) -> Iterator[bytes]:
     waiting: set[Future[bytes]] = set()
     for batch in batches:
-        with defer_interrupts():  # in the middle of starting a process one would leave a pool that never ends
+        # An interrupt while the pool starts a process would leave a pool that never ends.
+        with defer_interrupts():
             waiting.add(pool.submit(_compared_batch, batch, terms))
         if len(waiting) >= jobs * MAX_BATCHES_WAITING:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -227,6 +233,7 @@ def defer_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+    # The default handler is back before the exception, so a second interrupt works as usual.
     if came:
         raise KeyboardInterrupt
 
@@ -237,4 +244,5 @@ def _stop_children() -> None:
 
 
 def _leave_interrupts_to_the_parent() -> None:
+    # A terminal sends Ctrl-C to all processes of the group. Only the parent knows how many pairs are done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -50,6 +50,7 @@ _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "ze
 
 def render_comparison_terminal(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
     """Summarize as plain text, or with colours for a terminal; `written` are the files to point to."""
+    # One pair is mostly a debugging session, many pairs a gate: the first needs figures, the second failures.
     body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record)
     paragraphs = [[_heading(record)], *body, _ending(record, written)]
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
@@ -98,6 +99,7 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
         for m in metrics
         if m.name in comparison.metrics or m.name in allowed
     ]
+    # The benchmark's value is beside the value, because a reader compares the two.
     names = ["metric", "value", "benchmark", "unit", "allowed"]
     kept = [column for column, name in enumerate(names) if name != "benchmark" or pair.benchmark]
     return _in_columns([names[column] for column in kept], [[row[column] for column in kept] for row in rows])
@@ -107,6 +109,7 @@ def _short_list() -> list[str]:
     """Return the metrics that are printed without a bound: errors first, and the match ratio last."""
     metrics = view_metrics("terminal")
     higher = [metric.name for metric in metrics if metric.better == "higher"]
+    # The match ratio decides by default, and the last line of a table is the easiest to find.
     return [*(metric.name for metric in metrics if metric.better == "lower"), *reversed(higher)]
 
 
@@ -126,6 +129,7 @@ def _unit(metric: Metric) -> str:
 
 def _figure(metric: Metric, metrics: dict[str, float]) -> str:
     is_share = metric.better == "higher" and not _unit(metric)
+    # Shares near 1 differ in their last digits, so four digits would show 1 for a failure.
     digits = SHARE_DIGITS if is_share else 4
     return format_number(metrics[metric.name], digits) if metric.name in metrics else "undefined"
 
@@ -138,6 +142,7 @@ def _limit(bound: Bound, comparison: Comparison) -> str:
 def _positions(title: str, comparison: Comparison, positions: Positions | None) -> list[str]:
     if positions is None:
         return []
+    # A stored array has no seed, so its column is left out.
     rows = [row[1:] for row in position_rows(comparison, positions)][:MAX_TERMINAL_POSITIONS]
     more = len(positions.index) - len(rows)
     rest = [f"and {more} more in the record"] if more > 0 else []
@@ -149,6 +154,7 @@ def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 
 def _many(record: ComparisonRecord) -> Iterator[list[str]]:
+    # Passed pairs are counted in the last lines. Thousands of them would push the failures out of the log.
     bad = [pair for pair in sort_pairs(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
     rows = [[STATUS_LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad]
     yield format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES) if rows else []
@@ -184,6 +190,7 @@ def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
 
 
 def _coloured(text: str, record: ComparisonRecord) -> str:
+    # The last line explains the exit code, so its colour shows the result.
     *lines, last = text.splitlines()
     bold = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
     return "\n".join([*map(_coloured_line, lines), bold]) + "\n"

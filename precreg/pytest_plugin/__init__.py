@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Limit BLAS before a conftest imports numpy, so that cases have the bits that `precreg run` gives them."""
+    # Sessions without suites keep their threads: precreg must not slow down foreign tests.
     if early_config.getini("precreg_suites"):
         from precreg.environment import limit_blas_threads
 
@@ -73,6 +74,7 @@ def precision(request: pytest.FixtureRequest) -> Precision:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """Attach the results of a test's cases to its report, which also crosses processes of pytest-xdist."""
     made: Any = yield
+    # Only cases and tests with the fixture have it, so other tests cost one look-up.
     if PROJECTS_KEY in item.stash:
         from precreg.pytest_plugin.recorder import attach_results
 

@@ -32,7 +32,7 @@ from precreg.types import TIERS, CaseResult, Location, Tier
 
 
 class Precision:
-    """The fixture of one test. Each check is a case, named after the test."""
+    """Check the results of one test. Each check is a case, named after the test."""
 
     def __init__(self, item: pytest.Item, projects: SessionProjects) -> None:
         self._item, self._projects = item, projects
@@ -66,6 +66,7 @@ class Precision:
 
         Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """
+        # pytest then shows the line of the test that called, not this one.
         __tracebackhide__ = True
         place = self._place(sys._getframe(1))  # the line of the check identifies it in messages and reports
         mistake: UserError | None = None
@@ -80,6 +81,7 @@ class Precision:
         # Outside of the except clause, so that pytest does not print the chain of exceptions.
         if mistake is not None:
             pytest.fail(str(self._projects.shown(self._project, mistake)), pytrace=False)
+        # Before the verdict, because that may raise and end the test.
         keep_result(self._item, self._project, result)
         apply_verdict(result)
         return result

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SessionProjects:
-    """The projects of a session; reads and detects everything at most once, when it is first needed."""
+    """Hold the projects of a session, and read and detect everything at most once, at its first use."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Take the folders of the ini option. Raises pytest.UsageError for a folder that is not called suites."""
@@ -48,6 +48,7 @@ class SessionProjects:
 
     def of_suite(self, path: Path) -> tuple[Path, Path] | None:
         """Return the project of a suite, and the suite's path in it; None for any other file."""
+        # pytest asks for every file that it sees, so the cheap test comes first.
         if path.suffix not in (".yaml", ".yml"):
             return None
         for folder, project in self.named.items():
@@ -58,6 +59,7 @@ class SessionProjects:
     def _of_test(self, path: Path) -> Path:
         """Return the project of a test: the named project around it, the only one, or pytest's root."""
         known = list(self.named.values())
+        # realpath on both sides: a checkout behind a link would otherwise belong to no project.
         around = [project for project in known if Path(realpath(path)).is_relative_to(project)]
         if around:
             return max(around, key=lambda project: len(project.parts))  # the innermost of nested projects

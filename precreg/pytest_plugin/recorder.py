@@ -76,6 +76,7 @@ def _as_declared(result: CaseResult, why: str) -> CaseResult:
 
     from precreg.verdict import EXPECTED_FAILURE_REASONS, invert_verdict
 
+    # xfail excuses a failed figure, and not a case that could not be judged.
     if result.verdict.reason not in EXPECTED_FAILURE_REASONS:
         return result
     return replace(result, verdict=invert_verdict(result.verdict, why or "xfail"), acceptable=False)
@@ -112,6 +113,7 @@ def apply_verdict(result: CaseResult) -> None:
         pytest.fail(describe_outcome(result), pytrace=False)
     if result.verdict.status is Status.SKIPPED:
         options: dict[str, Any] = {"_use_item_location": True}
+        # pytest.skip() would report this file as the place of the skip.
         raise pytest.skip.Exception(strip_controls(result.verdict.message), **options)
 
 
@@ -140,6 +142,7 @@ class SessionRecorder:
             for project, case, text in report.precreg:
                 self._begin(project)
                 self._results[project][case] = text
+            # pytest's terminal reporter keeps reports until the end, and with them the JSON of every case.
             del report.precreg
         elif report.when == CRASH_PHASE:
             self._died[report.nodeid] = str(report.longrepr)

@@ -21,7 +21,7 @@ EFFECTIVE_MARKERS = frozenset(
 
 
 class SuiteHooks:
-    """The hooks of a session that has suites to collect."""
+    """Implement the hooks of a session that has suites to collect."""
 
     def __init__(self, projects: SessionProjects) -> None:
         self._projects = projects
@@ -59,7 +59,7 @@ class SuiteHooks:
 
 
 class SuiteCollector(pytest.File):
-    """A suite; a mistake in it is reported with its line and without a traceback."""
+    """Collect a suite. A mistake in it appears with its line and without a traceback."""
 
     project: Path
     suite: Path
@@ -74,6 +74,7 @@ class SuiteCollector(pytest.File):
                 projects.session(self.project).judge.baseline(cases[0])
         except UserError as mistake:
             raise self.CollectError(str(projects.shown(self.project, mistake))) from None
+        # --strict-markers refuses marks that nobody registered.
         for tag in {tag for case in cases for tag in case.tags if _is_mark(tag)}:
             self.config.addinivalue_line("markers", f"{tag}: a tag of suites")
         for case in cases:
@@ -81,7 +82,7 @@ class SuiteCollector(pytest.File):
 
 
 class CaseItem(pytest.Item):
-    """A case, which runs in this process and is measured and judged as in `precreg run`."""
+    """Run a case in this process, and measure and judge it as `precreg run` does."""
 
     parent: SuiteCollector
 

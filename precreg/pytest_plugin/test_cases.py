@@ -34,7 +34,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_/-]|^-")
 
 
 class PrecisionCheck(Struct, frozen=True):
-    """One check of one test: its test, its place and its tolerance."""
+    """Hold one check of one test: its test, its place and its tolerance."""
 
     # The test's file without its ending, relative to the project, or to pytest's root outside of it.
     module: str

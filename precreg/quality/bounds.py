@@ -50,7 +50,7 @@ OWN_KIND, RESEEDED_KIND, LAST_BIT_KIND, REORDERED_KIND = REPLICATE_KINDS = ("own
 
 
 class CalibratedBound(Struct, frozen=True):
-    """One bound with its limit and its floor as losses, and the bounds of the tolerance that it consists of."""
+    """Hold one bound with its limit and floor as losses, and the tolerance's bounds that form it."""
 
     # A metric, ELEMENTS_BOUND or ALTERNATIVES_BOUND.
     name: str
@@ -65,7 +65,7 @@ class CalibratedBound(Struct, frozen=True):
 
 
 class BoundReading(Struct, frozen=True):
-    """One bound in one run: its largest loss over the seeds, and whether it was kept at all of them."""
+    """Hold the largest loss of one bound over the seeds of one run; `kept` is True if no seed broke it."""
 
     # Infinite if the metric is not defined, None if it has no scale.
     loss: float | None
@@ -141,7 +141,7 @@ def _holds(bound: Bound, comparison: Comparison) -> bool:
 
 
 class BoundQuality(StrEnum):
-    """The quality of a bound, from the worst to the best."""
+    """Name the quality of a bound, from the worst to the best."""
 
     # The case's own run breaks it.
     BROKEN = "broken"
@@ -160,7 +160,7 @@ class Margins(Struct, frozen=True):
 
 
 class BoundCalibration(Struct, frozen=True):
-    """One bound of one output compared with its noise; limits and noise are losses (docs/calibrate.md)."""
+    """Hold one bound of one output, compared with its noise; limits and noise are losses (docs/calibrate.md)."""
 
     output: str
     dtype: str

@@ -55,7 +55,7 @@ Runs = Mapping[str, Sequence[Outcome]]
 class SumErrorBound(Struct, frozen=True):
     """Bounds on the relative error of the longest sum, rounded to the output once, and the measured error.
 
-    `terms`, `precision` and `products` are those of `LongSum`.
+    `terms`, `precision` and `products` have the same meaning as in `LongSum`.
     """
 
     terms: int
@@ -122,14 +122,14 @@ class MeanError(Struct, frozen=True):
 
 
 class LongestSum(Struct, frozen=True):
-    """The longest sum that a case takes, as a bound on the error of one of its outputs."""
+    """Hold the longest sum that a case takes, as a bound on the error of one of its outputs."""
 
     output: str
     analytic: SumErrorBound
 
 
 class CaseCalibration(Struct, frozen=True):
-    """The noise of one case, and its bounds compared with it."""
+    """Hold the noise of one case, and the comparison of its bounds with that noise."""
 
     case: str
     tier: Tier
@@ -149,7 +149,7 @@ class CaseCalibration(Struct, frozen=True):
 
 
 class Uncalibrated(Struct, frozen=True):
-    """A case without a measurable noise, and why."""
+    """Hold a case without measurable noise, and the reason."""
 
     case: str
     tier: Tier
@@ -283,7 +283,7 @@ def _relative_max_error(output: str, runs: Runs) -> float | None:
 
 
 class ReplicateRun(NamedTuple):
-    """A variant to run, the case `of` that it replicates, and the kind of replicate."""
+    """Hold a variant to run, the case `of` that it replicates, and the kind of replicate."""
 
     case: CaseVariant
     of: Case

@@ -72,7 +72,7 @@ def round_limit(value: float, *, up: bool) -> float:
 
 
 class RoundingFloor(Struct, frozen=True):
-    """The losses of a result whose only error is the rounding to its dtype."""
+    """Hold the losses of a result whose only error is the rounding to its dtype."""
 
     # Half an ULP at the largest |r|, and on average. Integers and booleans have an ULP of 1.
     largest: float

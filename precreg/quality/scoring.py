@@ -32,7 +32,7 @@ MAX_SLIGHT_FACTOR = 1.5
 
 
 class Effect(StrEnum):
-    """The effect of a fault or a harmless change on the verdict."""
+    """Name the effect of a fault or a harmless change on the verdict."""
 
     # The same bits.
     NO_EFFECT = "no effect"
@@ -47,7 +47,7 @@ class Effect(StrEnum):
 
 
 class Score(Struct, frozen=True):
-    """One fault in one case: its effect, and the reason, output and metric of the verdict."""
+    """Hold one fault in one case: its effect, and the reason, output and metric of the verdict."""
 
     case: str
     tier: Tier
@@ -69,7 +69,7 @@ class Score(Struct, frozen=True):
 
 
 class Unplanted(Struct, frozen=True):
-    """A case in which no fault can be judged, and why."""
+    """Hold a case in which no fault can be judged, and the reason."""
 
     case: str
     tier: Tier
@@ -176,7 +176,7 @@ def run_scores(
 
 
 class _PlantedRun(NamedTuple):
-    """A case to run: the case `of` itself, or its variant with a fault."""
+    """Hold a case to run: the case `of` itself, or its variant with a fault."""
 
     case: Case
     of: Case

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Replicate(Struct, frozen=True):
-    """A run of a case with other random numbers, which shows how far the figures of the case vary.
+    """Hold a run of a case with other random numbers, which shows the variation of its figures.
 
     `first_seed` is the first of the seeds that inputs are drawn from. `moved` is the number of a random move: it moves
     some of the elements that inputs/last_bits.py may move to a neighbour. None moves none.
@@ -39,7 +39,7 @@ class Replicate(Struct, frozen=True):
 
 
 class CaseVariant(Case, frozen=True):
-    """A case as a self-test changes it; its id is its own.
+    """Hold a case as a self-test changes it, with an id of its own.
 
     `fault` is the name of a planted fault or harmless change. The outcome of a variant with a `replicate` has `noise`.
     """

@@ -44,6 +44,7 @@ def calibration_json(
         "replicates": replicates,
         "slack": margins.slack,
         "vacuous_above": margins.vacuous,
+        # The key is a part of the schema, so it keeps its name.
         "flaky_above_chance": MIN_FLAKY_PROBABILITY,
         "bounds": count_by_quality(found),
         "cases": [_case_as_json(case) for case in found],
@@ -55,6 +56,7 @@ def calibration_json(
 def _case_as_json(case: CaseCalibration) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(case)
     for written, bound in zip(plain["bounds"], case.bounds, strict=True):
+        # Calibration stores facts. JSON gets the sentence too, so that a script needs no copy of the wording.
         written["why"] = _why(bound)
     return plain
 
@@ -128,10 +130,12 @@ def _row(bound: BoundCalibration) -> tuple[str, ...]:
 
 
 def _size(value: float, limit: float | None) -> str:
+    # A share of the limit shows the distance at once: 1 is the limit. Infinity has no share.
     return format_number(value / limit if limit and not isinf(value) else value, 3)
 
 
 def _chance(chance: float) -> str:
+    # The tail is extrapolated from a few runs, so smaller figures and a second digit would claim too much.
     return "<1e-9" if chance < 1e-9 else f"{chance:.1g}"
 
 
@@ -161,6 +165,7 @@ def _sum(each: LongestSum) -> str:
     if known.measured is None or known.ratio is None:
         return f"{begin}: {theory}"
     share = f"{format_number(known.ratio, 2)} of the bound"
+    # A theorem bounds the error of one sum, so a larger error proves that the assumption does not hold.
     if known.ratio > 1:
         share = f"{format_number(known.ratio, 3)} times the bound: more than one sum of terms of one sign is at work"
     return f"{begin}: {theory}, measured {format_number(known.measured, 3)}, {share}"
@@ -168,6 +173,7 @@ def _sum(each: LongestSum) -> str:
 
 def _left_out(left_out: Iterable[Uncalibrated]) -> Iterator[str]:
     every = list(left_out)
+    # Whole suites are mostly left out for one reason, so each reason is one line.
     for why, count in Counter(each.why for each in every).most_common():
         first = next(each.case for each in every if each.why == why)
         others = f" and {count - 1} more" if count > 1 else ""
@@ -214,9 +220,11 @@ def _of_suite(cases: Sequence[CaseCalibration]) -> Iterator[str]:
 def _together(outputs: Mapping[Key, Sequence[BoundCalibration]]) -> tuple[LimitSettings, str] | None:
     """Return the widest proposals and the present limits, if all outputs of all cases share the present limits."""
     limits = [_limits(bounds) for bounds in outputs.values()]
+    # A common tolerance would change cases that have limits of their own, so they get entries.
     if any(each != limits[0] for each in limits):
         return None
     proposals = [_proposals(bounds) for bounds in outputs.values()]
+    # Only limits with a proposal in every case: otherwise the widest one could break a case without a proposal.
     widest = {name: _widest(name, [each[name] for each in proposals]) for name in limits[0] if _in_all(name, proposals)}
     return (widest, _was(limits[0])) if widest else None
 
@@ -234,6 +242,7 @@ def _entries(case: CaseCalibration, dtypes: Sequence[str]) -> Iterator[str]:
     proposals = {output: limits for output, bounds in outputs.items() if (limits := _proposals(bounds))}
     if not proposals:
         return
+    # One line for the frequent case of one output, so that a reviewer sees old and new limits side by side.
     if len(outputs) == 1:
         ((output, limits),) = proposals.items()
         yield f"  - {{match: {_pattern(case.name)}, tolerance: {_mapping(limits)}}}{_was(_limits(outputs[output]))}"

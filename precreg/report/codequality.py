@@ -39,12 +39,14 @@ SEVERITIES: dict[Reason, Severity] = {
 }
 # Severities of findings on the run; an allowed or informational finding is "info".
 _OF_FINDINGS: dict[Standing, Severity] = {Standing.BINDING: "critical"}
+# Passed and skipped cases are no problem to show beside the changed lines.
 _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
 def render_codequality(record: RunRecord) -> str:
     """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
     found = [_case(record, result) for result in sort_results(record.results) if result.verdict.status in _LISTED]
+    # A reader of a long list begins at its top, so cases that fail come before warnings.
     entries = [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
     return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
 
@@ -52,6 +54,8 @@ def render_codequality(record: RunRecord) -> str:
 def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
     verdict = result.verdict
     description = f"{result.id}: {verdict.reason}: {verdict.message}"
+    # A proposal waits for a person and breaks nothing yet. A reason of a newer record has no entry, and counts as
+    # major.
     severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
     return _entry(record, description, verdict.reason, result.id, severity, location_to_show(result))
 
@@ -76,11 +80,14 @@ def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:
     for warning in dict.fromkeys(record.warnings):
         if isinstance(warning, ToleranceWarning) and warning.case in sources:
             text = describe_warning(warning)
+            # The sentence is the subject: a case may have several warnings, and one fingerprint would make them one
+            # entry.
             yield _entry(record, text, "tolerance", text, "minor", sources[warning.case])
 
 
 def _orphans(record: RunRecord) -> Iterator[dict[str, Any]]:
     for orphan in record.orphans:
+        # Sentences of older records name no file, and an entry without a path is invalid.
         if isinstance(orphan, Orphan):
             text = describe_orphan(orphan)
             yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(orphan.file))
@@ -91,6 +98,7 @@ def _entry(
 ) -> dict[str, Any]:
     """Make one entry; `check` and `subject` identify it from one run to the next."""
     return {
+        # Messages may have several lines, an entry of a list has one.
         "description": " ".join(strip_controls(description).split()),
         "check_name": f"precreg.{check}",
         # A surrogate from a file name has no UTF-8 encoding, so it is escaped.
@@ -111,6 +119,7 @@ def make_reports_folder(folder: Path) -> None:
         UserError: not-writable.
     """
     with report_write_errors(str(folder)):
+        # Reports of every run would otherwise show up in git status and in commits.
         make_scratch_folder(folder)
 
 
@@ -128,6 +137,7 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
         "summary.md": render_run_markdown(run),
     }
     make_reports_folder(folder)
+    # The record first: `precreg report` can make every other file from it again.
     write_run_record(run, folder / "record.json")
     for name, text in texts.items():
         with report_write_errors(str(folder / name)):

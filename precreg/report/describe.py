@@ -53,6 +53,7 @@ def format_interval(finding: Finding) -> str:
     """Write the confidence bounds of the ratio; one side if the other is unknown, nothing if both are."""
     lower, _ = format_distinct([finding.lower, finding.limit], RATIO_DIGITS)
     upper, _ = format_distinct([finding.upper, finding.limit], RATIO_DIGITS)
+    # One-sided tests give one bound. An empty side must not look like a bound of 0.
     if lower and upper:
         return f"{lower} to {upper}"
     return (lower and f"at least {lower}") or (upper and f"at most {upper}")
@@ -72,6 +73,7 @@ def location_to_show(result: CaseResult) -> Location:
     """Return the line to open first: the broken bound if the project wrote it, otherwise the suite."""
     # Findings are sorted worst first, so the first one failed the case.
     first = next(iter(result.verdict.findings), None)
+    # Only a bound has a line of its own. Other reasons lead to the definition of the case.
     if first is None or first.reason is not Reason.OUT_OF_TOLERANCE:
         return result.source
     return next((place for place in _setters(result, first) if place.line), result.source)
@@ -136,6 +138,7 @@ def _badness(verdict: Verdict) -> float:
 
 def describe_status_counts(record: RunRecord) -> str:
     """Count the cases of each status, worst first."""
+    # Statuses with no case are left out: a line of zeros hides the one number that matters.
     tally = Counter(result.verdict.status for result in record.results)
     parts = (_counted(status, tally[status]) for status in STATUS_LABELS if tally[status])
     return ", ".join(parts) or "no cases"
@@ -180,6 +183,7 @@ def finding_rows(verdict: Verdict, described: Sequence[MetricDescription]) -> li
 
 
 def _row(finding: Finding, metric: Metric) -> FindingRow:
+    # Findings on means over the seeds have no seed of their own.
     seed = "" if finding.seed is None else str(finding.seed)
     higher = metric.better == "higher"
     factors = finding.reason in _FACTORS and finding.rule != HARD_RULE and not higher

@@ -27,6 +27,7 @@ from precreg.report.describe import count_cases, format_columns, list_some, stri
 from precreg.report.markdown import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
+# One place for these words: the terminal, JUnit and the page finish different sentences with them.
 _THAN: dict[DriftReference, str] = {
     "baseline": "than accepted",
     "anchor": "than at the anchor",
@@ -43,6 +44,7 @@ def drift_sentences(found: OutputDrift) -> list[str]:
         return []
     if found.state is not DriftState.DRIFT:
         return [describe_metric_drift(first)]
+    # Metrics of one output are correlated, so one sentence covers the change and the others are named only.
     others = [metric.metric for metric in found.metrics[1:] if metric.state is DriftState.DRIFT]
     return [*_worsening_sentences(first), *([f"also {', '.join(others)}"] if others else [])]
 
@@ -97,6 +99,7 @@ def _describe_size(metric: str, worse: Worsening) -> str:
         return "fell"
     if worse.ratio is None:
         return "rose from 0"
+    # Up to a factor of 2 percents are easier to read, beyond it factors.
     return f"rose to {worse.ratio:.4g} times" if worse.ratio >= 2 else f"rose by {_format_percent(worse.ratio - 1)}"
 
 
@@ -104,10 +107,12 @@ def _change_sentences(change: DriftChange) -> list[str]:
     """Write the runs and commits between which it happened, and the changes of the environment there."""
     last_good, first_bad = change.last_good, change.first_bad
     if last_good is None:
+        # Without a good run in the window no range of commits can be searched.
         parts = [f"from run {first_bad} on, the first looked at"]
     else:
         parts = [f"between runs {last_good} and {first_bad}"]
     if change.commits:
+        # A range is text to paste into `git log`. One commit means that the environment changed, and no code.
         parts.append(f"commits {change.commits}" if ".." in change.commits else f"commit {change.commits}")
     if change.environment:
         parts.append(f"environment: {', '.join(change.environment)}")
@@ -183,6 +188,7 @@ def drift_table(rows: Sequence[DriftEvidence], max_rows: int = 12) -> list[str]:
 
 def group_drift_by_case(record: DriftRecord) -> dict[str, list[OutputDrift]]:
     """Return the outputs of each case, the worst first; cases are sorted."""
+    # groupby joins neighbours only. The rank makes the first output of each case the one that JUnit reports.
     ordered = sorted(record.results, key=lambda found: (found.case, _RANK[found.state], found.output))
     return {case: list(group) for case, group in groupby(ordered, key=lambda found: found.case)}
 
@@ -222,6 +228,8 @@ def drift_exit_sentence(record: DriftRecord) -> str:
     unmeasured = len({found.case for found in record.results if found.state is DriftState.UNMEASURED})
     if unmeasured:
         return f"{count_cases(unmeasured)} could not be judged: no longer measured"
+    # The order of these sentences is the order of exit codes in drift_exit_code: the sentence must name the cause of
+    # the code.
     if not {DriftState.STEADY, DriftState.IMPROVED} & set(states):
         return f"nothing could be judged: {describe_drift_counts(record)} in {describe_drift_scope(record)}"
     ways = ", ".join(f"{number} {mode}" for mode, number in record.modes.items())
@@ -236,6 +244,7 @@ _HEADINGS = ("state", "case", "output", "finding")
 
 def render_drift_markdown(record: DriftRecord) -> str:
     """Summarize in GitHub's and GitLab's Markdown; steady outputs are counted, not listed."""
+    # Only states that fail the job have rows: a comment must show a reviewer what to act on.
     listed = [found for found in record.results if found.state in (DriftState.DRIFT, DriftState.UNMEASURED)]
     anchor = describe_anchor(record)
     against = f" Anchor: {escape_markdown(anchor)}." if anchor else ""
@@ -275,6 +284,7 @@ def _line(cells: Sequence[str]) -> str:
 # A log stays readable with 20 outputs in full.
 MAX_OUTPUTS = 20
 MAX_DRIFT_TERMINAL_IDS = 5
+# The width of the longest label, so that details begin below the case.
 DRIFT_INDENT = " " * 11
 _COLOURS = {
     DriftState.DRIFT: "red",
@@ -292,6 +302,7 @@ def render_drift_terminal(record: DriftRecord, *, colour: bool, reports: Sequenc
     if len(found) > MAX_OUTPUTS:
         listed.append(f"... and {len(found) - MAX_OUTPUTS} more in the report")
     paragraphs = [[_heading(record)], listed, _ending(record, reports)]
+    # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(lines) for lines in paragraphs if lines)) + "\n"
     return "\n".join(map(_coloured, text.splitlines())) + "\n" if colour else text
 

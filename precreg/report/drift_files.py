@@ -2,7 +2,7 @@
 
 report.html is one file without script or network. Each chart has one metric over the runs, on a logarithmic axis if
 every value is above 0; a run without a value leaves a gap. JUnit has one test per case, and its suites are called
-precreg.drift.TIER, because GitLab would mix them up with those of `precreg run`.
+precreg.drift.TIER. GitLab identifies a test by suite, class and name, and would join it with the test of `precreg run`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 # In the units of the SVG, which scales to the width of the page.
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 34
+# More numbers of runs would touch each other at this width.
 MAX_TICKS = 10
 # 10**308 is still a float64; a place above it comes only from the margin of the axis.
 MAX_POWER = 308.0
@@ -106,6 +107,7 @@ class _Scale(NamedTuple):
 
     def y_of(self, place: float) -> float:
         share = (place - self.lowest) / (self.highest - self.lowest)
+        # SVG counts downward from the top. One decimal is below a pixel and keeps the page small.
         return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
 
 
@@ -159,6 +161,7 @@ def _paths(xs: Sequence[float], values: Sequence[float | None], scale: _Scale) -
     stretches: list[list[str]] = [[]]
     for x, value in zip(xs, values, strict=True):
         if value is None:
+            # A line across a gap would show values that no run measured.
             stretches.append([])
         else:
             stretches[-1].append(f"{x},{scale.y(value)}")
@@ -178,6 +181,7 @@ def _marks(xs: Sequence[float], runs: Sequence[HistoryRun], metric: MetricDrift)
     marks = []
     for (left, right), (before, after) in zip(pairwise(xs), pairwise(runs), strict=True):
         if before.fingerprint != after.fingerprint:
+            # The mark lies between the two runs, because neither of them is the change.
             facts = ", ".join(f"{name} {was} to {now}" for name, was, now in sorted(changed_facts(before, after)))
             marks.append(
                 Mark("environment", (left + right) / 2, f"environment changed before run {after.number}: {facts}")
@@ -188,11 +192,13 @@ def _marks(xs: Sequence[float], runs: Sequence[HistoryRun], metric: MetricDrift)
 
 
 def _across(xs: Sequence[float], runs: Sequence[HistoryRun]) -> tuple[ChartTick, ...]:
+    # Rounded up, so that the number of ticks never exceeds the limit.
     every = max(1, -(-len(xs) // MAX_TICKS))
     return tuple(ChartTick(xs[at], str(runs[at].number)) for at in range(0, len(xs), every))
 
 
 def _upward(scale: _Scale) -> tuple[ChartTick, ...]:
+    # The margin of _scale is about 8 %, so the outer numbers are close to the smallest and the largest value.
     places = [scale.lowest + share * (scale.highest - scale.lowest) for share in (0.08, 0.36, 0.64, 0.92)]
     values = [scale.value_at(place) for place in places]
     return tuple(
@@ -255,6 +261,7 @@ def _page(record: DriftRecord) -> dict[str, Any]:
         "style": Markup(style),
         "rows": [_row(number, one) for number, one in enumerate(found[:MAX_DRIFT_HTML_ROWS])],
         "beyond": max(0, len(found) - MAX_DRIFT_HTML_ROWS),
+        # Rows are cheap and charts are not, so the table is longer than the list of charts.
         "drawn": [_drawn(number, one, record) for number, one in enumerate(found[:MAX_DRAWN_SERIES])],
         "others": others[:MAX_DRIFT_HTML_ROWS],
         "steady": [_drawn(-1, one, record) for one in steady if one.metrics],
@@ -272,6 +279,7 @@ def _row(number: int, found: OutputDrift) -> dict[str, Any]:
 def _drawn(number: int, found: OutputDrift, record: DriftRecord) -> dict[str, Any]:
     charts: list[DriftChart] = []
     for metric in found.metrics:
+        # The metrics come worst first, so the charts that are left out are the least important ones.
         if len(charts) < MAX_CHARTS and (drawing := draw_drift_chart(metric, record)) is not None:
             charts.append(drawing)
     return {
@@ -319,6 +327,8 @@ def _without_twins(cases: dict[str, list[OutputDrift]]) -> dict[str, list[Output
 
 def _parts(id: str) -> tuple[str, str, str]:
     """Split tier/suite/name."""
+    # partition and not split, because names may contain slashes. The id is all that is known of a case that left the
+    # suites.
     tier, _, rest = id.partition("/")
     suite, _, name = rest.partition("/")
     return tier, suite, name
@@ -336,6 +346,7 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
             test.add_failure_info(message, _body(id, outputs), worst.state)
         case DriftState.UNMEASURED:
             test.add_error_info(message, _body(id, outputs), worst.state)
+        # These were not judged, so neither a pass nor a failure would be true.
         case DriftState.ABSENT | DriftState.TOO_FEW:
             test.add_skipped_info(message)
     return test
@@ -355,6 +366,7 @@ def _body(id: str, outputs: Sequence[OutputDrift]) -> str:
 
 def render_drift_json(record: DriftRecord) -> bytes:
     """Return the record as one line of JSON, with the sentences of its findings beside the facts."""
+    # The sentences are not part of the record: a later version may word them better.
     plain = msgspec.to_builtins(record) | {"warnings": drift_warnings(record)}
     for written, found in zip(plain["results"], record.results, strict=True):
         written["message"] = describe_drift(found)
@@ -377,6 +389,7 @@ def write_drift_reports(record: DriftRecord, folder: Path) -> list[Path]:
         "report.html": render_drift_html(record).encode(),
         "summary.md": render_drift_markdown(record).encode(),
     }
+    # Everything is rendered by now, so an error leaves the former reports complete.
     make_reports_folder(folder)
     for name, content in contents.items():
         with report_write_errors(str(folder / name)):

@@ -38,6 +38,7 @@ class MeasuredOutput(NamedTuple):
 
 def results_of_suite(suite: str, results: Iterable[CaseResult]) -> list[CaseResult]:
     """Return the results of the suite tier/name, in their order."""
+    # The tier belongs to the key: two tiers may have suites of one name.
     return [result for result in results if f"{result.tier}/{result.suite}" == suite]
 
 
@@ -112,6 +113,7 @@ def growth_series(study: Growth, suite: str, results: Iterable[CaseResult]) -> l
         for one in measured
         if (point := _point(study, one)) is not None
     ]
+    # groupby joins neighbours only. The sort by n also makes the last point the farthest prediction.
     named.sort(key=lambda found: (found[0], found[1].n))
     return [_fitted(name, [point for _, point in group], study.fit_to) for name, group in groupby(named, itemgetter(0))]
 
@@ -120,12 +122,14 @@ def _point(study: Growth, measured: MeasuredOutput) -> GrowthPoint | None:
     error = measured.mean(study.metric)
     if error is None:
         return None
+    # Counts and not a signed mean: one large error would hide the direction of all others.
     above, below = (sum(seed.counts.get(name, 0) for seed in measured.seeds) for name in ("above", "below"))
     direction = (above - below) / (above + below) if above + below else 0.0
     return GrowthPoint(measured.result.id, measured.result.parameters[study.over], error, direction)
 
 
 def _fitted(name: str, points: Sequence[GrowthPoint], fit_to: int) -> GrowthSeries:
+    # Few operations only: a law fitted to all points could not fail on any of them.
     fitted = [point for point in points if point.n <= fit_to]
     return GrowthSeries(name, tuple(points), fit_to, fit_one_sign(fitted), fit_random_signs(fitted))
 
@@ -140,12 +144,15 @@ def fit_one_sign(points: Sequence[GrowthPoint]) -> float | None:
     known = [point for point in points if point.error > 0 and sign * point.error > -1]
     if not known:
         return None
+    # log1p keeps the digits of errors near the unit roundoff, which log(1 + x) loses. A ratio of sums is the
+    # least-squares slope with weights 1 / n.
     return sum(log1p(sign * point.error) for point in known) / sum(point.n for point in known)
 
 
 def fit_random_signs(points: Sequence[GrowthPoint]) -> float | None:
     """Fit c of c * sqrt(n): the variances of a random walk add, so c^2 is the sum of squares over the sum of n."""
     known = [point for point in points if point.error > 0]
+    # hypot does not underflow when tiny errors are squared.
     return hypot(*(point.error for point in known)) / sqrt(sum(point.n for point in known)) if known else None
 
 
@@ -171,6 +178,7 @@ def compare_laws(one: GrowthSeries) -> LawComparison | None:
 
 
 def _factor(predicted: float, measured: float) -> float:
+    # A factor in either direction: too small a prediction is as wrong as too large a one.
     return max(predicted / measured, measured / predicted) if predicted > 0 else inf
 
 
@@ -179,5 +187,6 @@ def growth_slope(one: GrowthSeries) -> float | None:
     known = [point for point in one.points if point.error > 0]
     if len(known) < 2:
         return None
+    # The ends of the series have the longest lever. The exponent is a hint beside the laws, so no regression is needed.
     first, last = known[0], known[-1]
     return log(last.error / first.error) / log(last.n / first.n)

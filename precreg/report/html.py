@@ -197,6 +197,7 @@ def _heat(comparisons: Sequence[Comparison]) -> list[str]:
 def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
     """Return the worst positions over all seeds: seed, index, actual, reference, |actual - reference|."""
     rows = [row for comparison in comparisons for row in position_rows(comparison, comparison.worst)]
+    # Each seed has its own worst positions. The sort makes them one list, so that one bad seed fills it.
     rows.sort(key=lambda row: -float(row[-1] or 0))
     return rows[:MAX_DETAIL_POSITIONS]
 
@@ -222,6 +223,7 @@ def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
 
 def _pair(actual: Scalar, reference: Scalar) -> list[str]:
     """Write two values and their distance; a value that JSON stores as text, such as "nan", has no distance."""
+    # JSON has no NaN and no infinity, so records store them as text.
     if isinstance(actual, str) or isinstance(reference, str):
         return [str(actual), str(reference), ""]
     # Integers beyond 2^53 keep every digit, and their difference is exact.
@@ -247,6 +249,7 @@ def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
     if baseline is None:
         return
     entry = baseline.entry
+    # A paired run was judged by another version's result, which nobody accepted and no file has.
     if baseline is result.stored:
         yield ["file", baseline.file]
         yield ["environment", baseline.environment]
@@ -291,6 +294,7 @@ def render_run_html(record: RunRecord) -> str:
     """Lay out the whole report as one HTML document."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
     page = environment.get_template("report.html.j2").render(_page(record))
     return strip_controls(page)
@@ -323,6 +327,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
         "style": Markup(_style("report.css", *(["studies.css"] if found else []))),
         "script": Markup(script),
+        # The page opens from file://, where no server sends a policy. So its meta element names the only script that
+        # may run.
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
         "details": Markup(json_for_script(_details(results))),
@@ -355,6 +361,7 @@ def _style(*names: str) -> str:
 def json_for_script(value: Any) -> str:
     """Encode as JSON that cannot end the surrounding script element, and contains no markup."""
     text = msgspec.json.encode(value).decode()
+    # JSON allows these escapes inside strings, and outside of strings these characters do not occur.
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
     return text
@@ -364,6 +371,7 @@ def _row(result: CaseResult) -> list[Any]:
     """Describe a case in one row: id, tier, status, reason, metric, current, baseline, ratio, seconds, their text."""
     seconds = result.outcome.execution.duration_s
     verdict = result.verdict
+    # The number sorts the column, and the text is shown. Three digits keep the page small.
     time = [float(format_number(seconds, 3)), format_duration(seconds) if seconds else ""]
     return [result.id, result.tier, verdict.status, verdict.reason, *_headline(result), *time]
 
@@ -391,6 +399,7 @@ def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:
 
 
 def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
+    # All statuses of all tiers, also zeros: the template then needs no test for missing keys.
     tally = Counter((str(result.tier), str(result.verdict.status)) for result in results)
     return {tier: {str(status): tally[tier, status] for status in Status} for tier in TIERS}
 
@@ -412,6 +421,8 @@ def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:
         # Encoded once here: its size decides, and the same bytes go into the page.
         encoded = msgspec.json.encode(describe_case(result))
         size += len(encoded)
+        # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limit cuts the least important
+        # ones.
         if size > MAX_DETAIL_BYTES:
             break
         kept[result.id] = msgspec.Raw(encoded)

@@ -34,7 +34,7 @@ _TOTALS = ("errors", "failures", "tests")
 
 
 def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
-    """Write one test suite per tier, its cases sorted by name; times are those of the subjects, in seconds.
+    """Write one test suite per tier, its cases sorted by name, with the times of the subjects in seconds.
 
     Findings on the run form a suite of their own, `precreg.run`, with one test per kind and case or file.
     """
@@ -45,6 +45,7 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
         if any(case.tier == tier for case in cases)
     ]
     found = [_finding(group, record, dialect) for group in _apart(group_run_findings(record.findings))]
+    # A suite of its own: a finding on a case must not have the identity of the test of that case.
     on_run = [junit_suite("precreg.run", found)] if found else []
     return junit_document([*suites, *on_run], time=_seconds(cases))
 
@@ -52,8 +53,10 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
 def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
     """Write suites as one document; the root sums their counts and has the given attributes."""
     totals = {total: str(sum(int(suite.get(total, 0)) for suite in suites)) for total in _TOTALS}
+    # GitLab accepts testsuites and testsuite as root; only testsuites holds more than one tier.
     root = ElementTree.Element("testsuites", totals | attributes)
     root.extend(suites)
+    # Without line breaks a diff or a pager shows the whole report as one line.
     ElementTree.indent(root, "\t")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -63,7 +66,8 @@ def junit_suite(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
     from junit_xml import TestSuite
 
     element: ElementTree.Element = TestSuite(name, tests).build_xml_doc()
-    del element.attrib["disabled"]  # not in Jenkins' schema
+    # junit-xml always writes it, and Jenkins' schema junit-10.xsd refuses it.
+    del element.attrib["disabled"]
     return element
 
 
@@ -71,7 +75,7 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
     """Sort results by identity; of cases with one identity in XML, keep the worst."""
     by_identity = {
         (result.tier, strip_controls(result.suite), strip_controls(result.name)): result
-        # Reversed, so that of twins the worst is written last and stays.
+        # A dict keeps the last value of a key. Reversed order therefore keeps the worst of two twins.
         for result in reversed(sort_results(results))
     }
     return [by_identity[identity] for identity in sorted(by_identity)]
@@ -87,6 +91,7 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCas
     from junit_xml import TestCase
 
     test = TestCase(
+        # XML 1.0 forbids control characters even as references, and a parser drops the whole file for one of them.
         strip_controls(case.name),
         classname=strip_controls(f"{case.tier}.{case.suite}"),
         elapsed_sec=case.outcome.execution.duration_s,
@@ -111,6 +116,7 @@ def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:
     """Join groups with one identity in XML, worst first, and sort them by identity."""
     joined: dict[tuple[str, str], list[RunFinding]] = {}
     for group in groups:
+        # Names that differ only in control characters become equal in XML, and GitLab keeps one of two equal tests.
         joined.setdefault((group[0].kind, strip_controls(group[0].about)), []).extend(group)
     return [joined[identity] for identity in sorted(joined)]
 
@@ -138,6 +144,8 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
 
 def _body(case: CaseResult) -> str:
     verdict = case.verdict
+    # GitLab's list shows the name alone, and the details of a failure show the body. So the body repeats id and
+    # message.
     first = f"{case.id}: {verdict.status}, {verdict.reason}"
     sentences = [
         first,

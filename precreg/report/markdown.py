@@ -36,7 +36,9 @@ def render_run_markdown(record: RunRecord) -> str:
     pair = f", paired with {markdown_code(record.pair[:8])}" if record.pair else ""
     label, took = escape_markdown(record.environment.label), format_duration(record.duration_s)
     place = f"Environment {label}, {git}{against}{pair}, {took}."
+    # A reader of a comment sees the heading first, so it has the counts.
     parts = [f"# precreg: {describe_status_counts(record)}", place]
+    # A reviewer must not take the result of a selection for the result of the project.
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
     if listed:
@@ -59,6 +61,8 @@ def render_run_markdown(record: RunRecord) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape text against Markdown and HTML, and join it to one line."""
+    # GitLab and GitHub render HTML inside Markdown, so names must not become tags. A line break would end a row of a
+    # table.
     return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(strip_controls(text).split()))
 
 
@@ -66,6 +70,7 @@ def markdown_code(text: str) -> str:
     """Quote text as code, in a table too: the fence is longer than any run of backticks in it."""
     # A pipe ends a cell even inside code, and a line break ends the table.
     text = " ".join(strip_controls(text).split()).replace("|", r"\|")
+    # A backslash escapes nothing inside code, so CommonMark needs a longer fence around backticks.
     longest = max(map(len, re.findall("`+", text)), default=0)
     if longest == 0:
         return f"`{text}`"
@@ -105,6 +110,7 @@ def _study(study: StudyTable) -> str:
 
 def _case(result: CaseResult) -> str:
     rows = finding_rows(result.verdict, result.outcome.described)
+    # Only the worst row: several rows for one case would make the table hard to scan.
     figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
     return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
 

@@ -16,7 +16,7 @@ from precreg.verdict.statistics import MIN_SAMPLES
 POWER_SCHEMA = "precreg-power/1"
 # The summary shows these quantiles of the cases, by the loss that they detect.
 POWER_SHARES = (0.1, 0.5, 0.9)
-# Beyond this ratio thresholds on maxima detect a loss before the statistic does, so a figure has no use.
+# Beyond this ratio thresholds on maxima detect a loss before the statistic does, so no reader needs the figure.
 MAX_POWER_ROWS = 100
 MAX_POWER_IDS = 5
 HEADINGS = ("case", "output", "caught by", "samples", "smallest loss", "and by")
@@ -25,6 +25,7 @@ _NOTHING = "-"
 
 def sort_powers(powers: Sequence[CasePower]) -> list[CasePower]:
     """Sort by detection, weakest first: cases without facts, without a figure, then by the largest loss; ties by id."""
+    # Cases without protection first: they are the ones to act on.
     return sorted(powers, key=lambda power: (power.gap is None, -_worst(power), power.case))
 
 
@@ -58,6 +59,7 @@ def _size(loss: DetectableLoss) -> str:
 
 def _times(ratio: float) -> str:
     """Write a ratio, with digits enough to differ from 1 if it is larger."""
+    # Near 1 more digits, because a loss of 1 times would read as if nothing could be missed.
     return f"over {MAX_POWER_ROWS} times" if ratio > MAX_POWER_ROWS else f"{format_distinct([ratio, 1.0])[0]} times"
 
 
@@ -78,6 +80,7 @@ def _summary(powers: Sequence[CasePower], alpha: float, baselines: int) -> Itera
         power_percent = f"{100 * POWER:g} %"
         caught = f"the smallest loss that is caught with a chance of {power_percent}, at the worst output"
         yield f"{count_cases(len(ratios))}: {caught}:"
+        # An order statistic, not an interpolated quantile: each figure is one that a case really has.
         with_figure = [(f"{100 * share:g} %", _times(ratios[ceil(share * len(ratios)) - 1])) for share in POWER_SHARES]
         (share, first), *others = with_figure
         parts = [f"{share} of them catch {first}", *map(" ".join, others), f"the worst {_times(ratios[-1])}"]
@@ -97,8 +100,10 @@ def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
     kinds: dict[str, list[CasePower]] = {}
     for power in sorted(powers, key=lambda power: power.case):
         if power.worst is None:
+            # Cases with the same reason share a line. A project without baselines would print one line a case.
             kinds.setdefault(_kind(power), []).append(power)
     for kind, found in sorted(kinds.items()):
+        # The table above shows the other cases, so only these need their names.
         without_row = [power.case for power in found if power.gap is not None]
         named = f": {list_some(without_row, MAX_POWER_IDS)}" if without_row else ""
         yield f"{count_cases(len(found))}: no figure: {kind}{named}"
@@ -145,6 +150,7 @@ def power_json(powers: Sequence[CasePower], alpha: float, baselines: int, enviro
         "schema": POWER_SCHEMA,
         "environment": environment,
         "power": POWER,
+        # The key is a part of the schema, so it keeps its name.
         "level": alpha,
         "baselines": baselines,
         "cases": [_case_as_json(power) for power in sort_powers(powers)],

@@ -70,6 +70,7 @@ def read_run_record(path: Path) -> RunRecord:
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
+    # Stored artifacts of CI outlive an upgrade, so records of schema 1 stay readable.
     stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
     facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
     record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
@@ -106,6 +107,7 @@ def require_every_shard(records: Sequence[RunRecord]) -> None:
     Raises:
         UserError: mixed-records, if a shard of a selection is missing.
     """
+    # A pipeline may shard each tier on its own, so shards are counted per selection.
     by_selection: dict[bytes, list[RunRecord]] = {}
     for record in records:
         by_selection.setdefault(selection_key(without_shard(record.selection)), []).append(record)
@@ -140,12 +142,15 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
     if not records:
         raise ValueError("expected at least one record to merge")
     for name, of in _IDENTITY.items():
+        # Before anything is merged: a message about two commits explains more than the conflict of verdicts that
+        # follows.
         _same(name, map(of, records))
     results = _merged_results(result for record in records for result in record.results)
     findings = sort_run_findings(_merged_findings(records, results))
     verdicts = [result.verdict for result in results]
     return replace(
         records[0],
+        # min, max, sets and sorting only: merging stays independent of order and grouping.
         started=min(record.started for record in records),
         duration_s=max(record.duration_s for record in records),
         environment=_merged_environment([record.environment for record in records]),
@@ -154,6 +159,7 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         results=results,
         warnings=tuple(sorted({fact for record in records for fact in record.warnings}, key=describe_warning)),
         studies=_merged_studies(study for record in records for study in record.studies),
+        # A shard does not run all cases, so a baseline without a case in one shard may have it in another.
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
         exit_code=run_exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
@@ -210,6 +216,7 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
 def _merged_studies(studies: Iterable[Study]) -> tuple[Study, ...]:
     merged: dict[str, Study] = {}
     for study in studies:
+        # The same study comes from every shard. The smaller encoding is the same choice in any order.
         merged[study.suite] = min(merged.get(study.suite, study), study, key=msgspec.json.encode)
     return tuple(merged[suite] for suite in sorted(merged))
 
@@ -236,6 +243,7 @@ def _merged_git(states: Sequence[GitState]) -> GitState | None:
     return GitState(
         commit=states[0].commit,
         branch=_listed(state.branch for state in states),
+        # One dirty working tree is enough to make the result irreproducible.
         dirty=any(state.dirty for state in states),
         author=_listed(state.author for state in states),
     )

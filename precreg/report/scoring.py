@@ -38,6 +38,7 @@ def scores_json(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
 def _tally(row: ScoreTally) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(row)
     return {
+        # A property is no field, so msgspec leaves the ratio out.
         key: {**value, "ratio": getattr(row, key).ratio} if isinstance(value, dict) else value
         for key, value in plain.items()
     }
@@ -75,6 +76,7 @@ def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, al
     lines: list[str] = []
     for case in dict.fromkeys(score.case for score in scores):
         of_case = [score for score in scores if score.case == case]
+        # Most faults have no effect in most cases, because a case uses few of the operations.
         shown = [score for score in of_case if all_shown or score.effect is not Effect.NO_EFFECT]
         header = ("fault", "effect", "factor", "reason", "output and metric")
         lines += [case, *(f"  {line}" for line in _table(header, map(_row, shown)))]
@@ -82,6 +84,7 @@ def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, al
             lines.append(f"  {len(of_case) - len(shown)} without effect")
         lines.append("")
     lines += [*_unjudged(scores), *_unplanted(unplanted)]
+    # For a single case the table above already has every number.
     if len({score.case for score in scores}) > 1:
         lines += _per_tier(scores)
     return _text(lines).rstrip("\n") + "\n"
@@ -114,6 +117,7 @@ def _row(score: Score) -> tuple[str, ...]:
 
 def _per_tier(scores: Sequence[Score]) -> Iterator[str]:
     tiers = tally_scores_by(scores, lambda score: score.tier, TIERS)
+    # With a single tier the row of all would repeat it.
     yield from _tallied("tier", [*tiers, tally_scores("all", scores)] if len(tiers) > 1 else tiers)
 
 
@@ -165,6 +169,7 @@ def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
     by_reason: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         if score.effect is Effect.ERROR:
+            # A subject that cannot run fails with every fault, so its message appears once.
             by_reason.setdefault((score.reason, score.message), []).append(score)
     for (reason, message), same in by_reason.items():
         others = f" and {len(same) - 1} more" if same[1:] else ""

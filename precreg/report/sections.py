@@ -47,6 +47,7 @@ def merge_selections(selections: Iterable[SelectionDict]) -> SelectionDict:
     # One run of the whole project covers every other selection.
     if {} in together or not together:
         return {}
+    # A list, because a union of options would also cover combinations that nobody ran.
     return together[0] if len(together) == 1 else {_ANY: together}
 
 
@@ -92,6 +93,7 @@ def describe_judge(result: CaseResult) -> str:
     """Write the version that judged a case of a paired run, and the seeds it took; empty for any other run."""
     if result.paired is None:
         return ""
+    # Without a pair the stored baseline judged, and a reader must not take one for the other.
     if result.paired.problem or result.baseline is None:
         return f"what was accepted: {result.paired.problem}"
     commit = result.baseline.entry.commit[:8]
@@ -111,6 +113,7 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
             yield f"not clear after {_seeds(result)}: {result.id}: {result.verdict.message}"
     by_problem: dict[str, list[str]] = {}
     for result in alone:
+        # Most cases fall back for one reason, such as an old commit that does not build, so each reason is one line.
         by_problem.setdefault(result.paired.problem if result.paired else "", []).append(result.id)
     for problem, ids in by_problem.items():
         yield f"judged by what was accepted: {_some(ids)}: {problem}"
@@ -135,7 +138,7 @@ _FOLDERS = ("baselines/", "suites/")
 class Standing(StrEnum):
     """Name the effect of a finding on its run.
 
-    Binding: the run fails. Allowed: baselines/allow.yaml gives a reason. Told: the finding never fails a run.
+    BINDING fails the run. ALLOWED has a reason in baselines/allow.yaml. TOLD is informational and never fails a run.
     """
 
     BINDING = "binding"
@@ -161,6 +164,7 @@ def sort_run_findings(findings: Iterable[RunFinding]) -> tuple[RunFinding, ...]:
 
 
 def _order(finding: RunFinding) -> tuple[Any, ...]:
+    # A deleted case or tolerance has no factor, and is worse than any looser one.
     factor = inf if finding.factor is None else finding.factor
     rest = (finding.about, finding.kind, finding.message, str(finding.source or ""), finding.allowed or "")
     return _RANK[finding_standing(finding)], -factor, *rest, finding.allowed is None, finding.fails

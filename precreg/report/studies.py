@@ -64,6 +64,7 @@ class TradeOffRow(NamedTuple):
 def trade_off_rows(study: TradeOff, suite: str, results: Iterable[CaseResult]) -> list[TradeOffRow]:
     """Return a row for each case and output: the plain case of each combination first, then the others by name."""
     found = results_of_suite(suite, results)
+    # The name of a single output is noise in every row, so it appears only if there are several.
     several = len({one.output for result in found for one in measured_outputs(result)}) > 1
     plain = {
         (other_parameters(result, study.over), one.output): one
@@ -72,6 +73,7 @@ def trade_off_rows(study: TradeOff, suite: str, results: Iterable[CaseResult]) -
         for one in measured_outputs(result)
     }
     made = [row for result in found for row in _of_case(study, result, plain, several)]
+    # The plain case is the unit of all ratios below it, so it comes first in its group.
     return sorted(made, key=lambda row: (row.of, not row.plain, row.value))
 
 
@@ -82,6 +84,7 @@ def _of_case(
     note = study.notes.get(value, Note())
     empty = TradeOffRow(result.id, parameters, value, value == study.plain, note, failure=result.verdict.message)
     measured = measured_outputs(result)
+    # A failed case keeps its row: a variant that disappears from the table looks as if nobody tried it.
     if not measured:
         yield empty
     for one in measured:
@@ -106,6 +109,7 @@ def _compare_with_plain(row: TradeOffRow, one: MeasuredOutput, plain: MeasuredOu
     return row._replace(
         time_ratio=execution.duration_s / other.duration_s if execution.duration_s and other.duration_s else None,
         error_ratio=metric_ratio(METRICS[TRADE_OFF_METRIC], error, plain.mean(TRADE_OFF_METRIC)),
+        # Digests, because equal errors do not prove equal bits.
         same_bits=execution.outputs.get(one.output) == other.outputs.get(one.output),
     )
 
@@ -181,6 +185,7 @@ def _trade_off(suite: str, study: TradeOff, found: Sequence[TradeOffRow]) -> Stu
 
 def _row(row: TradeOffRow) -> tuple[str, ...]:
     if row.failure:
+        # The failure fills the first column of figures, where the eye looks for them.
         return (row.of, row.value, f"not measured: {row.failure}", *[""] * 5, row.note.use, row.note.risk)
     return (
         row.of,
@@ -198,6 +203,7 @@ def _row(row: TradeOffRow) -> tuple[str, ...]:
 
 def _speed_up(time_ratio: float, *, plain: bool) -> str:
     """Write how many times faster than the plain case, or slower."""
+    # A ratio below 1 reads like a gain at a glance, so slower variants say it in words.
     return "1" if plain else f"{format_number(1 / time_ratio, 3)}{'' if time_ratio < 1 else ' (not faster)'}"
 
 
@@ -219,5 +225,6 @@ def _matches(row: TradeOffRow) -> str:
 def _without_empty(
     columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    # A column may be empty for a whole study, such as times of recorded files. Without it the table fits a page.
     kept = [at for at in range(len(columns)) if any(row[at] for row in rows)]
     return tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows)

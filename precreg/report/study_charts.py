@@ -41,7 +41,9 @@ def growth_axes(found: Sequence[GrowthSeries]) -> Axes | None:
         return None
     low, high = log_range([log10(point.error) for point in points])
     laws = [law(point.n) for one in found for point in one.points for law in (one.grown, one.walked)]
+    # The laws belong into the picture, as far as the margin allows: their distance from the points is the result.
     high = min(max([high, *(log10(error) for error in laws if error > 0)]), high + RANGE_MARGIN)
+    # All panels share both axes, so that a reader compares slopes between them.
     ends = log_range([log10(point.n) for one in found for point in one.points])
     return Axes(
         LogScale(*ends, GROWTH_BOX.left, GROWTH_BOX.east),
@@ -58,6 +60,7 @@ def draw_growth(one: GrowthSeries, shared: Axes, over: str, metric: str) -> str:
         GROWTH_BOX,
         describe_growth(one, over, metric),
         *_grid(shared, over, metric),
+        # SVG draws in order, so points come last and stay visible on the curves.
         *_curve(one.walked, one, shared, "line-then"),
         *_curve(one.grown, one, shared, "line-now"),
         *(_dot(point, one, shared, over) for point in one.points if point.error > 0),

@@ -43,7 +43,7 @@ from precreg.report.studies import StudyTable, describe_studies
 from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
 
-# A log stays readable with 20 cases in full; the reports have the others.
+# A log stays readable with 20 cases in full. The reports have the others.
 MAX_CASES = 20
 # Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
@@ -76,6 +76,7 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     results = sort_results(record.results)
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
     listed = [line for result in shown[:MAX_CASES] for line in _case(result)]
+    # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
     paragraphs = [[_heading(record)], listed, _found(record)]
@@ -91,6 +92,7 @@ def _heading(record: RunRecord) -> str:
     chain = f" (then {others})" if others else ""
     dirty = " with uncommitted changes" if record.git and record.git.dirty else ""
     cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
+    # The heading has all facts that select a baseline: a log of CI is often the only trace of a run.
     commit = describe_commit(record.git)
     against = f", against {record.against[:8]}" if record.against else ""
     pair = f", paired with {record.pair[:8]}" if record.pair else ""
@@ -116,6 +118,7 @@ def _finding(finding: RunFinding) -> list[str]:
 def _case(result: CaseResult) -> list[str]:
     verdict = result.verdict
     first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
+    # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
         return [first]
     return [first, *(RUN_INDENT + line for line in explain_result(result))]
@@ -131,6 +134,7 @@ def explain_result(result: CaseResult) -> list[str]:
     verdict = result.verdict
     texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
     texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
+    # Provenance explains a change against the baseline. Errors and proposals have no figures to compare.
     if verdict.status is Status.FAILED:
         texts += describe_provenance(result)
     return [line for text in texts for line in text.splitlines()]
@@ -171,7 +175,10 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         and results[0].verdict.status in (Status.FAILED, Status.ERROR)
         and not is_test_defined(results[0].definition)
     ):
+        # One command only, for the worst case: the others have the same form. `precreg explain` needs a suite, which
+        # test-defined cases lack.
         lines.append(f"explain   precreg explain {results[0].id}")
+    # CI must never write a baseline, so its log does not suggest the command.
     if not record.ci and any(map(is_proposed, results)):
         lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
     if any(finding.binding for finding in record.findings):
@@ -180,6 +187,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
 
 
 def _coloured(text: str, record: RunRecord) -> str:
+    # The last line explains the exit code. Its colour shows the result to a reader who scrolls to the end.
     *lines, last = text.splitlines()
     last = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
     return "\n".join([*map(_coloured_line, lines), last]) + "\n"

@@ -31,6 +31,7 @@ from precreg.types import (
 def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
     """Write the sentence of a warning, first the case, the outputs or the pair that it is about."""
     match warning:
+        # Records of schema 1 stored the sentence and no facts, so it is shown as it is.
         case StoredText(text):
             return text
         case ToleranceWarning(case, fact, outputs):
@@ -47,18 +48,20 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"{benchmark} has no array for {_first_of(pairs, others)}"
         case UnmeasuredBenchmark(pair, problem):
             return f"{pair}: no benchmark: {problem}"
+        # mypy then reports a new kind of warning that has no sentence yet.
         case _:
             assert_never(warning)
 
 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:
-    """Write what is wrong with a tolerance, with its numbers and its source, without the case."""
+    """Write the fault of a tolerance, with its numbers and its source, without the case."""
     match fact:
         case UnlistedDtype(standard, dtype):
             return f"standard {standard} has no limits for {dtype}, so the bounds of the layers below it apply"
         case RtolBelowUlp(rtol, source, dtype, ulp):
             return f"rtol={rtol:g} ({source}) is below 1 ULP of {dtype} ({ulp:g}): rounding alone can break it"
         case AtolBelowHalfUlp(atol, source, dtype, half_ulp, magnitude):
+            # The mean |r| is in the sentence, because half an ULP depends on it.
             below = f"rtol=0, atol={atol:g} ({source}) is below half an ULP of {dtype} ({half_ulp:g})"
             where = f"where |r| is {magnitude:.3g} on average"
             return f"{below} {where}: only a result that needs no rounding passes"
@@ -67,6 +70,7 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
             where = "" if magnitude is None else f" where |r| is {magnitude:.3g} on average"
             return f"a result that is wrong by 100 % passes: {named} ({source}){where}"
         case UnmatchedOutput(output, layer, source, outputs):
+            # The nearest name, because most of these are typing errors.
             return f"no output is called {output} ({layer}: {source}){nearest(output, outputs)}"
         case _:
             assert_never(fact)

@@ -1,9 +1,7 @@
-"""What the runs of a series say beside its figures: which can be compared, whether it repeats, what changed when.
+"""Does one metric drift against its accepted baseline, an anchor and its own recent runs?
 
-Does a metric drift? One series against its accepted baseline, an anchor and its own recent runs: a pure function.
-
-A series that repeats itself is judged exactly: its noise is zero, so a change that lasts for `confirm` runs and is
-larger than the materiality ratio is drift. One that does not repeat is judged by the statistics of `detect`.
+Every function is pure. A series that repeats its values is judged exactly: its noise is zero. So any change that lasts
+for `confirm` runs and exceeds the materiality ratio is drift. All other series are judged by statistics.
 """
 
 from __future__ import annotations
@@ -41,42 +39,50 @@ from precreg.measure import metric_named
 from precreg.types import Metric
 from precreg.verdict.statistics import MIN_RUNS, running_median
 
+# A series that returns to earlier values so often is noisy. One or two returns are a change and its revert.
 MIN_FLICKERS = 3
-"""So often a value that was left must have come back for a series to count as unsteady, not as changed and reverted."""
-
-
+# Every report shows 8 digits of a commit, so a reader can search one report for a commit of another.
 COMMIT_DIGITS = 8
-"""Of a commit, as every report shows it."""
+# Below MIN_RUNS_FOR_NOISE runs the noise is not known. The last runs must then all exceed a value by this factor.
+FEW_RUNS_FACTOR = 2.0
+# The standard deviation is estimated from the runs themselves. With fewer runs it is too uncertain for a comparison
+# with a value that was measured once.
+MIN_RUNS_FOR_NOISE = 12
+# With fewer noisy runs a single outlier would decide, so the series is not judged.
+MIN_NOISY_RUNS = 5
+# The median of 3 runs of other machines ignores one outlier.
+NEAREST_RUNS = 3
 
 
 def comparable_points(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> Sequence[HistoryPoint]:
-    """Return the points to compare the last with: all, or where machines take turns those of its own fingerprint.
+    """Return the points to compare the last one with: all, or only its own machine's if machines take turns.
 
-    Machines take turns where the last fingerprint was left and came back. A fingerprint that is new is a change of
-    the environment, and what came before it counts.
+    Machines take turns if the last fingerprint disappeared and came back.
     """
     prints = [runs[point.run].fingerprint for point in points]
     blocks = [fingerprint for fingerprint, _ in groupby(prints)]
+    # A fingerprint with one block is a change of the environment. The earlier points stay, because an upgrade of a
+    # library can cause the loss that the monitor looks for.
     if blocks.count(prints[-1]) == 1:
         return points
     return [point for point, fingerprint in zip(points, prints, strict=True) if fingerprint == prints[-1]]
 
 
 def is_deterministic(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> bool:
-    """Tell whether a series is deterministic: at least half of all successive runs on one fingerprint agree exactly.
-
-    A series that keeps returning to values that it had left agrees by chance, and is not.
-    """
+    """Return True if at least half of the successive runs on one fingerprint have the same bits."""
     pairs = [
         (earlier.value, later.value)
         for earlier, later in pairwise(points)
         if runs[earlier.run].fingerprint == runs[later.run].fingerprint
     ]
+    # Half is enough, because every change of the code breaks one pair of a deterministic series. A series that flickers
+    # between few values also has equal neighbours, but by coincidence.
     agree = sum(earlier == later for earlier, later in pairs)
     return bool(pairs) and 2 * agree >= len(pairs) and not _flickers([point.value for point in points])
 
 
 def _flickers(values: Sequence[float | None]) -> bool:
+    # New values mean that the code changed. Returns to values seen before mean that the same code has several results.
     changes = returns = 0
     seen: set[float | None] = {values[0]}
     for earlier, later in pairwise(values):
@@ -87,8 +93,9 @@ def _flickers(values: Sequence[float | None]) -> bool:
 
 
 def change_at(place: int, points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> DriftChange:
-    """Describe the change between the point before a place and the one at it."""
+    """Describe the change between the point at a place and the point before it."""
     bad = runs[points[place].run]
+    # The window begins with the worse level, so no run in it is known to be good.
     if place == 0:
         return DriftChange(None, bad.number, bad.commit[:COMMIT_DIGITS])
     good = runs[points[place - 1].run]
@@ -96,36 +103,21 @@ def change_at(place: int, points: Sequence[HistoryPoint], runs: Mapping[int, His
 
 
 def _commits(good: HistoryRun, bad: HistoryRun) -> str:
-    """Name the range to look through, as git takes it; one commit where both runs ran it."""
+    """Write the range of commits to search, as `git log` reads it; one commit if both runs ran it."""
     ends = [good.commit[:COMMIT_DIGITS], bad.commit[:COMMIT_DIGITS]]
+    # git excludes the first commit of A..B, and that run was good. With one commit the range would be empty.
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
 def _facts_changed(good: HistoryRun, bad: HistoryRun) -> tuple[str, ...]:
-    """List the facts of the environment that differ, where its fingerprint does."""
+    """List the facts of the environment that differ; empty if the fingerprints agree."""
     if good.fingerprint == bad.fingerprint:
         return ()
     return tuple(f"{name} {was} -> {now}" for name, was, now in changed_facts(good, bad))
 
 
-FEW_RUNS_FACTOR = 2.0
-"""Held against one value, the last noisy runs must all be so many times larger where their median does not count."""
-
-
-MIN_RUNS_FOR_NOISE = 12
-"""Runs from which the noise of a series is known well enough to hold it against one value."""
-
-
-MIN_NOISY_RUNS = 5
-"""Noisy runs below which nothing is said."""
-
-
-NEAREST_RUNS = 3
-"""Runs of other machines that the first run of a machine is compared with: one outlier does not count."""
-
-
 class DriftContext(NamedTuple):
-    """What judging one series needs to know of the history: runs by number, the anchor's runs, and the settings."""
+    """Hold the facts of a history that every series needs: runs by number, the anchor's runs, and the settings."""
 
     runs: Mapping[int, HistoryRun]
     anchors: Collection[int]
@@ -133,39 +125,42 @@ class DriftContext(NamedTuple):
 
 
 class MachineOffset(NamedTuple):
-    """The size that a machine measured at its first run, and the one that others measured about then."""
+    """Hold the size at a machine's first run, and the median size of other machines near that run."""
 
     own: float
     others: float
 
     def applied_to(self, size: float) -> float:
-        """Return a size of others as this machine would measure it; a machine that is better is given no credit."""
+        """Return the size that this machine would have measured, from a size that another machine measured."""
+        # A better machine gets no credit: a factor below 1 would call a run worse that is as good as the baseline. From
+        # 0 no ratio exists, so the machine's own first size is the reference.
         return size * max(self.own / self.others, 1.0) if self.others else max(size, self.own)
 
 
 class SingleReference(NamedTuple):
-    """One value to hold runs against, if there is one, and the offset of the machine that did not measure it."""
+    """Hold one value to compare runs with, None if unknown, and the offset of a machine that did not measure it."""
 
     value: float | None
     offset: MachineOffset | None
 
 
 class SeriesWindow(NamedTuple):
-    """The measured points that are judged, oldest first, with their sizes, and how.
+    """Hold the measured points that are judged, oldest first, with their sizes and the mode.
 
-    `offset` is how many times larger the machine of the last run made sizes than others did, where machines take
-    turns: what it was worse by from its first run on is no drift.
+    If machines take turns, `offset` compares the last run's machine with the others.
     """
 
     metric: Metric
     points: Sequence[HistoryPoint]
     sizes: Sequence[float]
     mode: DriftMode
+    # A loss that a machine shows from its first run on is a property of the machine, and no drift.
     offset: MachineOffset | None = None
 
 
 def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
-    """Judge one metric; None where no run measured it."""
+    """Judge one metric; None if no run measured it."""
+    # Most series of a history are constant, so this check saves the sizes, windows and tests for all of them.
     if (constant := _constant(series, context)) is not None:
         return constant
     measured = [point for point in series.points if point.value is not None]
@@ -182,10 +177,11 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
 
 
 def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
-    """Answer at once for the series that most are: one value, and the accepted one."""
+    """Return the finding on a series with one value throughout, equal to the accepted value; None for any other."""
     first, last = series.points[0], series.points[-1]
     if last.value is None or last.accepted not in (None, last.value) or len(series.points) < context.settings.confirm:
         return None
+    # The first comparison ends the check of most changed series before the loop over all points.
     if first.value != last.value or any(point.value != last.value for point in series.points):
         return None
     return MetricDrift(
@@ -198,9 +194,10 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
 
 
 def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
-    """Take the recent points that can be compared with the latest, and find out how they are to be judged."""
+    """Select the recent points that are comparable with the latest, and choose the mode of judging them."""
     alike = comparable_points(measured, context.runs)
     every = [metric_size(metric, point.value) for point in alike if point.value is not None]
+    # Filter first and cut then: a window of all machines would leave each machine only its share of the runs.
     points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
     offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
     if is_deterministic(points, context.runs):
@@ -211,11 +208,12 @@ def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext
 
 
 def _offset(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
-    """Compare the first run of the last run's machine with the nearest runs of others: what became worse is in both."""
+    """Compare the first run of the last run's machine with the nearest runs of other machines."""
     sizes = [metric_size(metric, point.value) for point in measured if point.value is not None]
     prints = [context.runs[point.run].fingerprint for point in measured]
     first = prints.index(prints[-1])
     others = [at for at, fingerprint in enumerate(prints) if fingerprint != prints[-1]]
+    # Near runs ran nearly the same code, so a loss of the code is in both sizes and cancels in their ratio.
     nearest = sorted(others, key=lambda at: abs(at - first))[:NEAREST_RUNS]
     return MachineOffset(sizes[first], median(sizes[at] for at in nearest))
 
@@ -223,10 +221,12 @@ def _offset(metric: Metric, measured: Sequence[HistoryPoint], context: DriftCont
 def _state(
     row: SeriesWindow, worsenings: Sequence[Worsening], since: int | None, settings: DriftSettings
 ) -> DriftState:
+    # The order is the order of urgency: a loss in earlier runs stays a loss even if the latest run measured nothing.
     if worsenings:
         return DriftState.DRIFT
     if since is not None:
         return DriftState.UNMEASURED
+    # Exact series need only the runs that confirm a change, because they have no noise to estimate.
     if len(row.points) < (settings.confirm if row.mode is DriftMode.EXACT else max(settings.confirm, MIN_NOISY_RUNS)):
         return DriftState.TOO_FEW
     accepted = row.points[-1].accepted
@@ -236,7 +236,7 @@ def _state(
 
 
 def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
-    """Return the first of the runs at the end that gave no value."""
+    """Return the first run of the unbroken series at the end without a value; None if the last run has one."""
     since = None
     for point in reversed(points):
         if point.value is not None:
@@ -246,7 +246,9 @@ def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
 
 
 def _worsenings(row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext) -> tuple[Worsening, ...]:
-    """Hold the row against its recent runs, the accepted baseline and the anchor; the latter two are told first."""
+    """Compare the latest runs with the accepted baseline, the anchor and the recent runs, in that order."""
+    # First, because the other two take the place of the change from it if the series is noisy. It is listed last: a
+    # reader needs the loss against an accepted value most.
     recent = _against_recent(row, context)
     found = (
         _against_value("baseline", row, SingleReference(row.points[-1].accepted, row.offset), recent, context),
@@ -257,10 +259,11 @@ def _worsenings(row: SeriesWindow, measured: Sequence[HistoryPoint], context: Dr
 
 
 def _against_recent(row: SeriesWindow, context: DriftContext) -> Worsening | None:
-    """Hold the latest runs against those before them, as far back as the accepted value did not become worse."""
+    """Compare the latest runs with the runs before them, back to the last accepted loss."""
     start = _last_accepted_loss(row)
     least = drift_min_ratio(row.metric, context.settings.materiality)
     found = worse_than_before(row.sizes[start:], least, context.settings, exact=row.mode is DriftMode.EXACT)
+    # Ranks of a few noisy runs prove nothing; such a series is compared only with the baseline and the anchor.
     if found is None or row.mode is DriftMode.FEW:
         return None
     change = change_at(found.at + start, row.points, context.runs)
@@ -268,7 +271,9 @@ def _against_recent(row: SeriesWindow, context: DriftContext) -> Worsening | Non
 
 
 def _last_accepted_loss(row: SeriesWindow) -> int:
-    """Return the place from which on the accepted value did not become worse: what a person accepted is no drift."""
+    """Return the first place after which the accepted value did not become worse."""
+    # Runs before a loss that a person accepted had a better level. Compared with them, the accepted loss would count as
+    # drift at every later run.
     accepted = [None if point.accepted is None else metric_size(row.metric, point.accepted) for point in row.points]
     start = 0
     for place, (earlier, later) in enumerate(pairwise(accepted), 1):
@@ -278,11 +283,13 @@ def _last_accepted_loss(row: SeriesWindow) -> int:
 
 
 def _at_anchor(row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext) -> SingleReference:
-    """Return what the anchor's runs measured, on the last run's machine if they can: the middle, of two the worse."""
+    """Return the median of the anchor's runs, on the last run's machine if it has any."""
     machine = context.runs[row.points[-1].run].fingerprint
     of_anchor = [point for point in measured if point.run in context.anchors]
     alike = [point for point in of_anchor if context.runs[point.run].fingerprint == machine]
     values = [point.value for point in alike or of_anchor if point.value is not None]
+    # An element, not the mean of two: the report shows a value that a run measured. Of two the worse, so noise at the
+    # anchor raises no alarm.
     middle = sorted(values, key=lambda found: metric_size(row.metric, found))[len(values) // 2] if values else None
     return SingleReference(middle, None if alike else row.offset)
 
@@ -290,7 +297,7 @@ def _at_anchor(row: SeriesWindow, measured: Sequence[HistoryPoint], context: Dri
 def _against_value(
     against: DriftReference, row: SeriesWindow, single: SingleReference, recent: Worsening | None, context: DriftContext
 ) -> Worsening | None:
-    """Hold the latest runs against one value. Among noise, what is known of the recent runs says best since when."""
+    """Compare the latest runs with one value; None if they are not worse."""
     if single.value is None:
         return None
     before = metric_size(row.metric, single.value)
@@ -302,6 +309,8 @@ def _against_value(
     limit = before * drift_min_ratio(row.metric, context.settings.materiality)
     exact = row.mode is DriftMode.EXACT
     at = _first_of_the_worse(row.sizes if exact else running_median(row.sizes), limit)
+    # In noise single runs cross the limit early or late. The fitted step or line of the recent runs places the change
+    # better.
     change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
     return _worsening(against, row, FoundWorsening("level", at, before, now), single.value, change)
 
@@ -313,7 +322,7 @@ def _accepted_for(row: SeriesWindow) -> int:
 
 
 def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
-    """Return the place from which on all sizes are beyond a limit; the last place at the latest."""
+    """Return the first place after which all sizes exceed a limit; the last place at the latest."""
     place = len(sizes) - 1
     while place > 0 and sizes[place - 1] > limit:
         place -= 1
@@ -321,42 +330,53 @@ def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
 
 
 def _worse_now(row: SeriesWindow, before: float, held_for: int, settings: DriftSettings) -> float | None:
-    """Return the present size if it is worse than one size, which was measured once and has the noise of the runs.
+    """Return the present size if it is worse than a single size `before`; None if not.
 
-    `held_for` is for how many runs that size has been the one to hold: a noisy level from before that says nothing.
+    `held_for` is the number of latest runs to which that size applies.
     """
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         latest = row.sizes[-settings.confirm :]
+        # All of the confirming runs must be worse: a single bad night proves no drift.
         return _now_size(row, settings) if len(latest) == settings.confirm and min(latest) > least * before else None
     levels = _noisy_levels(row, held_for, settings)
     found = (
-        now for now, times in levels if now > max(least, times) * before and noise_beyond(row.sizes, now, before) > 1
+        # The materiality ratio and the noise must both be exceeded. A significant change may be too small to matter,
+        # and a large one may be noise.
+        now
+        for now, times in levels
+        if now > max(least, times) * before and noise_beyond(row.sizes, now, before) > 1
     )
     return next(found, None)
 
 
 def _noisy_levels(row: SeriesWindow, held_for: int, settings: DriftSettings) -> Iterator[tuple[float, float]]:
-    """Yield what may stand for the latest noisy runs: their median, and what each of them exceeds.
+    """Yield candidates for the present level of noisy runs, each with the smallest ratio that it must reach.
 
-    Each with how many times as large it has to be, at least.
+    The candidates are the median of the latest runs, and the size that each of the latest runs exceeds.
     """
     median_of = latest_runs(settings.confirm)
     is_settled = len(row.sizes) >= max(MIN_RUNS_FOR_NOISE, median_of)
+    # After an acceptance the median still covers runs of older code. A gain would then look like a loss against the
+    # value just accepted.
     if is_settled and held_for >= median_of:
         yield _now_size(row, settings), 1.0
+    # The minimum needs fewer runs than the median, so a large loss is found sooner. One run is never enough, because
+    # outliers of noisy series are large.
     lasting = max(settings.confirm, 2 if is_settled else MIN_NOISY_RUNS)
     if len(row.sizes) >= lasting:
         yield min(row.sizes[-lasting:]), FEW_RUNS_FACTOR
 
 
 def _better(row: SeriesWindow, before: float, settings: DriftSettings) -> bool:
-    """Tell whether the latest runs are better than the accepted size."""
+    """Return True if the latest runs are better than the accepted size."""
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         return least * max(row.sizes[-settings.confirm :]) < before
     held_for = latest_runs(settings.confirm)
     if len(row.sizes) < max(MIN_RUNS_FOR_NOISE, held_for):
+        # All runs must be better by the wide factor, not only the latest: a gain has no hurry, because it fails
+        # nothing.
         return max(least, FEW_RUNS_FACTOR) * max(row.sizes) < before
     now = _now_size(row, settings)
     return _accepted_for(row) >= held_for and least * now < before and noise_beyond(row.sizes, now, before) < -1
@@ -373,7 +393,8 @@ def _now(row: SeriesWindow, settings: DriftSettings) -> float:
 def _worsening(
     against: DriftReference, row: SeriesWindow, found: FoundWorsening, before: float, change: DriftChange
 ) -> Worsening:
-    """Write a finding down in the metric's own unit, with where it began."""
+    """Return a finding in the metric's own unit, with the change where it began."""
     now = value_of_size(row.metric, found.now)
+    # JSON has no infinity, so growth from a perfect value is stored as None.
     times = size_ratio(found.now, found.before)
     return Worsening(against, found.kind, before, now, times if isfinite(times) else None, change, found.a_run)

@@ -1,4 +1,7 @@
-"""Every output of every case of a history, judged: one finding each, with the metrics that are its evidence."""
+"""Which outputs of a history drift?
+
+Each output of each case gets one finding, with its metrics as the evidence.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +19,38 @@ from precreg.history.drift.sizes import metric_order, metric_size
 from precreg.history.series import HistoryRun, HistorySeries
 from precreg.measure import METRICS, metric_named
 
+# A bias counts only if it grew by this share of the mean absolute error. Near 0 every ratio of a bias is large.
 BIAS_SHARE = 0.1
-"""A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""
-
-
+# Points of steady series make up most of a record. A report of all series would be too large for a browser.
 MAX_STEADY_DRAWN = 50
-"""Outputs without a finding of which the first metric is kept to be drawn."""
-
-
+# An error message lists the newest commits only: a mistyped anchor is mostly a recent release.
 MAX_NAMED_COMMITS = 8
-
-
+# DriftState lists its members worst first, so their order is their rank.
 _RANK = {state: rank for rank, state in enumerate(DriftState)}
 
 
 class DriftJudgement(NamedTuple):
-    """What became of all outputs, worst first, and how many series were judged in which way."""
+    """Hold the findings of all outputs, worst first, and the number of series by mode."""
 
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
 
 
 def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> Anchor:
-    """Return the runs of a commit; without one the name is the number of a run, or the beginning of a commit.
-
-    Runs with uncommitted changes stand for their commit only where there are no others.
+    """Return the runs of a commit; without a commit, `name` is the number of a run or the beginning of a commit.
 
     Raises:
-        UserError: unknown-anchor, which names the runs there are.
+        UserError: unknown-anchor, with the newest commits of the history.
     """
     if commit is None:
+        # The number of a run first: a short number is also the beginning of some commit. git abbreviates commits to 4
+        # digits at least, so shorter names match no commit.
         found = [run for run in runs if str(run.number) == name] or [
             run for run in runs if len(name) >= 4 and run.commit.startswith(name)
         ]
     else:
         found = [run for run in runs if run.commit == commit]
+    # An abbreviation of two commits is an error too. Either choice would freeze a point that the user did not name.
     if len({run.commit for run in found}) != 1:
         known = list(dict.fromkeys(f"{run.commit[:8]} (run {run.number})" for run in reversed(runs) if run.commit))
         older = " and older ones" if len(known) > MAX_NAMED_COMMITS else ""
@@ -58,6 +58,7 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> An
         named = f"{name} (no revision, by git)" if commit is None else f"{name} (commit {commit[:8]})"
         message = f"expected one commit that a run of the history is of but got anchor={named}; the runs are {among}"
         raise UserError("unknown-anchor", message)
+    # Uncommitted changes are not the commit's code, so such runs count only if the commit has no others.
     clean = [run.number for run in found if not run.dirty] or [run.number for run in found]
     return Anchor(name, found[0].commit, tuple(clean))
 
@@ -65,7 +66,7 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> An
 def judge_series(
     series: Iterable[HistorySeries], runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings
 ) -> DriftJudgement:
-    """Judge all series of one environment, which come sorted by case and output."""
+    """Judge all series of one environment; `series` must be sorted by case and output, as groupby requires."""
     context = DriftContext({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
     ran: Counter[int] = Counter()
     results: list[tuple[OutputDrift, int]] = []
@@ -77,12 +78,15 @@ def judge_series(
             results.append((found, metrics[0].points[-1].run))
     newest = _newest_whole(runs, ran, settings.confirm)
     told = [found if last in newest else _absent(found, last) for found, last in results]
+    # Counted before _kept drops the metrics of steady outputs.
     modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
     return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
 
 
 def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
-    """Return the newest whole runs, and what came after them: a run of a few cases says nothing of the others."""
+    """Return the numbers of the newest whole runs and of all later runs."""
+    # A run of a few selected cases does not show that the others are gone. A run of half the cases of the largest is no
+    # selection.
     half = max(ran.values(), default=0) / 2
     whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
     return {run.number for run in runs[whole[-confirm:][0] :]} if whole else set()
@@ -105,6 +109,7 @@ def _output(case: str, output: str, group: Sequence[HistorySeries], context: Dri
 
 
 def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySeries]) -> Iterator[MetricDrift]:
+    # A bias is the mean of the signed error, so the mean absolute error is the scale on which its growth matters.
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
@@ -126,7 +131,7 @@ def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
 
 
 def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
-    """Keep the points of what was found, and of the first few steady outputs one metric's; the others are counted."""
+    """Keep the points of outputs with a finding, and of one metric of the first few steady outputs."""
     drawn = 0
     for found in results:
         if found.state is not DriftState.STEADY:
@@ -137,4 +142,5 @@ def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
 
 
 def _slim(metric: MetricDrift, state: DriftState) -> MetricDrift:
+    # A chart shows only the metrics that are the evidence of the finding.
     return metric if metric.state is state else replace(metric, points=())

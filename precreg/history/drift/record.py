@@ -1,4 +1,7 @@
-"""What a drift monitor found, as values: from a DriftRecord alone every report is made."""
+"""Which facts does a drift monitor record?
+
+Every report of drift is made from a DriftRecord alone.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,23 @@ from msgspec import Struct
 from precreg.history.series import HistoryPoint, HistoryRun
 
 DRIFT_SCHEMA = "precreg-drift/1"
-
-
+# Names in the record are printed as they are, so reports and drift.json have the same words.
 DriftReference = Literal["baseline", "anchor", "recent runs"]
-
 DriftKind = Literal["step", "creep", "level"]
 
 
 class DriftSettings(Struct, frozen=True):
-    """How drift is judged: the recent runs that count, how many runs confirm a change, and the ratio that matters."""
+    """Hold the settings: the number of recent runs, the runs that confirm a change, and the smallest relevant ratio."""
 
+    # Two months of nightly runs. The false alarms in docs/drift.md were measured with histories of 60 runs.
     window: int = 60
+    # Two, because an outlier is mostly a single run: with 1 every outlier would be drift.
     confirm: int = 2
     materiality: float = 1.02
 
 
 class DriftMode(StrEnum):
-    """By which rules a series was judged: its own runs show whether it repeats."""
+    """Name the rules by which a series was judged. Its own runs show whether it repeats."""
 
     EXACT = "exactly"
     STATISTICAL = "statistically"
@@ -35,7 +38,7 @@ class DriftMode(StrEnum):
 
 
 class DriftState(StrEnum):
-    """What becomes of an output (or metric), worst first."""
+    """Name the state of an output or a metric, worst first."""
 
     DRIFT = "drift"
     UNMEASURED = "unmeasured"
@@ -46,10 +49,10 @@ class DriftState(StrEnum):
 
 
 class DriftChange(Struct, frozen=True):
-    """Where a series became worse: the last run before and the first after it, their commits, and the environment.
+    """Hold the place where a series became worse: the runs before and after it, their commits, and the environment.
 
-    `last_good` is None where every run that is looked at is worse. `environment` lists the facts that differ between
-    the two runs, as `numpy 2.4.5 -> 2.4.6`.
+    `last_good` is None if every run of the window is worse. `environment` lists the facts that differ between the two
+    runs, such as `numpy 2.4.5 -> 2.4.6`.
     """
 
     last_good: int | None
@@ -59,10 +62,10 @@ class DriftChange(Struct, frozen=True):
 
 
 class Worsening(Struct, frozen=True):
-    """One comparison that a metric did not stand: values are in the metric's unit, the ratio is of their sizes.
+    """Hold one comparison that shows a loss. Values are in the metric's unit; the ratio compares their sizes.
 
-    `ratio` is None where the value before was perfect. `a_run` is the growth per run of a creep (0.01 is 1 %), None
-    for other kinds, and where sizes include 0.
+    `ratio` is None if the value before was perfect. `a_run` is the growth per run of a creep (0.01 is 1 %). It is None
+    for other kinds, and if a size is 0.
     """
 
     against: DriftReference
@@ -75,10 +78,10 @@ class Worsening(Struct, frozen=True):
 
 
 class MetricDrift(Struct, frozen=True):
-    """One metric of one output: how it was judged, over how many runs, and what was found.
+    """Hold the finding on one metric of one output, its mode, and the number of runs.
 
-    `points` are kept for what is drawn. `since` is the first run that did not measure it. `accepted` and `now` are the
-    values of an improvement, None in every other state.
+    `points` are empty for a metric without a chart. `since` is the first run that did not measure the metric.
+    `accepted` and `now` are the values of an improvement, None in every other state.
     """
 
     metric: str
@@ -93,7 +96,7 @@ class MetricDrift(Struct, frozen=True):
 
 
 class OutputDrift(Struct, frozen=True):
-    """One output of one case: the finding, with the metrics that are its evidence, worst first.
+    """Hold the finding on one output of one case, with its metrics as the evidence, worst first.
 
     `last_run` is the number of the last run of an output that is absent, None in every other state.
     """
@@ -106,7 +109,7 @@ class OutputDrift(Struct, frozen=True):
 
 
 class Anchor(Struct, frozen=True):
-    """The frozen point of comparison: as it was named, its commit where it has one, and its runs in the history."""
+    """Hold a frozen point of comparison: its name, its commit, empty if unknown, and its runs in the history."""
 
     name: str
     commit: str
@@ -114,9 +117,9 @@ class Anchor(Struct, frozen=True):
 
 
 class DriftRecord(Struct, frozen=True):
-    """Everything that one call of `precreg drift` found. `runs` are those of the environment, oldest first.
+    """Hold all results of one call of `precreg drift`. `runs` are the runs of the environment, oldest first.
 
-    `other_environments` are the labels whose runs the history has and this call did not judge.
+    `other_environments` has the labels of the history that this call did not judge.
     """
 
     schema: str
@@ -138,5 +141,7 @@ def drift_exit_code(states: Iterable[DriftState]) -> int:
     found = set(states)
     if DriftState.DRIFT in found:
         return 1
+    # A history that shows nothing yet must not look like a pass, so it has its own exit code. A loss has priority: 1 is
+    # the code that fails a job for its numbers.
     judged = found & {DriftState.STEADY, DriftState.IMPROVED}
     return 2 if DriftState.UNMEASURED in found or not judged else 0

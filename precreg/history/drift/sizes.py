@@ -1,6 +1,6 @@
-"""Which metrics a drift is looked for in, and the size of each: a number that is 0 at best and larger when worse.
+"""Is a series of sizes worse at its end than before?
 
-Is a row of sizes worse at its end than it was before? Exactly where it repeats itself, else by statistics.
+The size of a metric is 0 at best and larger if worse. So one set of rules fits errors, shares and logarithms.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ from precreg.verdict.statistics import (
     step_fits,
 )
 
+# The shipped threshold of max_abs_error. Harmless changes of the order of summation move maxima by up to 2.5.
 MIN_RELEVANT_MAXIMUM_RATIO = 4.0
-"""As the shipped threshold of max_abs_error: harmless changes of the order of summation move maxima by up to 2.5."""
-
-
+# float64 holds 2^1023 at most. The limit leaves room for a factor on both sides.
 MAX_LOG2 = 1000.0
-"""Beyond it, or below its negative, 2^value is no float."""
-
-
+# exp of a larger place on the logarithmic axis overflows.
 MAX_LOG = log(sys.float_info.max)
-"""Of a place on the logarithmic axis."""
+# The median of 5 noisy runs ignores two outliers. `confirm` above 3 needs more runs (latest_runs).
+MEDIAN_RUNS = 5
+# With at most 8 levels any change of an exact series counts. Beyond them the series shows the usual size of its
+# changes. Code that moves by a few percent at each commit then raises no alarm.
+MIN_LEVEL_CHANGES = 8
+# With fewer values a straight line fits as well as a step.
+MIN_LINE_VALUES = 5
 
 
 def drift_means() -> tuple[str, ...]:
@@ -47,25 +50,25 @@ def drift_means() -> tuple[str, ...]:
 
 
 def drift_maxima() -> tuple[str, ...]:
-    """Return the metrics that drift only by a wide factor.
-
-    One element decides a maximum, and a bias near 0 is a difference of large sums.
-    """
+    """Return the metrics that drift only by a wide factor, maxima first."""
+    # One element decides a maximum, and a bias near 0 is a difference of large sums. So both vary far more than means.
     others = [metric for metric in METRICS.values() if metric.judged and metric.aggregate != "mean"]
     return tuple(metric.name for metric in sorted(others, key=lambda metric: not metric.maximum))
 
 
 def metric_order(metric: str) -> tuple[int, str]:
-    """Return the rank of a metric among several with the same finding: means, maxima, then those of analyzers."""
+    """Return the rank of a metric among metrics with the same finding: means, maxima, then analyzers' metrics."""
     names = (*drift_means(), *drift_maxima())
     return (names.index(metric) if metric in names else len(names)), metric
 
 
 def metric_size(metric: Metric, value: float) -> float:
-    """Return the size of an error: 1 - value where more is better, |value| of a bias, 2^value of a logarithm."""
+    """Return the size of a value: 1 - value if more is better, 2^value of a logarithm, otherwise |value|."""
     if metric.better == "higher":
+        # An analyzer's metric may exceed 1, and a negative size has no logarithm.
         return max(1 - value, 0.0)
     if metric.scale == "log2":
+        # A ratio of logarithms has no meaning: 2^value gives back the ULP, whose ratios do.
         return exp2(min(max(value, -MAX_LOG2), MAX_LOG2))
     return abs(value)
 
@@ -73,6 +76,7 @@ def metric_size(metric: Metric, value: float) -> float:
 def size_ratio(now: float, before: float) -> float:
     """Return how many times larger a size is: 1 from 0 to 0, infinity from 0 to anything else."""
     if before == 0:
+        # From no error to any error is a loss of every ratio, so it exceeds each materiality.
         return 1.0 if now == 0 else inf
     return now / before
 
@@ -90,7 +94,7 @@ def value_of_size(metric: Metric, of_size: float) -> float:
 
 
 class SizeAxis(NamedTuple):
-    """Where sizes stand for statistics: on a logarithmic axis, on which noise is even, or as shares of the largest."""
+    """Map sizes to an axis for statistics: their logarithms, or their shares of the largest size."""
 
     place: Callable[[float], float]
     size: Callable[[float], float]
@@ -98,32 +102,22 @@ class SizeAxis(NamedTuple):
 
 
 def size_axis(sizes: Sequence[float]) -> SizeAxis:
-    """Return the logarithmic axis where all sizes are above 0, else one on which no square overflows."""
+    """Return the logarithmic axis if all sizes are above 0, otherwise the axis of shares."""
+    # Errors vary by factors, so their noise is even on the logarithmic axis. Size 0 has no logarithm.
     if min(sizes) > 0:
         return SizeAxis(log, _exp, True)
+    # Shares of the largest keep the squares of large errors within float64.
     largest = max(sizes) or 1.0
     return SizeAxis(lambda size: size / largest, lambda place: place * largest, False)
 
 
 def _exp(place: float) -> float:
-    """Return e^place, at most the largest float: a line that was fitted may end beyond it."""
+    """Return e^place, at most the largest float64, because a fitted line may end beyond it."""
     return exp(min(place, MAX_LOG))
 
 
-MEDIAN_RUNS = 5
-"""Noisy runs of which the median is the present level; more where a change must last for more than half of them."""
-
-
-MIN_LEVEL_CHANGES = 8
-"""Changes of level from which a repeating series tells how far its changes usually go, and is judged by that too."""
-
-
-MIN_LINE_VALUES = 5
-"""Values that a straight line needs to be told from a step."""
-
-
 class FoundWorsening(NamedTuple):
-    """A worsening among sizes: its kind, the place of the first worse one, the levels, and the growth per run."""
+    """Hold a worsening of sizes: its kind, the place of the first worse size, the levels, and the growth per run."""
 
     kind: DriftKind
     at: int
@@ -135,8 +129,10 @@ class FoundWorsening(NamedTuple):
 def worse_than_before(
     sizes: Sequence[float], least: float, settings: DriftSettings, *, exact: bool
 ) -> FoundWorsening | None:
-    """Find a step or a creep to a level that lasts and is more than `least` times the one before."""
+    """Find a step or a creep to a level that lasts and is more than `least` times the earlier level."""
     latest = sizes[-settings.confirm :] if exact else [present_level(sizes, settings.confirm, exact=False)]
+    # Both levels need `confirm` runs. The cheap comparison with the smallest size ends the check of most series before
+    # any test runs.
     if len(sizes) < 2 * settings.confirm or min(latest) <= least * min(sizes):
         return None
     axis = size_axis(sizes)
@@ -144,61 +140,69 @@ def worse_than_before(
     if not (_unusual(values) if exact else _significant(values, settings.confirm)):
         return None
     better = axis.place(min(latest) / least) if min(latest) else -inf
+    # A creep first: a line that fits better than any step explains the series by one change per run.
     shapes = (_creep(values, axis), _step(values, axis, better, settings.confirm))
     material = (found for found in shapes if found is not None and axis.place(found.before) < better)
     return next((found._replace(now=latest[-1]) for found in material), None)
 
 
 def present_level(sizes: Sequence[float], confirm: int, *, exact: bool) -> float:
-    """Return the present size: the last one, or of a noisy row the median of the last few."""
+    """Return the present size: the last size of an exact series, the median of the last few of a noisy one."""
     return sizes[-1] if exact else median(sizes[-latest_runs(confirm) :])
 
 
 def latest_runs(confirm: int) -> int:
-    """Return of how many noisy runs the median is exceeded only if `confirm` of them exceed it."""
+    """Return the number of noisy runs whose median moves only after `confirm` worse runs."""
+    # The median of 2 N - 1 values changes sides only if N of them do.
     return max(MEDIAN_RUNS, 2 * confirm - 1)
 
 
 def noise_beyond(sizes: Sequence[float], now: float, single: float) -> float:
-    """Return how far the present level of a noisy row is from a single value, in units of what noise explains.
+    """Return the distance of a noisy series' present level from a single value, in units of the noise limit.
 
-    Above 1 it is larger by more than the noise, below -1 smaller. Infinite where there is no noise.
+    Above 1 the level is larger beyond noise, below -1 smaller. The distance is infinite without noise.
     """
     axis = size_axis([*sizes, single])
     values = [axis.place(size) for size in sizes]
     away = axis.place(now) - axis.place(single)
     explained = OFFSET_SIGMAS * small_sample_factor(len(values)) * noise_sigma(values)
+    # The correlation only widens the limit, so it is estimated only if the excess is significant without it.
     if explained and abs(away) > explained:
         explained *= correlation_factor(values)
     return away / explained if explained else copysign(inf, away) if away else 0.0
 
 
 def _unusual(levels: Sequence[float]) -> bool:
-    """Tell whether a repeating series is worse than its usual changes: with few changes, any change counts."""
+    """Return True if an exact series is worse than its usual changes; with few changes any change counts."""
+    # Each level counts once. Repeated runs of the same bits are no independent samples.
     levels = [value for value, _ in groupby(levels)]
     return len(levels) <= MIN_LEVEL_CHANGES or has_shift(levels) or has_trend(levels) or has_jump(levels, 1)
 
 
 def _significant(values: Sequence[float], confirm: int) -> bool:
+    # One run of a noisy series is never enough, even with --confirm 1: an outlier would be drift.
     return has_shift(values) or has_trend(values) or has_jump(values, max(confirm, 2))
 
 
 def _step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) -> FoundWorsening | None:
-    """Return the best of the steps upward from below a value, both sides of which are confirmed."""
+    """Return the best step upward from a level below `better`, with `confirm` runs on either side; None without one."""
     upward = [step for step in step_fits(values, confirm) if step.before < min(step.after, better)]
     if not upward:
         return None
+    # The misfit is a sum of absolute deviations, which an outlier moves less than a sum of squares.
     step = min(upward, key=lambda step: step.misfit)
     return FoundWorsening("step", step.at, axis.size(step.before), axis.size(step.after))
 
 
 def _creep(values: Sequence[float], axis: SizeAxis) -> FoundWorsening | None:
-    """Return a level and a line upward, where it fits better than any step."""
+    """Return a level with a rising line after it, if that fits better than any step; otherwise None."""
     if len(values) < MIN_LINE_VALUES:
         return None
+    # A single outlier would bend the line, so the fits see the running median.
     calm = running_median(values)
     ramp, step = best_ramp(calm), best_step(calm)
     if ramp.slope <= 0 or ramp.misfit >= step.misfit or len(values) - ramp.at < MIN_LINE_VALUES:
         return None
+    # Only on the logarithmic axis is the slope a constant growth per run.
     pace = expm1(min(ramp.slope, MAX_LOG)) if axis.is_logarithmic else None
     return FoundWorsening("creep", ramp.at + 1, max(axis.size(ramp.before), 0.0), axis.size(ramp.after), pace)

@@ -47,6 +47,7 @@ class ErrorBin(NamedTuple):
 
 def bin_edge(bin: int, shift: int = BIN_SHIFT) -> float:
     """Return the decimal logarithm of the lower end of a bin, whose number has the upper bits of a float64."""
+    # The bin number is the upper bits of the float64, so the remaining bits are 0 at its lower end.
     (value,) = struct.unpack("<d", struct.pack("<Q", max(bin, 0) << shift))
     return _SMALLEST if value == 0 else min(log10(value), MAX_LOG10) if value < float("inf") else MAX_LOG10
 
@@ -68,6 +69,7 @@ def error_bins(histogram: Histogram) -> list[ErrorBin]:
 
 def error_scale(found: list[ErrorBin], zeros: int) -> LogScale:
     """Return the scale of sizes, with room for the zeros if there are any."""
+    # A gap shows that 0 is not a point of the logarithmic axis.
     start = ERRORS_BOX.left + (ZERO_WIDTH + ZERO_GAP if zeros else 0)
     return LogScale(*error_span(found), start, ERRORS_BOX.east)
 
@@ -129,17 +131,20 @@ def draw_bars(metrics: Mapping[str, float]) -> str:
 def bars_scale(metrics: Mapping[str, float]) -> LogScale:
     """Return a scale of all four figures; it begins at a power of ten below all of them, so each has a bar."""
     known = [log10(metrics[name]) for name in BAR_METRICS if metrics.get(name, 0.0) > 0] or [0.0]
+    # The length of a bar on a logarithmic axis depends on its start. One decade of room keeps the smallest bar visible.
     return LogScale(floor(min(known)) - 1.0, max(known), BARS_BOX.left, BARS_BOX.east)
 
 
 def _row(place: int, name: str, value: float | None, across: LogScale) -> list[str]:
     middle = BARS_BOX.top + (place + 0.5) * _STEP
     label = svg_text(BAR_METRICS[name], BARS_BOX.left - 8, middle + 4, "end")
+    # An undefined figure, such as a relative error of zeros, must not look like an error of 0.
     if value is None:
         return [label, svg_text("not defined", BARS_BOX.left + 8, middle + 4, "start")]
     if value <= 0:
         return [label, svg_text("0", BARS_BOX.left + 8, middle + 4, "start", "value")]
     end = across.at(log10(value))
+    # Absolute and relative errors share the axis but no unit, so they have different colours.
     kind = "bar-then" if "rel" in name else "bar-now"
     bar = svg_rectangle(
         BARS_BOX.left, middle - _THICKNESS / 2, end - BARS_BOX.left, _THICKNESS, kind, f"{name} {value!r}"
@@ -162,6 +167,7 @@ LABEL_WIDTH = 96
 def cumulative_corners(found: list[ErrorBin], zeros: int) -> list[tuple[float, float]]:
     """Return the corners: the logarithm of an error, and the share of elements with at most that error."""
     total = zeros + sum(bar.elements for bar in found)
+    # Exact elements are below every error above 0.
     below, corners = zeros, []
     for bar in found:
         # Flat up to a bin, then a straight line: within a bin the errors are not known.
@@ -177,6 +183,7 @@ def draw_cumulative(histogram: Histogram, metrics: Mapping[str, float]) -> str:
     scale = error_scale(found, zeros)
     total = zeros + sum(histogram.counts)
     corners = [(scale.at(log), _y(share)) for log, share in cumulative_corners(found, zeros)]
+    # The curve begins at the share of exact elements and ends at 100 %, also beyond the first and last bin.
     ends = [(scale.start, _y(zeros / total)), *corners, (scale.end, _y(1.0))]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in ends)
     exact = (
@@ -222,6 +229,7 @@ def _marks(metrics: Mapping[str, float], scale: LogScale) -> list[str]:
 def _label(name: str, value: float, share: float, x: float, y: float) -> str:
     """Write a percentile beside the curve: left of it and above, or below it at the left margin."""
     words = f"{name.partition('_')[0].upper()} {format_number(value, 3)}"
+    # A label left of the margin would be cut off by the edge of the drawing.
     if x - ERRORS_BOX.left < LABEL_WIDTH:
         return svg_text(words, x + 8, y + 16, "start")
     return svg_text(words, x - 4, y - 6, "end") if share > 0.85 else svg_text(words, x - 8, y + 4, "end")
@@ -288,6 +296,7 @@ def _bar_tooltip(what: str, count: int, total: int) -> str:
 def _histogram_ticks(upward: LogScale) -> list[str]:
     parts = []
     for tick in upward.ticks():
+        # Counts are whole numbers, so labels between powers of ten would only crowd the axis.
         if tick.at == int(tick.at):
             y = upward.at(tick.at)
             parts += [

@@ -47,6 +47,7 @@ class Strip(NamedTuple):
 
 def draw_strips(strips: Sequence[Strip]) -> str:
     """Draw one row of cells for each axis, in the colours of one common scale."""
+    # One scale for all axes, so that equal colours are equal errors.
     scale = colour_scale(mean for strip in strips for mean in strip.means if mean is not None)
     box = HEAT_BOX._replace(height=HEAT_BOX.top + len(strips) * STRIP_STEP + HEAT_BOX.bottom)
     rows = [
@@ -69,6 +70,7 @@ def _strip(strip: Strip, y: float, scale: ColourScale | None) -> Iterator[str]:
 def draw_map(heat: HeatMap) -> str:
     """Draw the cells of a heat map, the first row on top; a cross marks a mismatched NaN or infinity."""
     scale = colour_scale(mean for row in heat.mean for mean in row if mean is not None)
+    # A vector has one row of cells. At the full height it would look like a map of two axes.
     single = len(heat.mean) == 1
     box = (
         HEAT_BOX._replace(height=HEAT_BOX.top + 48 + HEAT_BOX.bottom + 16)
@@ -103,6 +105,7 @@ def _cell(
     strength = scale.strength(mean) if scale and mean is not None else 0.0
     if strength:
         return svg_rectangle(x, y, width, height, "heat", tooltip, strength)
+    # No finite pair and no error are different facts, so they have different colours.
     return svg_rectangle(x, y, width, height, "heat-none" if mean is None else "heat-ground", tooltip)
 
 
@@ -125,6 +128,7 @@ def _indices(group: int, groups: int, length: int) -> str:
 def _place(heat: HeatMap, row: int, column: int) -> str:
     """Write a cell as the slice of the arrays that it covers."""
     axes = zip((row, column), (len(heat.mean), len(heat.mean[0])), (1, 1, *heat.shape)[-2:], strict=True)
+    # As Python writes a slice, so that a reader can paste it to look at the elements.
     slices = [f"{group * length // groups}:{(group + 1) * length // groups}" for group, groups, length in axes]
     named = slices[2 - min(len(heat.shape), 2) :]
     return f"[{', '.join(['...', *named] if len(heat.shape) > 2 else named)}]"
@@ -182,6 +186,7 @@ def describe_map(heat: HeatMap) -> str:
     alarm = f"; {wrong:,} elements are NaN or infinite on one side" if wrong else ""
     if not known:
         return f"heat map without a finite pair{alarm}"
+    # Negative places make the first of equal means the largest.
     mean, row, column = max(known)
     place = _place(heat, -row, -column)
     return f"heat map of the mean absolute error: the largest, {format_number(mean, 3)}, at {place}{alarm}"
@@ -201,6 +206,7 @@ def draw_figures(comparison: Comparison, heat_map: HeatMap | None = None) -> lis
     if comparison.histogram is not None:
         drawn += _of_errors(comparison)
     strips = error_strips(comparison)
+    # The map shows the place on two axes. Strips take its place if only a record is left, which has no arrays.
     if heat_map is not None:
         drawn.append(Figure("map", draw_map(heat_map), _where(heat_map)))
     elif strips:
@@ -236,6 +242,7 @@ def error_strips(comparison: Comparison) -> list[Strip]:
 
 def _means(groups: AxisGroups) -> list[float | None]:
     """Return the mean |a - r| of each group; the largest float64 if the sum is beyond it."""
+    # A record stores None for a sum that overflowed, because JSON has no infinity.
     pairs = zip(groups.absolute, groups.n, strict=True)
     return [(sys.float_info.max if sum is None else sum / n) if n else None for sum, n in pairs]
 

@@ -43,6 +43,7 @@ UNIT = "|actual − reference|, in the output's unit"
 
 def render_picture_png(picture: Picture) -> bytes:
     """Draw one comparison. Raises UserError (missing-extra) without matplotlib."""
+    # First, so that a missing extra gives the message with the remedy and no traceback.
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -52,6 +53,7 @@ def render_picture_png(picture: Picture) -> bytes:
         # The user's own matplotlibrc would change the bytes.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"axes.edgecolor": "#63676c", "axes.spines.top": False, "axes.spines.right": False})
+        # Figure and not pyplot: pyplot keeps global state, and may choose a backend that needs a display.
         drawn = Figure(SIZE_INCHES, DOTS_PER_INCH, layout="constrained")
         _fill(drawn, picture)
         # matplotlib writes its version by default, so the bytes would differ between versions.
@@ -113,6 +115,7 @@ def _histogram(axes: Axes, histogram: Histogram) -> None:
     if histogram.zeros:
         axes.bar([low], [histogram.zeros], [(axes.get_xlim()[1] - low) * 0.05], color=EXACT_COLOUR, alpha=0.7)
     axes.set_yscale("log")
+    # Half an element, so that a bar of one element is visible on the logarithmic axis.
     axes.set_ylim(0.5, None)
     axes.set(xlabel=UNIT, ylabel="elements", title="elements by size of their error")
 
@@ -138,6 +141,7 @@ def _cumulative(axes: Axes, histogram: Histogram, metrics: dict[str, float]) -> 
     axes.plot([x for x, _ in corners] + [right], [100 * share for _, share in corners] + [100], color=MAIN_COLOUR)
     if zeros:
         exact = 100 * zeros / (zeros + sum(histogram.counts))
+        # Symmetric around the place of zero, as the tick below it.
         axes.plot([left, 2 * zero - left], [exact, exact], color=EXACT_COLOUR, linewidth=3)
     for name, share in MARKED_PERCENTILES.items():
         if metrics.get(name, 0.0) > 0:
@@ -169,6 +173,7 @@ def _where(axes: Axes, picture: Picture) -> None:
 def _map(axes: Axes, heat: HeatMap) -> None:
     scale = colour_scale(mean for row in heat.mean for mean in row if mean is not None)
     rows, columns = (heat.shape[-2] if len(heat.shape) > 1 else 1), (heat.shape[-1] if heat.shape else 1)
+    # Indices of the array, not of the cells. The first row is on top, as numpy prints it.
     extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
     drawn = axes.imshow(_logarithms(heat.mean), extent=extent, **_coloured(scale))
     high, wide = len(heat.mean), len(heat.mean[0])
@@ -179,6 +184,7 @@ def _map(axes: Axes, heat: HeatMap) -> None:
     axis = max(len(heat.shape) - 1, 0)
     axes.set(xlabel=f"axis {axis}", ylabel=f"axis {axis - 1}" if axis else "")
     axes.set_title("mean |actual − reference|" + (", ×: NaN or infinity on one side" if wrong else ""))
+    # Indices are integers: matplotlib would write 0.5 on a short axis.
     axes.locator_params(integer=True, min_n_ticks=1)
     if rows == 1:
         axes.set_yticks([])
@@ -208,6 +214,7 @@ def _coloured(scale: ColourScale | None) -> dict[str, Any]:
     """Return the style of an image: white to red, 0 in the colour of the background, missing values white."""
     from matplotlib.colors import LinearSegmentedColormap
 
+    # The colours of the page. nearest: smoothed cells would show errors where none were measured.
     reds = LinearSegmentedColormap.from_list("reds", ["#f6dcd9", MAIN_COLOUR]).with_extremes(under=GROUND, bad="white")
     low, high = scale or ColourScale(0.0, 1.0)
     return {"cmap": reds, "vmin": low, "vmax": high, "aspect": "auto", "interpolation": "nearest"}
@@ -225,6 +232,7 @@ def _largest(axes: Axes, metrics: dict[str, float]) -> None:
     scale = bars_scale(metrics)
     for place, name in enumerate(BAR_METRICS):
         value = metrics.get(name)
+        # 0 has no logarithm: its bar is empty and its label says 0.
         end = log10(value) if value else scale.low
         axes.barh(
             place,

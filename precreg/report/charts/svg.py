@@ -77,6 +77,8 @@ def svg_rectangle(
 
 def svg_drawing(box: DrawingBox, description: str, *parts: str) -> str:
     """Return the whole drawing; `description` is its text for readers who do not see it."""
+    # viewBox without width and height: the page's style scales the drawing to its column. A screen reader reads
+    # aria-label.
     return svg_element("svg", *parts, viewBox=f"0 0 {box.width:g} {box.height:g}", role="img", aria_label=description)
 
 
@@ -111,11 +113,13 @@ class LogScale(NamedTuple):
 
     def at(self, logarithm: float) -> float:
         """Return the place of a decimal logarithm, clipped to the ends of the line."""
+        # Clipped, because a mark outside of the drawing would cover the text around it.
         share = (logarithm - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self) -> list[ScaleTick]:
         """Return powers of ten, at most MAX_LABELS of them; 1, 2 and 5 times them if the scale spans few."""
+        # Whole decades between labels: powers of ten are the numbers that a reader compares.
         every = max(1, ceil((self.high - self.low) / MAX_LABELS))
         # Over 2 decades or less, powers of ten alone would leave an axis with one or two numbers.
         digits = (1, 2, 5) if self.high - self.low <= 2 else (1,)
@@ -126,12 +130,14 @@ class LogScale(NamedTuple):
 
 def _number(digit: int, decade: int) -> str:
     """Write digit * 10**decade: plainly near 1, else as 2e-5, without making a float that could overflow."""
+    # From text beyond that: 10.0**309 overflows, and an axis may end there.
     return f"{digit * 10.0**decade:g}" if -3 <= decade <= 3 else f"{digit}e{decade}"
 
 
 def log_range(logarithms: Sequence[float]) -> tuple[float, float]:
     """Return a range that contains all of them, and spans at least one decade."""
     low, high = min(logarithms), max(logarithms)
+    # A single value would give an axis of length 0, and a division by it.
     missing = max(0.0, 1.0 - (high - low)) / 2
     return low - missing, high + missing
 
@@ -146,6 +152,7 @@ class ColourScale(NamedTuple):
         """Return the opacity of a value, 0 to 1; 0 for the value 0."""
         if value <= 0:
             return 0.0
+        # Logarithmic, because errors of one output spread over decades: a linear scale would show the largest alone.
         share = (log10(value) - self.low) / (self.high - self.low)
         return round(FAINTEST + (1 - FAINTEST) * min(max(share, 0.0), 1.0), 2)
 
