@@ -1,7 +1,8 @@
-"""JSON Schema (draft 2020-12) of the suite file and of suites/tolerances.yaml, for editors.
+"""Which JSON Schemas let an editor check a suite file and suites/tolerances.yaml?
 
-Made from the same tables that check the files: structs, distributions, dtypes, metrics and standards. An editor can
-say less than precreg does: references to unknown names, missing modules and empty matrices are found on loading.
+The schemas (draft 2020-12) come from the tables that also check the files: structs, distributions, dtypes, metrics and
+standards. A schema cannot express every check. precreg finds unknown references, missing modules and empty matrices
+when it loads a suite.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from precreg.types import RELATIVE_ERRORS, RULES, Growth
 
 Schema = dict[str, Any]
 
-
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-
 _TEMPLATE = "#/$defs/{name}"
 
 _REFERENCE: Schema = {
@@ -31,20 +30,19 @@ _REFERENCE: Schema = {
     "description": "A parameter of the matrix or a key of params, such as $shape",
 }
 
+# A known failure needs a reason, and a reason without `expect: fail` would excuse nothing.
 _REASONED: Schema = {
     "if": {"properties": {"expect": {"const": "fail"}}, "required": ["expect"]},
     "then": {"required": ["reason"]},
     "else": {"properties": {"reason": False}},
 }
-"""A known failure has a reason, and nothing else has one."""
-
+# Metrics of analyzers are ANALYZER.METRIC. An editor does not know the installed analyzers, so it allows any name.
 _OF_ANALYZER = rf"^{ANALYZER_NAME_PATTERN}\.[A-Za-z_]"
-
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 
 def json_schema() -> Schema:
-    """Return the schema of a suite file."""
+    """Return the JSON Schema of a suite file."""
     root, definitions = _generated(SuiteFile)
     computation = {
         "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
@@ -69,7 +67,7 @@ def json_schema() -> Schema:
 
 
 def tolerances_schema() -> Schema:
-    """Return the schema of suites/tolerances.yaml."""
+    """Return the JSON Schema of suites/tolerances.yaml."""
     root, definitions = _generated(TolerancesFile)
     _narrow(root, "default", _ref("Tolerance"))
     for name in ("tiers", "categories", "environments"):
@@ -78,7 +76,7 @@ def tolerances_schema() -> Schema:
 
 
 def _generated(kind: type) -> tuple[Schema, dict[str, Schema]]:
-    """Return the schema of a struct, and those of the structs inside it by name."""
+    """Return the schema of a struct, and the schemas of the structs inside it by name."""
     _, definitions = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
     return definitions.pop(kind.__name__), definitions
 
@@ -88,7 +86,7 @@ def _ref(name: str) -> Schema:
 
 
 def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
-    """Say more of a property than its type, Any, does; the description stays."""
+    """Replace the schema of a property of type Any by a narrower one, and keep its description."""
     schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
 
 
@@ -108,6 +106,8 @@ def _matrix() -> Schema:
 
 def _input() -> Schema:
     length: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _ref("Reference")]}
+    # Keys beside a distribution are shape and dtype, and `from` where `pick` names the distribution. The counts of
+    # properties below then mean: exactly one distribution.
     named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
     choice = {"type": "object", "properties": named, "minProperties": 1, "maxProperties": 1}
     return {
@@ -131,7 +131,7 @@ def _input() -> Schema:
 
 
 def _distributions() -> dict[str, Schema]:
-    """Return the schemas of the distributions' options, each of which may be a reference."""
+    """Return the schemas of the distributions. Each option may also be a reference such as $scale."""
     _, definitions = msgspec.json.schema_components(DISTRIBUTIONS.values(), ref_template=_TEMPLATE)
     for schema in definitions.values():
         schema["properties"] = {

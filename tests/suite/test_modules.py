@@ -122,7 +122,7 @@ def test_a_module_with_the_name_of_one_that_is_loaded_would_not_run(find, name, 
 def test_the_projects_own_package_is_what_is_installed():
     root = Path(precreg.__file__).parent.parent
     assert (
-        locate_target("precreg.suite.computations:locate", "suites/unit", root, WHERE)
+        locate_target("precreg.suite.computations:locate_target", "suites/unit", root, WHERE)
         == root / "precreg/suite/computations.py"
     )
 
