@@ -346,7 +346,7 @@ from precreg.history.exchange import remove_runs
 from precreg.history.series import stored_runs
 from precreg.history.series import case_states
 run = record(1, {{'unit/s/a': 9.0, 'unit/s/new': 1.0}})
-kept = states(run)
+kept = case_states(run)
 with history._database.writing() as connection:
     {inside}
     os.kill(os.getpid(), signal.SIGKILL)
