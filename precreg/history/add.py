@@ -67,7 +67,7 @@ def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
 
 def _identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
     """Return a digest that differs between any two runs."""
-    # Two monitors may start in the same second and measure the same values. Durations in nanoseconds tell them apart.
+    # Two monitors may start in the same second and measure the same values. Durations in nanoseconds differ.
     commit = None if record.git is None else record.git.commit
     digest = blake2b(digest_size=16)
     digest.update(repr((record.started, record.duration_s, record.environment.label, commit)).encode())
@@ -93,6 +93,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
     """Store a run and return its number; None if the history has the run already."""
     if connection.execute(select(RUNS_TABLE.c.number).where(RUNS_TABLE.c.identity == run.identity)).first() is not None:
         return None
+    # The table has the next number, because the number of a removed run must not be used again.
     number: int = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
     connection.execute(update(HISTORY_TABLE).values(next_number=number + 1))
     later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
@@ -111,6 +112,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
 def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
     """Write the row of a run, and its scope unless another run has the same scope."""
     packed = scope.packed()
+    # 128 bits: two different scopes of a project never collide.
     digest = blake2b(packed, digest_size=16).hexdigest()
     if connection.execute(select(SCOPES_TABLE.c.digest).where(SCOPES_TABLE.c.digest == digest)).first() is None:
         connection.execute(insert(SCOPES_TABLE).values(digest=digest, bitmap=packed))
@@ -127,6 +129,7 @@ def case_ids(connection: Connection) -> dict[str, int]:
 
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
     """Write the cases that `ids` lacks to the history, and add them to `ids`."""
+    # sorted: equal runs give equal ids, so two histories with the same runs are equal files.
     new = {name: id for id, name in enumerate(sorted(set(names) - ids.keys()), max(ids.values(), default=0) + 1)}
     _insert_all(connection, CASES_TABLE, [{"id": id, "name": name} for name, id in new.items()])
     ids.update(new)

@@ -120,7 +120,7 @@ class Scope:
         try:
             return cls(decompress(packed))
         except zlib.error as problem:
-            raise DamagedError(f"which cases a run ran cannot be read: {problem}") from None
+            raise DamagedError(f"the scope of a run cannot be read: {problem}") from None
 
     def packed(self) -> bytes:
         """Return the compressed bitmap."""
@@ -149,7 +149,7 @@ def decode_states(rows: StateRows[_T], ran: Iterable[int]) -> StateRows[_T]:
     """
     changes, ran = sorted(rows), list(ran)
     if ran and (not changes or ran[0] < changes[0]):
-        raise DamagedError("a run ran a case of which nothing is stored")
+        raise DamagedError("a run has a case without a stored state")
     return {position: rows[changes[bisect_right(changes, position) - 1]] for position in ran}
 
 

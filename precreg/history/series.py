@@ -118,6 +118,7 @@ class KeptCase(Struct, frozen=True, omit_defaults=True):
 class CaseState(NamedTuple):
     """Hold a KeptCase as JSON with its digest. Different digests mean a change of state."""
 
+    # `latest` stores digests and not texts: 16 bytes a case, which every run reads.
     digest: bytes
     text: str
 
@@ -177,6 +178,7 @@ def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
 
 
 def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> KeptFigures:
+    # Two means are comparable only over the same seeds, and a case may have more seeds now than at acceptance.
     seeds = len(comparisons) if accepted is None else min(len(comparisons), len(accepted.digests))
     then = {} if accepted is None else accepted.metrics
     found = {}
@@ -225,8 +227,9 @@ def scopes_of(connection: Connection, environment: str) -> dict[int, Scope]:
         for row in connection.execute(select(RUNS_TABLE).where(RUNS_TABLE.c.environment == environment))
     }
     unpacked = {row.digest: Scope.unpacked(row.bitmap) for row in connection.execute(select(SCOPES_TABLE))}
+    # Runs with equal scopes share one Scope, because thousands of runs usually have a few different scopes.
     if not unpacked.keys() >= set(used.values()):
-        raise DamagedError("of a run it is not stored which cases it ran")
+        raise DamagedError("a run has no stored scope")
     return {number: unpacked[digest] for number, digest in used.items()}
 
 
@@ -247,7 +250,7 @@ def case_rows(
     found: dict[int, StateRows[str]] = {}
     for case, run, state in connection.execute(query):
         if run not in positions:
-            raise DamagedError(f"figures are stored of run {run}, which is not there")
+            raise DamagedError(f"a state belongs to run {run}, which does not exist")
         found.setdefault(case, {})[positions[run]] = state
     return found
 
@@ -260,6 +263,7 @@ def every_series(
     Raises UserError (bad-value) if the environment has no run with the number `since`.
     """
     order = [run.number for run in stored_runs(connection, environment)]
+    # States are decoded from the first run on, because the row of a state may be older than the run `since`.
     start = _position_of(order, since, environment)
     positions = {number: position for position, number in enumerate(order)}
     scopes = scopes_of(connection, environment)

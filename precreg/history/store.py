@@ -84,7 +84,7 @@ class Database:
 
     def compact(self) -> None:
         """Return the space of removed rows in a SQLite file to the disk. PostgreSQL has autovacuum."""
-        # A busy database is no error: VACUUM needs every other connection to be idle, and later rows reuse the space.
+        # A busy database causes no error here: VACUUM needs every other connection to be idle, and later rows reuse the space.
         if self._engine.dialect.name == _SQLITE:
             with suppress(sqlite3.Error), closing(self._engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM")
@@ -239,7 +239,7 @@ def _require(connection: Connection, shown: str, project: str) -> None:
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
     found = connection.execute(select(HISTORY_TABLE.c.version, HISTORY_TABLE.c.project)).first()
     if found is None:
-        raise DamagedError("it does not say whose history it is")
+        raise DamagedError("the name of its project is missing")
     family, _, version = found.version.partition("/")
     if family != _FAMILY or not version.isdecimal() or int(version) > int(_VERSION):
         message = f"expected schema {HISTORY_SCHEMA} or older but got schema={found.version}"

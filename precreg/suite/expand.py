@@ -62,7 +62,7 @@ def definition_digest(
         "subject": [subject.kind, subject.spec],
         role: [oracle.kind, oracle.spec],
         # 1 and 1.0 are equal in inputs, because a distribution reads both as float. In params they differ, because
-        # Python code can tell them apart.
+        # Python code can distinguish them.
         "inputs": {name: _normalize_numbers(options) for name, options in inputs.items()},
         "params": params,
     }
@@ -123,7 +123,7 @@ def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments
     known: dict[str, Arguments] = {}
 
     def fill(row: Parameters) -> Arguments:
-        # repr() tells 1, 1.0 and True apart, which are equal as keys of a dict; lists cannot be keys at all.
+        # repr() distinguishes 1, 1.0 and True, which are equal as keys of a dict. Lists cannot be keys at all.
         key = repr([row[name] for name in names])
         if key not in known:
             known[key] = finish(substitute(template, row))

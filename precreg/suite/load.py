@@ -172,7 +172,7 @@ def _check_determinism(source: Source, file: SuiteFile) -> None:
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:
     """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
-    # The check reads the file and not the struct, because the struct does not tell a written value from a default.
+    # The check reads the file and not the struct, because the struct does not show if a value is a default.
     for key in ("subject", "reference", "golden", "inputs", "params", "device", "study", "seeds", "repeats"):
         if key in source.data:
             raise source.error("bad-value", f"expected {key} or files but got both", key)

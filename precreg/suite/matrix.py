@@ -88,12 +88,14 @@ def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
     for name, choices in values.items():
         _check_choices(source, name, choices)
     included = _entries(source, matrix, "include")
+    # A matrix may consist of `include` alone. Then its first row defines the parameters.
     parameters = list(values or (included[0] if included else {}))
     for index, row in enumerate(included):
         _check_row(source, row, parameters, index)
     excluded = _entries(source, matrix, "exclude")
     made = _product(source, values) if values or not included else []
     kept = [row for row in made if not any(_matches(row, entry) for entry in excluded)]
+    # An exclusion without effect is a slip of the keyboard, and the author believes that the rows are gone.
     _check_exclusions(source, excluded, parameters, made)
     if not kept and not included:
         raise source.error(
@@ -124,6 +126,7 @@ def _format_scalar(value: Any) -> str:
 
 
 def _product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
+    # The count is known before the product is made.
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
         message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"

@@ -77,6 +77,7 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
                 message = f"expected the name of a file without control characters but got {path!r}"
                 raise source.error("bad-value", message, "files", key)
     _require_files(source, role, actual, recorded, oracle, references)
+    # Placeholders of outputs alone, such as {version}, repeat every reference. Only existing combinations count.
     free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
     versions = _distinct({name: row[name] for name in free} for row in recorded.values())
     return [
@@ -139,6 +140,7 @@ def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
             "bad-value", f"expected a pattern of .npy or .npz files but got {key}={text}", "files", key
         )
     folder, rest = _split_folder(text)
+    # After a placeholder, the folder is unknown and so is the target of "..".
     if ".." in rest.split("/"):
         raise suite.source.error(
             "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
@@ -204,6 +206,7 @@ def _merge_rows(first: Parameters, second: Parameters) -> Parameters | None:
 
 
 def _distinct(found: Iterable[Parameters]) -> list[Parameters]:
+    # dict.fromkeys keeps the order of the files, which is the order of the cases.
     return [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in found)]
 
 

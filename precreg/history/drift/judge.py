@@ -1,9 +1,8 @@
-"""What the runs of a series say beside its figures: which can be compared, whether it repeats, what changed when.
+"""Does one metric of one output drift?
 
-Does a metric drift? One series against its accepted baseline, an anchor and its own recent runs: a pure function.
-
-A series that repeats itself is judged exactly: its noise is zero, so a change that lasts for `confirm` runs and is
-larger than the materiality ratio is drift. One that does not repeat is judged by the statistics of `detect`.
+`judge_metric` compares the latest runs of a series with its accepted baseline, an anchor and the runs before. It is a
+pure function. A deterministic series has no noise: a change is drift if it lasts for `confirm` runs and exceeds the
+minimum relevant ratio. For any other series, statistics must also find the change significant.
 """
 
 from __future__ import annotations
@@ -38,19 +37,28 @@ from precreg.history.drift.wording import count_runs, describe_improvement, desc
 from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
 from precreg.verdict.statistics import MIN_RUNS, running_median
 
-MIN_FLICKERS = 3
-"""So often a value that was left must have come back for a series to count as unsteady, not as changed and reverted."""
-
-
+# Reports show this many digits of a commit.
 COMMIT_DIGITS = 8
-"""Of a commit, as every report shows it."""
+
+# benchmarks/drift_study.py measures the power and the false alarms of the constants below together.
+# A series is unsteady after this many returns to an earlier value. Fewer returns are changes and their reverts.
+MIN_FLICKERS = 3
+# Compared with a single value, the latest noisy runs must all be this many times larger if their median does not apply.
+FEW_RUNS_FACTOR = 2.0
+# Fewer runs do not show the noise of a series well enough to compare the series with a single value.
+MIN_RUNS_FOR_NOISE = 12
+# Fewer noisy runs are not judged.
+MIN_NOISY_RUNS = 5
+# The first run of a machine is compared with the median of this many runs of other machines. One outlier has no effect.
+NEAREST_RUNS = 3
 
 
 def comparable_points(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> Sequence[HistoryPoint]:
-    """Return the points to compare the last with: all, or where machines take turns those of its own fingerprint.
+    """Return the points that can be compared with the last point.
 
-    Machines take turns where the last fingerprint was left and came back. A fingerprint that is new is a change of
-    the environment, and what came before it counts.
+    If machines take turns, these are the points with the last point's fingerprint; otherwise all points. Machines take
+    turns if the last fingerprint occurred before another one. A new fingerprint is a change of the environment, and
+    the points before it count.
     """
     prints = [runs[point.run].fingerprint for point in points]
     blocks = [fingerprint for fingerprint, _ in groupby(prints)]
@@ -60,9 +68,9 @@ def comparable_points(points: Sequence[HistoryPoint], runs: Mapping[int, History
 
 
 def is_deterministic(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> bool:
-    """Tell whether a series is deterministic: at least half of all successive runs on one fingerprint agree exactly.
+    """Return True if at least half of all successive runs on one fingerprint agree exactly.
 
-    A series that keeps returning to values that it had left agrees by chance, and is not.
+    A series that keeps returning to earlier values is not deterministic: a coarse metric of noisy runs agrees by luck.
     """
     pairs = [
         (earlier.value, later.value)
@@ -84,7 +92,7 @@ def _flickers(values: Sequence[float | None]) -> bool:
 
 
 def change_at(place: int, points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> DriftChange:
-    """Describe the change between the point before a place and the one at it."""
+    """Return the runs, commits and environment around the change at a position in the points."""
     bad = runs[points[place].run]
     if place == 0:
         return DriftChange(None, bad.number, bad.commit[:COMMIT_DIGITS])
@@ -93,36 +101,20 @@ def change_at(place: int, points: Sequence[HistoryPoint], runs: Mapping[int, His
 
 
 def _commits(good: HistoryRun, bad: HistoryRun) -> str:
-    """Name the range to look through, as git takes it; one commit where both runs ran it."""
+    """Return the range of commits in the syntax of git, or one commit if both runs have it."""
     ends = [good.commit[:COMMIT_DIGITS], bad.commit[:COMMIT_DIGITS]]
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
 def _facts_changed(good: HistoryRun, bad: HistoryRun) -> tuple[str, ...]:
-    """List the facts of the environment that differ, where its fingerprint does."""
+    """Return the facts of the environment that changed, as texts; none for equal fingerprints."""
     if good.fingerprint == bad.fingerprint:
         return ()
     return tuple(f"{name} {was} -> {now}" for name, was, now in changed_facts(good, bad))
 
 
-FEW_RUNS_FACTOR = 2.0
-"""Held against one value, the last noisy runs must all be so many times larger where their median does not count."""
-
-
-MIN_RUNS_FOR_NOISE = 12
-"""Runs from which the noise of a series is known well enough to hold it against one value."""
-
-
-MIN_NOISY_RUNS = 5
-"""Noisy runs below which nothing is said."""
-
-
-NEAREST_RUNS = 3
-"""Runs of other machines that the first run of a machine is compared with: one outlier does not count."""
-
-
 class DriftContext(NamedTuple):
-    """What judging one series needs to know of the history: runs by number, the anchor's runs, and the settings."""
+    """Hold the context of a judgement: runs by number, the numbers of the anchor's runs, and the settings."""
 
     runs: Mapping[int, HistoryRun]
     anchors: Collection[int]
@@ -130,28 +122,29 @@ class DriftContext(NamedTuple):
 
 
 class MachineOffset(NamedTuple):
-    """The size that a machine measured at its first run, and the one that others measured about then."""
+    """Hold the size at a machine's first run, and the size on other machines around that time."""
 
     own: float
     others: float
 
     def applied_to(self, size: float) -> float:
-        """Return a size of others as this machine would measure it; a machine that is better is given no credit."""
+        """Return the size that this machine would measure for a size of other machines."""
+        # A better machine keeps the larger limit: a lower one would report a drift that no commit caused.
         return size * max(self.own / self.others, 1.0) if self.others else max(size, self.own)
 
 
 class SingleReference(NamedTuple):
-    """One value to hold runs against, if there is one, and the offset of the machine that did not measure it."""
+    """Hold a single reference value, or None, and the offset of the machine if another machine measured the value."""
 
     value: float | None
     offset: MachineOffset | None
 
 
 class SeriesWindow(NamedTuple):
-    """The measured points that are judged, oldest first, with their sizes, and how.
+    """Hold the measured points to judge, oldest first, with their sizes and the mode of judgement.
 
-    `offset` is how many times larger the machine of the last run made sizes than others did, where machines take
-    turns: what it was worse by from its first run on is no drift.
+    If machines take turns, `offset` compares the last run's machine with other machines. A machine that was worse from
+    its first run on has no drift.
     """
 
     metric: str
@@ -162,21 +155,22 @@ class SeriesWindow(NamedTuple):
 
 
 def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
-    """Judge one metric; None where no run measured it."""
-    if (constant := _constant(series, context)) is not None:
+    """Return the judgement of one metric; None if no run measured it."""
+    if (constant := _judge_constant(series, context)) is not None:
         return constant
     measured = [point for point in series.points if point.value is not None]
     if not measured:
         return None
-    row = _row(series.metric, measured, context)
-    worsenings = _worsenings(row, measured, context)
+    row = _select_window(series.metric, measured, context)
+    worsenings = _find_worsenings(row, measured, context)
     since = _unmeasured_since(series.points)
-    state, message = _state(row, worsenings, since, context.settings)
+    state, message = _decide_state(row, worsenings, since, context.settings)
     return MetricDrift(series.metric, state, row.mode, len(row.points), worsenings, message, series.points, since)
 
 
-def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
-    """Answer at once for the series that most are: one value, and the accepted one."""
+def _judge_constant(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
+    """Return the judgement of a constant series that equals the accepted value; None for any other series."""
+    # Most series are constant, and this check takes no statistics.
     first, last = series.points[0], series.points[-1]
     if last.value is None or last.accepted not in (None, last.value) or len(series.points) < context.settings.confirm:
         return None
@@ -191,12 +185,12 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
     )
 
 
-def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
-    """Take the recent points that can be compared with the latest, and find out how they are to be judged."""
-    alike = comparable_points(measured, context.runs)
-    every = [metric_size(metric, point.value) for point in alike if point.value is not None]
-    points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
-    offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
+def _select_window(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
+    """Return the window of recent comparable points, and choose the mode of judgement."""
+    comparable = comparable_points(measured, context.runs)
+    every = [metric_size(metric, point.value) for point in comparable if point.value is not None]
+    points, sizes = comparable[-context.settings.window :], every[-context.settings.window :]
+    offset = _machine_offset(metric, measured, context) if len(comparable) < len(measured) else None
     if is_deterministic(points, context.runs):
         return SeriesWindow(metric, points, sizes, DriftMode.EXACT, offset)
     return SeriesWindow(
@@ -204,8 +198,9 @@ def _row(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -
     )
 
 
-def _offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
-    """Compare the first run of the last run's machine with the nearest runs of others: what became worse is in both."""
+def _machine_offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
+    """Return the offset of the last run's machine, from its first run and the nearest runs of other machines."""
+    # Nearby runs have nearly the same code. So a drift of the code is in both sizes and cancels.
     sizes = [metric_size(metric, point.value) for point in measured if point.value is not None]
     prints = [context.runs[point.run].fingerprint for point in measured]
     first = prints.index(prints[-1])
@@ -214,7 +209,7 @@ def _offset(metric: str, measured: Sequence[HistoryPoint], context: DriftContext
     return MachineOffset(sizes[first], median(sizes[at] for at in nearest))
 
 
-def _state(
+def _decide_state(
     row: SeriesWindow, worsenings: Sequence[Worsening], since: int | None, settings: DriftSettings
 ) -> tuple[DriftState, str]:
     if worsenings:
@@ -230,7 +225,7 @@ def _state(
 
 
 def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
-    """Return the first of the runs at the end that gave no value."""
+    """Return the number of the first run after the last measured run; None if the last run measured the metric."""
     since = None
     for point in reversed(points):
         if point.value is not None:
@@ -239,19 +234,24 @@ def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
     return since
 
 
-def _worsenings(row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext) -> tuple[Worsening, ...]:
-    """Hold the row against its recent runs, the accepted baseline and the anchor; the latter two are told first."""
+def _find_worsenings(
+    row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext
+) -> tuple[Worsening, ...]:
+    """Compare the window with the accepted baseline, the anchor and its recent runs, and return the worsenings.
+
+    The baseline and the anchor come first, because people chose them as references.
+    """
     recent = _against_recent(row, context)
     found = (
         _against_value("baseline", row, SingleReference(row.points[-1].accepted, row.offset), recent, context),
-        _against_value("anchor", row, _at_anchor(row, measured, context), recent, context),
+        _against_value("anchor", row, _anchor_reference(row, measured, context), recent, context),
         recent,
     )
     return tuple(worsening for worsening in found if worsening is not None)
 
 
 def _against_recent(row: SeriesWindow, context: DriftContext) -> Worsening | None:
-    """Hold the latest runs against those before them, as far back as the accepted value did not become worse."""
+    """Compare the latest runs with the runs before them, back to the last worse baseline that was accepted."""
     start = _last_accepted_loss(row)
     least = drift_min_ratio(row.metric, context.settings.materiality)
     found = worse_than_before(row.sizes[start:], least, context.settings, exact=row.mode is DriftMode.EXACT)
@@ -262,7 +262,7 @@ def _against_recent(row: SeriesWindow, context: DriftContext) -> Worsening | Non
 
 
 def _last_accepted_loss(row: SeriesWindow) -> int:
-    """Return the place from which on the accepted value did not become worse: what a person accepted is no drift."""
+    """Return the position of the last accepted worsening, because people accepted it knowingly."""
     accepted = [None if point.accepted is None else metric_size(row.metric, point.accepted) for point in row.points]
     start = 0
     for place, (earlier, later) in enumerate(pairwise(accepted), 1):
@@ -271,26 +271,30 @@ def _last_accepted_loss(row: SeriesWindow) -> int:
     return start
 
 
-def _at_anchor(row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext) -> SingleReference:
-    """Return what the anchor's runs measured, on the last run's machine if they can: the middle, of two the worse."""
+def _anchor_reference(row: SeriesWindow, measured: Sequence[HistoryPoint], context: DriftContext) -> SingleReference:
+    """Return the median value of the anchor's runs; of two middle values the worse.
+
+    Runs on the last run's machine count alone, if there are any.
+    """
     machine = context.runs[row.points[-1].run].fingerprint
     of_anchor = [point for point in measured if point.run in context.anchors]
-    alike = [point for point in of_anchor if context.runs[point.run].fingerprint == machine]
-    values = [point.value for point in alike or of_anchor if point.value is not None]
+    same_machine = [point for point in of_anchor if context.runs[point.run].fingerprint == machine]
+    values = [point.value for point in same_machine or of_anchor if point.value is not None]
     middle = sorted(values, key=lambda found: metric_size(row.metric, found))[len(values) // 2] if values else None
-    return SingleReference(middle, None if alike else row.offset)
+    return SingleReference(middle, None if same_machine else row.offset)
 
 
 def _against_value(
     against: DriftReference, row: SeriesWindow, single: SingleReference, recent: Worsening | None, context: DriftContext
 ) -> Worsening | None:
-    """Hold the latest runs against one value. Among noise, what is known of the recent runs says best since when."""
+    """Compare the latest runs with a single value."""
+    # In a noisy series the fit over the recent runs dates the change better than a crossing of the limit.
     if single.value is None:
         return None
     before = metric_size(row.metric, single.value)
-    held_for = _accepted_for(row) if against == "baseline" else len(row.sizes)
+    reference_runs = _accepted_for(row) if against == "baseline" else len(row.sizes)
     reachable = before if single.offset is None else single.offset.applied_to(before)
-    now = _worse_now(row, reachable, held_for, context.settings)
+    now = _worse_now(row, reachable, reference_runs, context.settings)
     if now is None:
         return None
     limit = before * drift_min_ratio(row.metric, context.settings.materiality)
@@ -301,43 +305,44 @@ def _against_value(
 
 
 def _accepted_for(row: SeriesWindow) -> int:
-    """Count the latest runs that were judged by the value accepted now."""
+    """Return the number of latest runs with the present accepted value."""
     accepted = [point.accepted for point in row.points]
     return next(len(list(same)) for _, same in groupby(reversed(accepted)))
 
 
 def _first_of_the_worse(sizes: Sequence[float], limit: float) -> int:
-    """Return the place from which on all sizes are beyond a limit; the last place at the latest."""
+    """Return the position after which all sizes exceed a limit; at most the last position."""
     place = len(sizes) - 1
     while place > 0 and sizes[place - 1] > limit:
         place -= 1
     return place
 
 
-def _worse_now(row: SeriesWindow, before: float, held_for: int, settings: DriftSettings) -> float | None:
-    """Return the present size if it is worse than one size, which was measured once and has the noise of the runs.
+def _worse_now(row: SeriesWindow, before: float, reference_runs: int, settings: DriftSettings) -> float | None:
+    """Return the present size if it is worse than a single size, otherwise None.
 
-    `held_for` is for how many runs that size has been the one to hold: a noisy level from before that says nothing.
+    The single size was measured once, so it has the noise of the runs. `reference_runs` is the number of runs since it
+    became the reference. A noisy level from before that time says nothing about it.
     """
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         latest = row.sizes[-settings.confirm :]
         return _now_size(row, settings) if len(latest) == settings.confirm and min(latest) > least * before else None
-    levels = _noisy_levels(row, held_for, settings)
+    levels = _noisy_levels(row, reference_runs, settings)
     found = (
         now for now, times in levels if now > max(least, times) * before and noise_beyond(row.sizes, now, before) > 1
     )
     return next(found, None)
 
 
-def _noisy_levels(row: SeriesWindow, held_for: int, settings: DriftSettings) -> Iterator[tuple[float, float]]:
-    """Yield what may stand for the latest noisy runs: their median, and what each of them exceeds.
+def _noisy_levels(row: SeriesWindow, reference_runs: int, settings: DriftSettings) -> Iterator[tuple[float, float]]:
+    """Yield the levels of the latest noisy runs, each with the ratio that it must exceed at least.
 
-    Each with how many times as large it has to be, at least.
+    The levels are the median of the latest runs, and the smallest size among them.
     """
     median_of = latest_runs(settings.confirm)
     is_settled = len(row.sizes) >= max(MIN_RUNS_FOR_NOISE, median_of)
-    if is_settled and held_for >= median_of:
+    if is_settled and reference_runs >= median_of:
         yield _now_size(row, settings), 1.0
     lasting = max(settings.confirm, 2 if is_settled else MIN_NOISY_RUNS)
     if len(row.sizes) >= lasting:
@@ -345,15 +350,15 @@ def _noisy_levels(row: SeriesWindow, held_for: int, settings: DriftSettings) -> 
 
 
 def _better(row: SeriesWindow, before: float, settings: DriftSettings) -> bool:
-    """Tell whether the latest runs are better than the accepted size."""
+    """Return True if the latest runs are better than the accepted size."""
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         return least * max(row.sizes[-settings.confirm :]) < before
-    held_for = latest_runs(settings.confirm)
-    if len(row.sizes) < max(MIN_RUNS_FOR_NOISE, held_for):
+    reference_runs = latest_runs(settings.confirm)
+    if len(row.sizes) < max(MIN_RUNS_FOR_NOISE, reference_runs):
         return max(least, FEW_RUNS_FACTOR) * max(row.sizes) < before
     now = _now_size(row, settings)
-    return _accepted_for(row) >= held_for and least * now < before and noise_beyond(row.sizes, now, before) < -1
+    return _accepted_for(row) >= reference_runs and least * now < before and noise_beyond(row.sizes, now, before) < -1
 
 
 def _now_size(row: SeriesWindow, settings: DriftSettings) -> float:
@@ -367,7 +372,7 @@ def _now(row: SeriesWindow, settings: DriftSettings) -> float:
 def _worsening(
     against: DriftReference, row: SeriesWindow, found: FoundWorsening, before: float, change: DriftChange
 ) -> Worsening:
-    """Write a finding down in the metric's own unit, with where it began."""
+    """Return a finding in the metric's own unit, with its message and its beginning."""
     now = value_of_size(row.metric, found.now)
     times = size_ratio(found.now, found.before)
     message = describe_worsening(against, row.metric, found, before, now, change.first_bad)

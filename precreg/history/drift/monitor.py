@@ -1,4 +1,7 @@
-"""Every output of every case of a history, judged: one finding each, with the metrics that are its evidence."""
+"""Which outputs of a history drift?
+
+Each output of each case has one finding, with its metrics as evidence.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +19,31 @@ from precreg.history.drift.sizes import is_drift_metric, metric_order, metric_si
 from precreg.history.drift.wording import describe_drift
 from precreg.history.series import HistoryRun, HistorySeries
 
+# A drift of the bias counts if the bias grew by this share of the mean absolute error: near 0 every ratio is large.
 BIAS_SHARE = 0.1
-"""A bias counts once it has grown by this share of the mean absolute error: near 0 every ratio is large."""
-
-
+# Reports draw the first metric of this many outputs without a finding. The limit bounds the size of a report.
 MAX_STEADY_DRAWN = 50
-"""Outputs without a finding of which the first metric is kept to be drawn."""
-
-
+# An error for an unknown anchor lists this many of the newest commits.
 MAX_NAMED_COMMITS = 8
-
-
+# DriftState lists its members worst first.
 _RANK = {state: rank for rank, state in enumerate(DriftState)}
 
 
 class DriftJudgement(NamedTuple):
-    """What became of all outputs, worst first, and how many series were judged in which way."""
+    """Hold the findings of all outputs, worst first, and the number of series by mode of judgement."""
 
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
 
 
 def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> Anchor:
-    """Return the runs of a commit; without one the name is the number of a run, or the beginning of a commit.
+    """Return the runs of a commit as an anchor.
 
-    Runs with uncommitted changes stand for their commit only where there are no others.
+    Without a commit, `name` is the number of a run or the first 4 or more digits of a commit. Runs with uncommitted
+    changes count only if the commit has no other runs.
 
     Raises:
-        UserError: unknown-anchor, which names the runs there are.
+        UserError: unknown-anchor, with the commits of the history's runs.
     """
     if commit is None:
         found = [run for run in runs if str(run.number) == name] or [
@@ -65,38 +65,40 @@ def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> An
 def judge_series(
     series: Iterable[HistorySeries], runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings
 ) -> DriftJudgement:
-    """Judge all series of one environment, which come sorted by case and output."""
+    """Judge all series of one environment. The series must be sorted by case and output."""
     context = DriftContext({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
     ran: Counter[int] = Counter()
     results: list[tuple[OutputDrift, int]] = []
-    for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
+    for (case, output), group in groupby(_select_drift_series(series), key=lambda one: (one.case, one.output)):
         metrics = list(group)
         ran.update(point.run for point in metrics[0].points)
-        found = _output(case, output, metrics, context)
+        found = _judge_output(case, output, metrics, context)
         if found is not None:
             results.append((found, metrics[0].points[-1].run))
-    newest = _newest_whole(runs, ran, settings.confirm)
-    told = [found if last in newest else _absent(found, last) for found, last in results]
-    modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
-    return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+    newest = _newest_complete(runs, ran, settings.confirm)
+    findings = [found if last in newest else _absent(found, last) for found, last in results]
+    modes = Counter(str(metric.mode) for found in findings for metric in found.metrics)
+    return DriftJudgement(tuple(_keep_drawn(sorted(findings, key=_badness))), dict(sorted(modes.items())))
 
 
-def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
-    """Return the newest whole runs, and what came after them: a run of a few cases says nothing of the others."""
+def _newest_complete(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
+    """Return the numbers of the newest `confirm` complete runs and of all later runs."""
+    # A run of a few selected cases does not show that the other cases are gone. A complete run has at least half of
+    # the outputs of the largest run.
     half = max(ran.values(), default=0) / 2
-    whole = [at for at, run in enumerate(runs) if ran[run.number] >= half]
-    return {run.number for run in runs[whole[-confirm:][0] :]} if whole else set()
+    complete = [at for at, run in enumerate(runs) if ran[run.number] >= half]
+    return {run.number for run in runs[complete[-confirm:][0] :]} if complete else set()
 
 
 def _absent(found: OutputDrift, last: int) -> OutputDrift:
     return OutputDrift(found.case, found.output, DriftState.ABSENT, f"not run since run {last}")
 
 
-def _judged(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
+def _select_drift_series(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
     return (one for one in series if is_drift_metric(one.metric) and one.points)
 
 
-def _output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
+def _judge_output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
     found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
     metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
     if not metrics:
@@ -119,7 +121,7 @@ def _growth(metric: MetricDrift) -> float:
 
 
 def _message(metrics: Sequence[MetricDrift]) -> str:
-    """Say the first metric's finding, where it began, and which metrics say the same."""
+    """Return the message of the worst metric, with the beginning of its drift and the other drifting metrics."""
     first = metrics[0]
     if first.state is not DriftState.DRIFT:
         return first.message
@@ -133,16 +135,20 @@ def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
     return (_RANK[found.state], -worst, found.case, found.output)
 
 
-def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
-    """Keep the points of what was found, and of the first few steady outputs one metric's; the others are counted."""
+def _keep_drawn(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
+    """Yield the findings with the points that reports draw.
+
+    An output with a finding keeps the points of the metrics with the same state. The first MAX_STEADY_DRAWN steady
+    outputs keep one metric.
+    """
     drawn = 0
     for found in results:
         if found.state is not DriftState.STEADY:
-            yield replace(found, metrics=tuple(_slim(metric, found.state) for metric in found.metrics))
+            yield replace(found, metrics=tuple(_drop_points(metric, found.state) for metric in found.metrics))
             continue
         drawn += 1
         yield replace(found, metrics=found.metrics[:1] if drawn <= MAX_STEADY_DRAWN else ())
 
 
-def _slim(metric: MetricDrift, state: DriftState) -> MetricDrift:
+def _drop_points(metric: MetricDrift, state: DriftState) -> MetricDrift:
     return metric if metric.state is state else replace(metric, points=())

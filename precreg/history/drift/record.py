@@ -1,4 +1,7 @@
-"""What a drift monitor found, as values: from a DriftRecord alone every report is made."""
+"""Which findings does a drift monitor record?
+
+Every drift report is made from a DriftRecord alone.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,16 @@ from precreg.history.series import HistoryPoint, HistoryRun
 
 DRIFT_SCHEMA = "precreg-drift/1"
 
-
 DriftReference = Literal["baseline", "anchor", "recent runs"]
-
 DriftKind = Literal["step", "creep", "level"]
 
 
 class DriftSettings(Struct, frozen=True):
-    """How drift is judged: the recent runs that count, how many runs confirm a change, and the ratio that matters."""
+    """Set the rules of a judgement.
+
+    `window` is the number of recent runs that count, `confirm` the number of runs that a change must last, and
+    `materiality` the minimum relevant ratio of sizes.
+    """
 
     window: int = 60
     confirm: int = 2
@@ -27,7 +32,7 @@ class DriftSettings(Struct, frozen=True):
 
 
 class DriftMode(StrEnum):
-    """By which rules a series was judged: its own runs show whether it repeats."""
+    """Name the rules for a series. They depend on the agreement of its own successive runs."""
 
     EXACT = "exactly"
     STATISTICAL = "statistically"
@@ -35,7 +40,7 @@ class DriftMode(StrEnum):
 
 
 class DriftState(StrEnum):
-    """What becomes of an output (or metric), worst first."""
+    """Name the finding of an output or a metric, worst first."""
 
     DRIFT = "drift"
     UNMEASURED = "unmeasured"
@@ -46,10 +51,10 @@ class DriftState(StrEnum):
 
 
 class DriftChange(Struct, frozen=True):
-    """Where a series became worse: the last run before and the first after it, their commits, and the environment.
+    """Locate the change of a series: the last good run, the first bad run, their commits and their environment.
 
-    `last_good` is None where every run that is looked at is worse. `environment` lists the facts that differ between
-    the two runs, as `numpy 2.4.5 -> 2.4.6`.
+    `last_good` is None if every run in the window is worse. `environment` has the facts that differ between the two
+    runs, such as `numpy 2.4.5 -> 2.4.6`.
     """
 
     last_good: int | None
@@ -59,10 +64,10 @@ class DriftChange(Struct, frozen=True):
 
 
 class Worsening(Struct, frozen=True):
-    """One comparison that a metric did not stand: values are in the metric's unit, the ratio is of their sizes.
+    """Hold one reference value that a metric is worse than.
 
-    `ratio` is None where the value before was perfect. `a_run` is the growth per run of a creep (0.01 is 1 %), None
-    for other kinds, and where sizes include 0.
+    `before` and `now` are in the metric's unit; `ratio` compares their sizes, and is None if the size before was 0.
+    `a_run` is the growth per run (0.01 is 1 %) for the kind `creep`; None for other kinds, and if sizes include 0.
     """
 
     against: DriftReference
@@ -76,9 +81,9 @@ class Worsening(Struct, frozen=True):
 
 
 class MetricDrift(Struct, frozen=True):
-    """One metric of one output: how it was judged, over how many runs, and what was found.
+    """Hold the finding of one metric of one output, with the mode and the number of runs of its judgement.
 
-    `points` are kept for what is drawn. `since` is the first run that did not measure it.
+    `points` are the points that reports draw. `since` is the first run that did not measure the metric.
     """
 
     metric: str
@@ -92,7 +97,7 @@ class MetricDrift(Struct, frozen=True):
 
 
 class OutputDrift(Struct, frozen=True):
-    """One output of one case: the finding, with the metrics that are its evidence, worst first."""
+    """Hold the finding of one output of one case, with its metrics as evidence, worst first."""
 
     case: str
     output: str
@@ -102,7 +107,7 @@ class OutputDrift(Struct, frozen=True):
 
 
 class Anchor(Struct, frozen=True):
-    """The frozen point of comparison: as it was named, its commit where it has one, and its runs in the history."""
+    """Hold a fixed reference: the name that the caller gave, its commit (or empty), and its runs."""
 
     name: str
     commit: str
@@ -110,7 +115,7 @@ class Anchor(Struct, frozen=True):
 
 
 class DriftRecord(Struct, frozen=True):
-    """Everything that one call of `precreg drift` found. `runs` are those of the environment, oldest first."""
+    """Hold every finding of one call of `precreg drift`. `runs` are the environment's runs, oldest first."""
 
     schema: str
     precreg: str
@@ -127,7 +132,7 @@ class DriftRecord(Struct, frozen=True):
 
 
 def drift_exit_code(states: Iterable[DriftState]) -> int:
-    """Return 1 if anything drifts, otherwise 2 if anything is no longer measured or nothing could be judged, else 0."""
+    """Return 1 if an output drifts; otherwise 2 if an output is unmeasured or none could be judged; otherwise 0."""
     found = set(states)
     if DriftState.DRIFT in found:
         return 1
