@@ -52,7 +52,7 @@ def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
     """Return the stored facts of a record. Raises UserError (unreadable-record) if its start is not a time."""
     git = record.git
     return NewRun(
-        identity=_identity(record, states),
+        identity=_compute_identity(record, states),
         started=to_utc(record.started),
         commit="" if git is None else git.commit,
         branch="" if git is None else git.branch,
@@ -65,7 +65,7 @@ def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
     )
 
 
-def _identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
+def _compute_identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
     """Return a digest that differs between any two runs."""
     # Two monitors may start in the same second and measure the same values. Durations in nanoseconds differ.
     commit = None if record.git is None else record.git.commit
@@ -112,7 +112,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
 def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
     """Write the row of a run, and its scope unless another run has the same scope."""
     packed = scope.packed()
-    # 128 bits: two different scopes of a project never collide.
+    # With 128 bits, a collision of two scopes is practically impossible.
     digest = blake2b(packed, digest_size=16).hexdigest()
     if connection.execute(select(SCOPES_TABLE.c.digest).where(SCOPES_TABLE.c.digest == digest)).first() is None:
         connection.execute(insert(SCOPES_TABLE).values(digest=digest, bitmap=packed))
@@ -129,7 +129,7 @@ def case_ids(connection: Connection) -> dict[str, int]:
 
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
     """Write the cases that `ids` lacks to the history, and add them to `ids`."""
-    # sorted: equal runs give equal ids, so two histories with the same runs are equal files.
+    # sorted: the order of a set differs between processes, and ids should not depend on it.
     new = {name: id for id, name in enumerate(sorted(set(names) - ids.keys()), max(ids.values(), default=0) + 1)}
     _insert_all(connection, CASES_TABLE, [{"id": id, "name": name} for name, id in new.items()])
     ids.update(new)
@@ -140,7 +140,7 @@ def _add_last(connection: Connection, environment: str, number: int, states: Map
     query = select(LATEST_TABLE.c.case_id, LATEST_TABLE.c.digest).where(LATEST_TABLE.c.environment == environment)
     latest = {case: digest for case, digest in connection.execute(query).all()}
     changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
-    rows = [_change(environment, case, number, state.text) for case, state in changed.items()]
+    rows = [_make_change_row(environment, case, number, state.text) for case, state in changed.items()]
     _insert_all(connection, CHANGES_TABLE, rows)
     write_latest(connection, environment, {case: state.digest for case, state in changed.items()})
 
@@ -179,7 +179,7 @@ def write_rows(
     for case, rows in after.items():
         old = before.get(case, {})
         removed += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
-        added += [_change(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
+        added += [_make_change_row(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
     _delete_all(connection, CHANGES_TABLE, _matches_key(CHANGES_TABLE, environment, run=bindparam("of_run")), removed)
     _insert_all(connection, CHANGES_TABLE, added)
 
@@ -199,7 +199,7 @@ def _matches_key(table: Table, environment: str, **columns: Any) -> ColumnElemen
     return and_(*(table.c[column] == value for column, value in named.items()))
 
 
-def _change(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
+def _make_change_row(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
     return {"environment": environment, "case_id": case, "run": run, "state": text}
 
 

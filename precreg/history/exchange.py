@@ -105,10 +105,10 @@ def _read_cases(
         rows = case_rows(connection, environment, part, positions)
         for case in (case for case in part if case in rows):
             changes = {order[position]: msgspec.Raw(rows[case][position].encode()) for position in sorted(rows[case])}
-            yield _RawCaseLine(names[case], environment, list(_ranges(case, order, scopes)), changes)
+            yield _RawCaseLine(names[case], environment, list(_find_ranges(case, order, scopes)), changes)
 
 
-def _ranges(case: int, order: Sequence[int], scopes: Mapping[int, Scope]) -> Iterator[tuple[int, int]]:
+def _find_ranges(case: int, order: Sequence[int], scopes: Mapping[int, Scope]) -> Iterator[tuple[int, int]]:
     for ran, group in groupby(order, lambda number: case in scopes[number]):
         if ran:
             numbers = list(group)
@@ -216,7 +216,7 @@ def import_export(connection: Connection, export: ExportReader) -> int:
     # Identities and not numbers decide which runs are new: each history has its own numbers.
     known = set(connection.execute(select(RUNS_TABLE.c.identity)).scalars())
     new = [run for run in export.runs if run.identity not in known]
-    numbers = _numbers(connection, new, keep=not known)
+    numbers = _assign_numbers(connection, new, keep=not known)
     ids = case_ids(connection)
     scopes: dict[int, set[int]] = {run.number: set() for run in new}
     environments = {name: _Environment(connection, name, new, numbers) for name in {run.environment for run in new}}
@@ -234,7 +234,7 @@ def import_export(connection: Connection, export: ExportReader) -> int:
     return len(new)
 
 
-def _numbers(connection: Connection, new: Iterable[RunLine], *, keep: bool) -> dict[int, int]:
+def _assign_numbers(connection: Connection, new: Iterable[RunLine], *, keep: bool) -> dict[int, int]:
     """Return the number of each new run in this history, by its number in the export."""
     first = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
     numbers = {run.number: run.number if keep else first + place for place, run in enumerate(new)}
@@ -322,7 +322,7 @@ def _remove_from_environment(connection: Connection, environment: str, removed: 
     )
     for part in query_chunks(cases):
         before = case_rows(connection, environment, part, positions)
-        after = {case: without_runs(rows, _carrier(case, staying)) for case, rows in before.items()}
+        after = {case: without_runs(rows, _find_carrier(case, staying)) for case, rows in before.items()}
         write_rows(connection, environment, order, before, after)
         last = {case: rows[max(rows)] if rows else None for case, rows in after.items()}
         ends = {case: state for case, state in last.items() if state != before[case][max(before[case])]}
@@ -333,5 +333,5 @@ def _remove_from_environment(connection: Connection, environment: str, removed: 
     )
 
 
-def _carrier(case: int, staying: Sequence[tuple[int, Scope]]) -> Callable[[int], int | None]:
+def _find_carrier(case: int, staying: Sequence[tuple[int, Scope]]) -> Callable[[int], int | None]:
     return lambda position: next((place for place, scope in staying if place >= position and case in scope), None)

@@ -157,7 +157,7 @@ def keep_case(result: CaseResult) -> KeptCase:
     for comparison in result.outcome.comparisons:
         by_output.setdefault(comparison.output, []).append(comparison)
     figures = {
-        output: _figures(comparisons, None if entry is None else entry.outputs.get(output))
+        output: _compute_means(comparisons, None if entry is None else entry.outputs.get(output))
         for output, comparisons in sorted(by_output.items())
     }
     described = dict.fromkeys(metric for comparison in result.outcome.comparisons for metric in comparison.described)
@@ -177,7 +177,7 @@ def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
     return None if other_definition or drawn[:seeds] != entry.inputs[:seeds] else entry
 
 
-def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> KeptFigures:
+def _compute_means(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> KeptFigures:
     # Two means are comparable only over the same seeds, and a case may have more seeds now than at acceptance.
     seeds = len(comparisons) if accepted is None else min(len(comparisons), len(accepted.digests))
     then = {} if accepted is None else accepted.metrics
@@ -204,7 +204,7 @@ def stored_runs(connection: Connection, environment: str | None = None) -> list[
             dirty=row.dirty,
             environment=row.environment,
             fingerprint=row.fingerprint,
-            facts=_facts(row.facts),
+            facts=_decode_facts(row.facts),
             precreg=row.precreg,
             exit_code=row.exit_code,
         )
@@ -213,7 +213,7 @@ def stored_runs(connection: Connection, environment: str | None = None) -> list[
     return sorted(found, key=lambda run: (run.started, run.number))
 
 
-def _facts(text: str) -> dict[str, str]:
+def _decode_facts(text: str) -> dict[str, str]:
     try:
         return msgspec.json.decode(text, type=dict[str, str])
     except msgspec.MsgspecError as problem:
@@ -273,7 +273,7 @@ def every_series(
         for case in part:
             ran = [position for position in range(start, len(order)) if case in scopes[order[position]]]
             kept = {position: decode_state(state) for position, state in rows.get(case, {}).items()}
-            yield from _series(names[case], decode_states(kept, ran), order)
+            yield from _make_series(names[case], decode_states(kept, ran), order)
 
 
 def _position_of(order: Sequence[int], since: int | None, environment: str) -> int:
@@ -292,7 +292,7 @@ def matches_patterns(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(pattern in name or fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
+def _make_series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
     same_definition = {
         place: state for place, state in states.items() if state.definition == states[max(states)].definition
     }

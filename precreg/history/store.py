@@ -84,7 +84,7 @@ class Database:
 
     def compact(self) -> None:
         """Return the space of removed rows in a SQLite file to the disk. PostgreSQL has autovacuum."""
-        # A busy database causes no error here: VACUUM needs every other connection to be idle, and later rows reuse the space.
+        # VACUUM needs every other connection to be idle. A busy database keeps the space, and later rows reuse it.
         if self._engine.dialect.name == _SQLITE:
             with suppress(sqlite3.Error), closing(self._engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM")
@@ -152,12 +152,12 @@ def _file_database(path: Path, create: bool, wait_s: float) -> Database:
             path.touch()
     elif not path.exists():
         raise UserError("missing-history", "expected a history, but there is no such file", file=str(path))
-    engine = create_engine("sqlite://", creator=_opener(path, wait_s), poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=_make_opener(path, wait_s), poolclass=NullPool)
     event.listen(engine, "begin", _begin)
     return Database(engine, str(path), wait_s)
 
 
-def _opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
+def _make_opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
     """Return a function that opens the file.
 
     It never creates a file, and it leaves the begin of transactions to SQLAlchemy.
@@ -218,22 +218,22 @@ def open_history(place: str | Path, *, project: str, create: bool = False, wait_
     try:
         if create:
             with opened.writing() as connection:
-                _make(connection, project)
+                _create_tables(connection, project)
         with opened.reading() as connection:
-            _require(connection, opened.shown, project)
+            _require_history(connection, opened.shown, project)
     except BaseException:
         opened.close()
         raise
     return History(opened, project)
 
 
-def _make(connection: Connection, project: str) -> None:
+def _create_tables(connection: Connection, project: str) -> None:
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         TABLES_METADATA.create_all(connection)
         connection.execute(insert(HISTORY_TABLE).values(version=HISTORY_SCHEMA, project=project, next_number=1))
 
 
-def _require(connection: Connection, shown: str, project: str) -> None:
+def _require_history(connection: Connection, shown: str, project: str) -> None:
     """Refuse a database without a history, a newer schema, and the history of another project."""
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)

@@ -160,33 +160,33 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
-    cases = [_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
+    cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
     _require_distinct(suite, cases)
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
-    return _with_baselines(suite, project, _with_overrides(suite, cases))
+    return _assign_baselines(suite, project, _apply_overrides(suite, cases))
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     file, source = suite.file, suite.source
     subject = read_computation(source, "subject", file.subject, suite.directory, project)
-    oracle = read_computation(source, _role(suite), getattr(file, _role(suite)), suite.directory, project)
+    oracle = read_computation(source, _oracle_role(suite), getattr(file, _oracle_role(suite)), suite.directory, project)
     return [RecordedPoint(row, subject, oracle) for row in matrix_rows(source, file.matrix)]
 
 
-def _role(suite: Suite) -> Role:
+def _oracle_role(suite: Suite) -> Role:
     return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
 
 
-def _case(
+def _make_case(
     suite: Suite,
     point: RecordedPoint,
     inputs: dict[str, dict[str, Any]],
     params: dict[str, Any],
     device: str | None = None,
 ) -> Case:
-    file, role, name = suite.file, _role(suite), case_name(point.parameters)
+    file, role, name = suite.file, _oracle_role(suite), case_name(point.parameters)
     definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
     return Case(
         id=f"{suite.id}/{name}",
@@ -239,7 +239,7 @@ def _require_distinct(suite: Suite, cases: list[Case]) -> None:
             raise suite.source.error("duplicate-case", message, "matrix", *([] if idle is None else [idle]))
 
 
-def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
+def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     """Apply the entries of `cases:` in order. Later entries win; tags and layers accumulate."""
     entries = suite.file.cases
     matching = [_matching_names(suite, cases, index, entry) for index, entry in enumerate(entries)]
@@ -248,7 +248,7 @@ def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     # later steps cache by the identity of layers.
     @cache
     def layers(indices: tuple[int, ...]) -> tuple[Layer, ...]:
-        return (*suite.layers, *(layer for index in indices for layer in _case_layers(suite, index)))
+        return (*suite.layers, *(layer for index in indices for layer in _read_case_layers(suite, index)))
 
     def override(case: Case) -> Case:
         indices = tuple(index for index, names in enumerate(matching) if case.name in names)
@@ -268,7 +268,7 @@ def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntr
     return names
 
 
-def _case_layers(suite: Suite, index: int) -> list[Layer]:
+def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
     require_analyzers(layers, suite.file.analyzers)
@@ -286,7 +286,7 @@ def _apply_entry(case: Case, entry: CaseEntry) -> Case:
     )
 
 
-def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case]:
+def _assign_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case]:
     """Give each case the baseline of the case that `baseline_of` selects by parameters; without that key, its own."""
     wanted = suite.file.baseline_of
     expect_mapping(suite.source, wanted, "baseline_of")
@@ -300,16 +300,16 @@ def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case
     if not wanted:
         return cases
     by_name = {case.name: case for case in cases}
-    return [_with_baseline_of(suite, project, case, by_name) for case in cases]
+    return [_assign_baseline(suite, project, case, by_name) for case in cases]
 
 
-def _with_baseline_of(suite: Suite, project: Path, case: Case, by_name: dict[str, Case]) -> Case:
+def _assign_baseline(suite: Suite, project: Path, case: Case, by_name: dict[str, Case]) -> Case:
     parameters = {**case.parameters, **suite.file.baseline_of}
     name = case_name(parameters)
     if name in by_name:
         other = by_name[name]
     elif suite.file.files:  # the recorded files of an old version may be deleted; its baseline remains
-        other = _case(suite, accepted_point(suite, project, parameters), {}, {})
+        other = _make_case(suite, accepted_point(suite, project, parameters), {}, {})
     else:
         message = f"expected a case of this suite but got baseline_of={name} for {case.name}{nearest(name, by_name)}"
         raise suite.source.error("unknown-case", message, "baseline_of")

@@ -125,7 +125,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     """
     shown = path.relative_to(project).as_posix()
     resolve_inside(project, shown, file=shown)
-    tier = _tier(shown)
+    tier = _tier_of_path(shown)
     source = read_yaml(path, shown)
     file = convert_source(source, SuiteFile)
     _check_roles(source, file)
@@ -136,7 +136,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
 
-def _tier(shown: str) -> Tier:
+def _tier_of_path(shown: str) -> Tier:
     folder = shown.split("/")[1]
     for tier in TIERS:
         if tier == folder and shown.count("/") > 1:

@@ -87,13 +87,13 @@ def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
     values = {name: value for name, value in matrix.items() if name not in ("include", "exclude")}
     for name, choices in values.items():
         _check_choices(source, name, choices)
-    included = _entries(source, matrix, "include")
+    included = _read_entries(source, matrix, "include")
     # A matrix may consist of `include` alone. Then its first row defines the parameters.
     parameters = list(values or (included[0] if included else {}))
     for index, row in enumerate(included):
         _check_row(source, row, parameters, index)
-    excluded = _entries(source, matrix, "exclude")
-    made = _product(source, values) if values or not included else []
+    excluded = _read_entries(source, matrix, "exclude")
+    made = _expand_product(source, values) if values or not included else []
     kept = [row for row in made if not any(_matches(row, entry) for entry in excluded)]
     # An exclusion without effect is a slip of the keyboard, and the author believes that the rows are gone.
     _check_exclusions(source, excluded, parameters, made)
@@ -125,7 +125,7 @@ def _format_scalar(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
+def _expand_product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
     # The count is known before the product is made.
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
@@ -168,7 +168,7 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
+def _read_entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
     entries = matrix.get(key, [])
     if not isinstance(entries, list):
         raise source.error(

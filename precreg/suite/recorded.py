@@ -79,9 +79,9 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     _require_files(source, role, actual, recorded, oracle, references)
     # Placeholders of outputs alone, such as {version}, repeat every reference. Only existing combinations count.
     free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
-    versions = _distinct({name: row[name] for name in free} for row in recorded.values())
+    versions = _drop_duplicates({name: row[name] for name in free} for row in recorded.values())
     return [
-        _point(actual, oracle, parameters)
+        _make_point(actual, oracle, parameters)
         for choice in choices
         for version in versions
         for reference in references.values()
@@ -111,7 +111,7 @@ def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> Recor
     """
     _check_names(suite.source, suite.file.baseline_of, "baseline_of")
     _, actual, oracle = _read_patterns(suite, project)
-    return _point(actual, oracle, parameters)
+    return _make_point(actual, oracle, parameters)
 
 
 def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
@@ -122,7 +122,7 @@ def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Patter
     return role, actual, _read_pattern(suite, project, role, str(getattr(entry, role)))
 
 
-def _point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
+def _make_point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
     return RecordedPoint(
         parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters))
     )
@@ -205,7 +205,7 @@ def _merge_rows(first: Parameters, second: Parameters) -> Parameters | None:
     return {**first, **second}
 
 
-def _distinct(found: Iterable[Parameters]) -> list[Parameters]:
+def _drop_duplicates(found: Iterable[Parameters]) -> list[Parameters]:
     # dict.fromkeys keeps the order of the files, which is the order of the cases.
     return [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in found)]
 

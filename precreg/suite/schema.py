@@ -43,14 +43,14 @@ _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 def json_schema() -> Schema:
     """Return the JSON Schema of a suite file."""
-    root, definitions = _generated(SuiteFile)
+    root, definitions = _generate(SuiteFile)
     computation = {
         "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
     }
     _narrow(root, "subject", computation)
     _narrow(root, "reference", computation)
     _narrow(root, "golden", computation)
-    _narrow(root, "matrix", _matrix())
+    _narrow(root, "matrix", _matrix_schema())
     _narrow(root, "inputs", {"type": "object", "additionalProperties": _ref("Input")})
     _narrow(root, "params", {"type": "object"})
     _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
@@ -61,21 +61,26 @@ def json_schema() -> Schema:
     root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
-    definitions |= {"Input": _input(), "Tolerance": _tolerance(), "Reference": _REFERENCE, **_distributions()}
-    definitions["NoteEntry"], _ = _generated(NoteEntry)
+    definitions |= {
+        "Input": _input_schema(),
+        "Tolerance": _tolerance_schema(),
+        "Reference": _REFERENCE,
+        **_distribution_schemas(),
+    }
+    definitions["NoteEntry"], _ = _generate(NoteEntry)
     return {"$schema": _DRAFT, **root, "$defs": definitions}
 
 
 def tolerances_schema() -> Schema:
     """Return the JSON Schema of suites/tolerances.yaml."""
-    root, definitions = _generated(TolerancesFile)
+    root, definitions = _generate(TolerancesFile)
     _narrow(root, "default", _ref("Tolerance"))
     for name in ("tiers", "categories", "environments"):
         _narrow(root, name, {"type": "object", "additionalProperties": _ref("Tolerance")})
-    return {"$schema": _DRAFT, **root, "$defs": {**definitions, "Tolerance": _tolerance()}}
+    return {"$schema": _DRAFT, **root, "$defs": {**definitions, "Tolerance": _tolerance_schema()}}
 
 
-def _generated(kind: type) -> tuple[Schema, dict[str, Schema]]:
+def _generate(kind: type) -> tuple[Schema, dict[str, Schema]]:
     """Return the schema of a struct, and the schemas of the structs inside it by name."""
     _, definitions = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
     return definitions.pop(kind.__name__), definitions
@@ -90,7 +95,7 @@ def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
     schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
 
 
-def _matrix() -> Schema:
+def _matrix_schema() -> Schema:
     value = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
     row = {"type": "object", "minProperties": 1, "additionalProperties": value}
     return {
@@ -104,7 +109,7 @@ def _matrix() -> Schema:
     }
 
 
-def _input() -> Schema:
+def _input_schema() -> Schema:
     length: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _ref("Reference")]}
     # Keys beside a distribution are shape and dtype, and `from` where `pick` names the distribution. The counts of
     # properties below then mean: exactly one distribution.
@@ -130,7 +135,7 @@ def _input() -> Schema:
     }
 
 
-def _distributions() -> dict[str, Schema]:
+def _distribution_schemas() -> dict[str, Schema]:
     """Return the schemas of the distributions. Each option may also be a reference such as $scale."""
     _, definitions = msgspec.json.schema_components(DISTRIBUTIONS.values(), ref_template=_TEMPLATE)
     for schema in definitions.values():
@@ -140,7 +145,7 @@ def _distributions() -> dict[str, Schema]:
     return definitions
 
 
-def _standard() -> Schema:
+def _standard_schema() -> Schema:
     with_parameters = {name: standard.parameters for name, standard in STANDARDS.items() if standard.parameters}
     options = [
         {
@@ -161,7 +166,7 @@ def _standard() -> Schema:
     }
 
 
-def _tolerance() -> Schema:
+def _tolerance_schema() -> Schema:
     limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
     growths = {
@@ -176,7 +181,7 @@ def _tolerance() -> Schema:
         "properties": {
             "rtol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
             "atol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
-            "standard": _standard(),
+            "standard": _standard_schema(),
             "regression": {"description": "Allowed growth against the baseline", "anyOf": [growths, {"const": "off"}]},
             "outputs": {"type": "object", "additionalProperties": _ref("Tolerance")},
             "environments": {"type": "object", "additionalProperties": _ref("Tolerance")},

@@ -76,11 +76,11 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
     known = sorted(known)
     for name in names:
         if name not in known:
-            message = f"expected {_expected(kind, known)} but got {kind}={name}{nearest(name, known)}"
+            message = f"expected {_describe_expected(kind, known)} but got {kind}={name}{nearest(name, known)}"
             raise UserError("bad-value", message)
 
 
-def _expected(kind: str, known: Sequence[str]) -> str:
+def _describe_expected(kind: str, known: Sequence[str]) -> str:
     if len(known) > MAX_LISTED:
         return f"a {kind} that a case has"
     return f"one of {', '.join(known) or 'none, because there is none,'}"

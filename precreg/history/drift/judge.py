@@ -97,16 +97,16 @@ def change_at(place: int, points: Sequence[HistoryPoint], runs: Mapping[int, His
     if place == 0:
         return DriftChange(None, bad.number, bad.commit[:COMMIT_DIGITS])
     good = runs[points[place - 1].run]
-    return DriftChange(good.number, bad.number, _commits(good, bad), _facts_changed(good, bad))
+    return DriftChange(good.number, bad.number, _format_commits(good, bad), _list_changed_facts(good, bad))
 
 
-def _commits(good: HistoryRun, bad: HistoryRun) -> str:
+def _format_commits(good: HistoryRun, bad: HistoryRun) -> str:
     """Return the range of commits in the syntax of git, or one commit if both runs have it."""
     ends = [good.commit[:COMMIT_DIGITS], bad.commit[:COMMIT_DIGITS]]
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
-def _facts_changed(good: HistoryRun, bad: HistoryRun) -> tuple[str, ...]:
+def _list_changed_facts(good: HistoryRun, bad: HistoryRun) -> tuple[str, ...]:
     """Return the facts of the environment that changed, as texts; none for equal fingerprints."""
     if good.fingerprint == bad.fingerprint:
         return ()
@@ -219,7 +219,7 @@ def _decide_state(
     if len(row.points) < (settings.confirm if row.mode is DriftMode.EXACT else max(settings.confirm, MIN_NOISY_RUNS)):
         return DriftState.TOO_FEW, f"{count_runs(len(row.points))} cannot tell whether {row.metric} drifts"
     accepted = row.points[-1].accepted
-    if accepted is not None and _better(row, metric_size(row.metric, accepted), settings):
+    if accepted is not None and _is_better(row, metric_size(row.metric, accepted), settings):
         return DriftState.IMPROVED, describe_improvement(row.metric, accepted, _now(row, settings))
     return DriftState.STEADY, ""
 
@@ -258,7 +258,7 @@ def _against_recent(row: SeriesWindow, context: DriftContext) -> Worsening | Non
     if found is None or row.mode is DriftMode.FEW:
         return None
     change = change_at(found.at + start, row.points, context.runs)
-    return _worsening("recent runs", row, found, value_of_size(row.metric, found.before), change)
+    return _make_worsening("recent runs", row, found, value_of_size(row.metric, found.before), change)
 
 
 def _last_accepted_loss(row: SeriesWindow) -> int:
@@ -292,7 +292,7 @@ def _against_value(
     if single.value is None:
         return None
     before = metric_size(row.metric, single.value)
-    reference_runs = _accepted_for(row) if against == "baseline" else len(row.sizes)
+    reference_runs = _count_runs_with_reference(row) if against == "baseline" else len(row.sizes)
     reachable = before if single.offset is None else single.offset.applied_to(before)
     now = _worse_now(row, reachable, reference_runs, context.settings)
     if now is None:
@@ -301,10 +301,10 @@ def _against_value(
     exact = row.mode is DriftMode.EXACT
     at = _first_of_the_worse(row.sizes if exact else running_median(row.sizes), limit)
     change = change_at(at, row.points, context.runs) if exact or recent is None else recent.change
-    return _worsening(against, row, FoundWorsening("level", at, before, now), single.value, change)
+    return _make_worsening(against, row, FoundWorsening("level", at, before, now), single.value, change)
 
 
-def _accepted_for(row: SeriesWindow) -> int:
+def _count_runs_with_reference(row: SeriesWindow) -> int:
     """Return the number of latest runs with the present accepted value."""
     accepted = [point.accepted for point in row.points]
     return next(len(list(same)) for _, same in groupby(reversed(accepted)))
@@ -349,7 +349,7 @@ def _noisy_levels(row: SeriesWindow, reference_runs: int, settings: DriftSetting
         yield min(row.sizes[-lasting:]), FEW_RUNS_FACTOR
 
 
-def _better(row: SeriesWindow, before: float, settings: DriftSettings) -> bool:
+def _is_better(row: SeriesWindow, before: float, settings: DriftSettings) -> bool:
     """Return True if the latest runs are better than the accepted size."""
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
@@ -358,7 +358,11 @@ def _better(row: SeriesWindow, before: float, settings: DriftSettings) -> bool:
     if len(row.sizes) < max(MIN_RUNS_FOR_NOISE, reference_runs):
         return max(least, FEW_RUNS_FACTOR) * max(row.sizes) < before
     now = _now_size(row, settings)
-    return _accepted_for(row) >= reference_runs and least * now < before and noise_beyond(row.sizes, now, before) < -1
+    return (
+        _count_runs_with_reference(row) >= reference_runs
+        and least * now < before
+        and noise_beyond(row.sizes, now, before) < -1
+    )
 
 
 def _now_size(row: SeriesWindow, settings: DriftSettings) -> float:
@@ -369,7 +373,7 @@ def _now(row: SeriesWindow, settings: DriftSettings) -> float:
     return value_of_size(row.metric, _now_size(row, settings))
 
 
-def _worsening(
+def _make_worsening(
     against: DriftReference, row: SeriesWindow, found: FoundWorsening, before: float, change: DriftChange
 ) -> Worsening:
     """Return a finding in the metric's own unit, with its message and its beginning."""

@@ -76,9 +76,9 @@ def judge_series(
         if found is not None:
             results.append((found, metrics[0].points[-1].run))
     newest = _newest_complete(runs, ran, settings.confirm)
-    findings = [found if last in newest else _absent(found, last) for found, last in results]
+    findings = [found if last in newest else _mark_absent(found, last) for found, last in results]
     modes = Counter(str(metric.mode) for found in findings for metric in found.metrics)
-    return DriftJudgement(tuple(_keep_drawn(sorted(findings, key=_badness))), dict(sorted(modes.items())))
+    return DriftJudgement(tuple(_keep_drawn(sorted(findings, key=_severity_key))), dict(sorted(modes.items())))
 
 
 def _newest_complete(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
@@ -90,7 +90,7 @@ def _newest_complete(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm
     return {run.number for run in runs[complete[-confirm:][0] :]} if complete else set()
 
 
-def _absent(found: OutputDrift, last: int) -> OutputDrift:
+def _mark_absent(found: OutputDrift, last: int) -> OutputDrift:
     return OutputDrift(found.case, found.output, DriftState.ABSENT, f"not run since run {last}")
 
 
@@ -100,27 +100,27 @@ def _select_drift_series(series: Iterable[HistorySeries]) -> Iterator[HistorySer
 
 def _judge_output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
     found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
-    metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
+    metrics = sorted(_drop_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
     if not metrics:
         return None
-    return OutputDrift(case, output, metrics[0].state, _message(metrics), tuple(metrics))
+    return OutputDrift(case, output, metrics[0].state, _describe_output(metrics), tuple(metrics))
 
 
-def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySeries]) -> Iterator[MetricDrift]:
+def _drop_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySeries]) -> Iterator[MetricDrift]:
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
-        slight = metric.metric == "bias" and metric.worsenings and _growth(metric) < BIAS_SHARE * error
+        slight = metric.metric == "bias" and metric.worsenings and _compute_growth(metric) < BIAS_SHARE * error
         yield MetricDrift(metric.metric, DriftState.STEADY, metric.mode, metric.runs) if slight else metric
 
 
-def _growth(metric: MetricDrift) -> float:
+def _compute_growth(metric: MetricDrift) -> float:
     return max(
         metric_size(metric.metric, worse.now) - metric_size(metric.metric, worse.before) for worse in metric.worsenings
     )
 
 
-def _message(metrics: Sequence[MetricDrift]) -> str:
+def _describe_output(metrics: Sequence[MetricDrift]) -> str:
     """Return the message of the worst metric, with the beginning of its drift and the other drifting metrics."""
     first = metrics[0]
     if first.state is not DriftState.DRIFT:
@@ -129,7 +129,7 @@ def _message(metrics: Sequence[MetricDrift]) -> str:
     return "; ".join(filter(None, (describe_drift(first.worsenings), f"also {', '.join(others)}" if others else "")))
 
 
-def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
+def _severity_key(found: OutputDrift) -> tuple[int, float, str, str]:
     ratios = [w.ratio for metric in found.metrics for w in metric.worsenings]
     worst = max((float("inf") if ratio is None else ratio for ratio in ratios), default=0.0)
     return (_RANK[found.state], -worst, found.case, found.output)

@@ -22,8 +22,8 @@ DriftKind = Literal["step", "creep", "level"]
 class DriftSettings(Struct, frozen=True):
     """Set the rules of a judgement.
 
-    `window` is the number of recent runs that count, `confirm` the number of runs that a change must last, and
-    `materiality` the minimum relevant ratio of sizes.
+    `window` is the number of recent runs that count. A change must last for `confirm` runs. `materiality` is the
+    minimum relevant ratio of sizes.
     """
 
     window: int = 60

@@ -145,11 +145,11 @@ def worse_than_before(
         return None
     axis = size_axis(sizes)
     values = [axis.place(size) for size in sizes]
-    if not (_unusual(values) if exact else _significant(values, settings.confirm)):
+    if not (_is_unusual(values) if exact else _is_significant(values, settings.confirm)):
         return None
     better = axis.place(min(latest) / min_ratio) if min(latest) else -inf
     # A ramp is the better description wherever it fits better than a step, so it comes first.
-    shapes = (_ramp(values, axis), _step(values, axis, better, settings.confirm))
+    shapes = (_find_ramp(values, axis), _find_step(values, axis, better, settings.confirm))
     relevant_shapes = (found for found in shapes if found is not None and axis.place(found.before) < better)
     return next((found._replace(now=latest[-1]) for found in relevant_shapes), None)
 
@@ -181,17 +181,17 @@ def noise_beyond(sizes: Sequence[float], now: float, single: float) -> float:
     return away / explained if explained else copysign(inf, away) if away else 0.0
 
 
-def _unusual(levels: Sequence[float]) -> bool:
+def _is_unusual(levels: Sequence[float]) -> bool:
     """Return True if a repeating series exceeds its usual changes of level. With few changes, any change counts."""
     levels = [value for value, _ in groupby(levels)]
     return len(levels) <= MIN_LEVEL_CHANGES or has_shift(levels) or has_trend(levels) or has_jump(levels, 1)
 
 
-def _significant(values: Sequence[float], confirm: int) -> bool:
+def _is_significant(values: Sequence[float], confirm: int) -> bool:
     return has_shift(values) or has_trend(values) or has_jump(values, max(confirm, 2))
 
 
-def _step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) -> FoundWorsening | None:
+def _find_step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) -> FoundWorsening | None:
     """Return the best upward step from a level below `better`, with at least `confirm` values on each side."""
     upward = [step for step in step_fits(values, confirm) if step.before < min(step.after, better)]
     if not upward:
@@ -200,7 +200,7 @@ def _step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) 
     return FoundWorsening("step", step.at, axis.size(step.before), axis.size(step.after))
 
 
-def _ramp(values: Sequence[float], axis: SizeAxis) -> FoundWorsening | None:
+def _find_ramp(values: Sequence[float], axis: SizeAxis) -> FoundWorsening | None:
     """Return a level followed by a rising line, if they fit better than any step."""
     if len(values) < MIN_LINE_VALUES:
         return None
