@@ -293,18 +293,13 @@ def matches_patterns(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _make_series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
-    same_definition = {
-        place: state for place, state in states.items() if state.definition == states[max(states)].definition
-    }
+    alike = {place: state for place, state in states.items() if state.definition == states[max(states)].definition}
     pairs = {
-        (output, metric)
-        for state in same_definition.values()
-        for output, found in state.outputs.items()
-        for metric in found
+        (output, metric) for state in alike.values() for output, found in state.outputs.items() for metric in found
     }
     for output, metric in sorted(pairs):
         points = (
             HistoryPoint(order[place], *state.outputs.get(output, {}).get(metric, (None, None)))
-            for place, state in same_definition.items()
+            for place, state in alike.items()
         )
         yield HistorySeries(case, output, metric, tuple(points))
