@@ -1,6 +1,6 @@
 """How did the metrics develop over many runs?
 
-A SQLite file or a PostgreSQL database keeps the rows that changed.
+A SQLite file or a PostgreSQL database stores the metrics of a case at each run that changed them.
 """
 
 import lazy_loader

@@ -1,4 +1,7 @@
-"""Adding one run to the tables: rows for what changed, and nothing for what did not."""
+"""Which rows does one more run add to the tables?
+
+A case gets a row if its state changed at the run, and no row otherwise.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ from precreg.types import RunRecord
 
 
 class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of a run beside its cases. `identity` is the same for the same run alone, however often it comes."""
+    """Hold the stored facts of a run apart from its cases.
+
+    `identity` is a digest of the run. The same run has the same identity if someone adds it again.
+    """
 
     identity: str
     started: str
@@ -43,10 +49,10 @@ class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
-    """Return what is kept of a record. Raises UserError (unreadable-record) if its start is not a time."""
+    """Return the stored facts of a record. Raises UserError (unreadable-record) if its start is not a time."""
     git = record.git
     return NewRun(
-        identity=_identity(record, states),
+        identity=_compute_identity(record, states),
         started=to_utc(record.started),
         commit="" if git is None else git.commit,
         branch="" if git is None else git.branch,
@@ -59,8 +65,9 @@ def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
     )
 
 
-def _identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
-    """Tell runs apart by what was found and how long it took, to the nanosecond: two monitors may start together."""
+def _compute_identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
+    """Return a digest that differs between any two runs."""
+    # Two monitors may start in the same second and measure the same values. Durations in nanoseconds differ.
     commit = None if record.git is None else record.git.commit
     digest = blake2b(digest_size=16)
     digest.update(repr((record.started, record.duration_s, record.environment.label, commit)).encode())
@@ -71,7 +78,10 @@ def _identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:
 
 
 def to_utc(started: str) -> str:
-    """Write a time so that texts are in the order of times. Raises UserError (unreadable-record) if it is none."""
+    """Convert a time to ISO 8601 in UTC, so that texts sort as times do.
+
+    Raises UserError (unreadable-record) if the text is not a time.
+    """
     try:
         return datetime.fromisoformat(started).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
@@ -80,9 +90,10 @@ def to_utc(started: str) -> str:
 
 
 def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]) -> int | None:
-    """Keep a run, and return its number; None where it is there already."""
+    """Store a run and return its number; None if the history has the run already."""
     if connection.execute(select(RUNS_TABLE.c.number).where(RUNS_TABLE.c.identity == run.identity)).first() is not None:
         return None
+    # The table has the next number, because the number of a removed run must not be used again.
     number: int = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
     connection.execute(update(HISTORY_TABLE).values(next_number=number + 1))
     later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
@@ -90,6 +101,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
     add_cases(connection, ids, states)
     by_id = {ids[name]: state for name, state in states.items()}
     write_run(connection, run, number, Scope.of(by_id))
+    # Nearly every run is the newest run. It needs one digest a case, and not the rows of the cases.
     if later:
         _add_before(connection, run.environment, number, by_id, later)
     else:
@@ -98,8 +110,9 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
 
 
 def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) -> None:
-    """Write the row of a run, and its scope unless a run of that scope is there."""
+    """Write the row of a run, and its scope unless another run has the same scope."""
     packed = scope.packed()
+    # With 128 bits, a collision of two scopes is practically impossible.
     digest = blake2b(packed, digest_size=16).hexdigest()
     if connection.execute(select(SCOPES_TABLE.c.digest).where(SCOPES_TABLE.c.digest == digest)).first() is None:
         connection.execute(insert(SCOPES_TABLE).values(digest=digest, bitmap=packed))
@@ -110,23 +123,24 @@ def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) ->
 
 
 def case_ids(connection: Connection) -> dict[str, int]:
-    """Return the id of every case that the history knows, by name."""
+    """Return the id of every case of the history by name."""
     return {name: id for name, id in connection.execute(select(CASES_TABLE.c.name, CASES_TABLE.c.id)).all()}
 
 
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
-    """Give each case that the history does not know an id, and put it into `ids`, which has those that it knows."""
+    """Write the cases that `ids` lacks to the history, and add them to `ids`."""
+    # sorted: the order of a set differs between processes, and ids should not depend on it.
     new = {name: id for id, name in enumerate(sorted(set(names) - ids.keys()), max(ids.values(), default=0) + 1)}
     _insert_all(connection, CASES_TABLE, [{"id": id, "name": name} for name, id in new.items()])
     ids.update(new)
 
 
 def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, CaseState]) -> None:
-    """Add the run that started last: only the latest digest of each case need be known."""
-    asked = select(LATEST_TABLE.c.case_id, LATEST_TABLE.c.digest).where(LATEST_TABLE.c.environment == environment)
-    latest = {case: digest for case, digest in connection.execute(asked).all()}
+    """Add the states of the run that started last. It reads only the latest digest of each case."""
+    query = select(LATEST_TABLE.c.case_id, LATEST_TABLE.c.digest).where(LATEST_TABLE.c.environment == environment)
+    latest = {case: digest for case, digest in connection.execute(query).all()}
     changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
-    rows = [_change(environment, case, number, state.text) for case, state in changed.items()]
+    rows = [_make_change_row(environment, case, number, state.text) for case, state in changed.items()]
     _insert_all(connection, CHANGES_TABLE, rows)
     write_latest(connection, environment, {case: state.digest for case, state in changed.items()})
 
@@ -134,7 +148,8 @@ def _add_last(connection: Connection, environment: str, number: int, states: Map
 def _add_before(
     connection: Connection, environment: str, number: int, states: Mapping[int, CaseState], later: Sequence[int]
 ) -> None:
-    """Add a run that started before others: what they did not store, because it had not changed, may have to be."""
+    """Add the states of a run that started before other runs."""
+    # A later run without a row had the state before. If the new run changes the state, the later run needs a row.
     order = [run.number for run in stored_runs(connection, environment)]
     positions = {run: position for position, run in enumerate(order)}
     scopes = scopes_of(connection, environment)
@@ -159,30 +174,32 @@ def write_rows(
     before: Mapping[int, StateRows[str]],
     after: Mapping[int, StateRows[str]],
 ) -> None:
-    """Make the rows of some cases, by position in `order`, what they are to be."""
-    gone, new = [], []
+    """Replace the rows `before` of the cases by the rows `after`. Rows are by position in `order`."""
+    removed, added = [], []
     for case, rows in after.items():
         old = before.get(case, {})
-        gone += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
-        new += [_change(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
-    _delete_all(connection, CHANGES_TABLE, _in(CHANGES_TABLE, environment, run=bindparam("of_run")), gone)
-    _insert_all(connection, CHANGES_TABLE, new)
+        removed += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
+        added += [_make_change_row(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
+    _delete_all(connection, CHANGES_TABLE, _matches_key(CHANGES_TABLE, environment, run=bindparam("of_run")), removed)
+    _insert_all(connection, CHANGES_TABLE, added)
 
 
 def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes | None]) -> None:
-    """Set the digests of some cases' states at the last run that ran them; None where no run has."""
-    _delete_all(connection, LATEST_TABLE, _in(LATEST_TABLE, environment), [{"of_case": case} for case in digests])
+    """Set the digest of the last state of each case; None removes a case that no run has."""
+    _delete_all(
+        connection, LATEST_TABLE, _matches_key(LATEST_TABLE, environment), [{"of_case": case} for case in digests]
+    )
     some = ((case, digest) for case, digest in digests.items() if digest is not None)
     rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in some]
     _insert_all(connection, LATEST_TABLE, rows)
 
 
-def _in(table: Table, environment: str, **columns: Any) -> ColumnElement[bool]:
+def _matches_key(table: Table, environment: str, **columns: Any) -> ColumnElement[bool]:
     named = {"environment": environment, "case_id": bindparam("of_case"), **columns}
     return and_(*(table.c[column] == value for column, value in named.items()))
 
 
-def _change(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
+def _make_change_row(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
     return {"environment": environment, "case_id": case, "run": run, "state": text}
 
 

@@ -1,11 +1,8 @@
-"""A history as text, complete and readable: JSON Lines, a header, then the runs, then the cases.
+"""In which format does a history travel, and which rows change when runs are imported or removed?
 
-A case's line says which runs ran it, as ranges of run numbers from first to last in the order of the runs of its
-environment, and its state at each run where that changed. The header counts both, so a file that was cut is noticed.
-
-Importing an export: the runs that are not there yet take their places among those that are.
-
-Removing runs: what stays has the figures that it had, though they may have been stored at a run that goes.
+An export is JSON Lines: a header, the runs, then the cases. A case's line has ranges of the runs that ran it, in the
+order of the runs of its environment, and its state at each run that changed it. The header has the number of runs and
+cases, so that the reader notices a truncated file.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ _T = TypeVar("_T", bound=Struct)
 
 
 class ExportHeader(Struct, frozen=True):
-    """The first line: whose history, and how many lines of runs and of cases follow."""
+    """Hold the first line: schema, project, and the numbers of lines for runs and for cases."""
 
     schema: str
     project: str
@@ -60,13 +57,14 @@ class ExportHeader(Struct, frozen=True):
 
 
 class RunLine(NewRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One run with its number in the history that was exported."""
+    """Hold one run with its number in the exported history."""
 
+    # PostgreSQL's INTEGER ends at 2^31 - 1, and the next run needs a number too.
     number: Annotated[int, Meta(ge=1, lt=2**31 - 1)]
 
 
 class CaseLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """One case in one environment."""
+    """Hold one case in one environment: ranges (first, last) of run numbers, and changed states by run number."""
 
     case: str
     environment: str
@@ -75,6 +73,8 @@ class CaseLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _RawCaseLine(Struct, frozen=True):
+    """Hold a case's line whose states are the stored JSON texts, so that an export does not decode them."""
+
     case: str
     environment: str
     ran: list[tuple[int, int]]
@@ -82,22 +82,22 @@ class _RawCaseLine(Struct, frozen=True):
 
 
 def export_lines(connection: Connection, project: str) -> Iterator[bytes]:
-    """Yield the lines of a history; equal histories give equal lines."""
+    """Yield the lines of a history. Equal histories give equal lines."""
     runs = stored_runs(connection)
     cases = connection.execute(select(func.count()).select_from(LATEST_TABLE)).scalar_one()
-    yield _line(ExportHeader(HISTORY_SCHEMA, project, len(runs), cases))
+    yield _encode_line(ExportHeader(HISTORY_SCHEMA, project, len(runs), cases))
     identities = {
         number: identity for number, identity in connection.execute(select(RUNS_TABLE.c.number, RUNS_TABLE.c.identity))
     }
     for run in runs:
-        yield _line(RunLine(identity=identities[run.number], **asdict(run)))
+        yield _encode_line(RunLine(identity=identities[run.number], **asdict(run)))
     names = {id: name for name, id in sorted((name, id) for id, name in connection.execute(select(CASES_TABLE)))}
     for environment in sorted({run.environment for run in runs}):
         order = [run.number for run in runs if run.environment == environment]
-        yield from map(_line, _cases(connection, environment, order, names))
+        yield from map(_encode_line, _read_cases(connection, environment, order, names))
 
 
-def _cases(
+def _read_cases(
     connection: Connection, environment: str, order: Sequence[int], names: Mapping[int, str]
 ) -> Iterator[_RawCaseLine]:
     positions = {number: position for position, number in enumerate(order)}
@@ -106,25 +106,25 @@ def _cases(
         rows = case_rows(connection, environment, part, positions)
         for case in (case for case in part if case in rows):
             changes = {order[position]: msgspec.Raw(rows[case][position].encode()) for position in sorted(rows[case])}
-            yield _RawCaseLine(names[case], environment, list(_ranges(case, order, scopes)), changes)
+            yield _RawCaseLine(names[case], environment, list(_find_ranges(case, order, scopes)), changes)
 
 
-def _ranges(case: int, order: Sequence[int], scopes: Mapping[int, Scope]) -> Iterator[tuple[int, int]]:
+def _find_ranges(case: int, order: Sequence[int], scopes: Mapping[int, Scope]) -> Iterator[tuple[int, int]]:
     for ran, group in groupby(order, lambda number: case in scopes[number]):
         if ran:
             numbers = list(group)
             yield numbers[0], numbers[-1]
 
 
-def _line(value: Struct) -> bytes:
+def _encode_line(value: Struct) -> bytes:
     return msgspec.json.encode(value) + b"\n"
 
 
 class ExportReader:
-    """An export that is read: its header and runs at once, its cases one by one.
+    """Read an export: its header and runs at once, its cases one by one.
 
     Raises:
-        UserError: unreadable-history, future-schema; with the line.
+        UserError: unreadable-history, future-schema, with the number of the line.
     """
 
     def __init__(self, lines: Iterable[bytes], shown: str) -> None:
@@ -139,11 +139,16 @@ class ExportReader:
             self._order.setdefault(run.environment, []).append(run.number)
 
     def cases(self) -> Iterator[CaseLine]:
-        """Yield the cases, and find the end of the file after the last."""
+        """Yield the cases, and check that the file ends after the last case.
+
+        Raises UserError: unreadable-history.
+        """
         last = ("", "")
         for _ in range(self.header.cases):
             case = self._next(CaseLine)
             last, before = (case.environment, case.case), last
+            # The writer sorts the lines, so a line out of order means an edited or damaged file. An import relies on
+            # this order: it reads the cases of one environment together.
             if last <= before:
                 self._refuse("expected environments, and the cases of each, in order and once")
             if not set(case.changes) <= {*self.ran(case)} or not case.ran or case.ran[0][0] not in case.changes:
@@ -153,7 +158,7 @@ class ExportReader:
             self._refuse(f"expected {self.header.cases} cases but there are more lines")
 
     def ran(self, case: CaseLine) -> list[int]:
-        """Return the numbers of the runs that ran a case, in order."""
+        """Return the numbers of the runs of a case in order. Raises UserError (unreadable-history)."""
         order = self._order.get(case.environment, [])
         try:
             return [n for first, last in case.ran for n in order[order.index(first) : order.index(last) + 1]]
@@ -182,7 +187,7 @@ class ExportReader:
             self._refuse("expected more lines: the file was cut")
         try:
             return msgspec.json.decode(line, type=kind)
-        except (ValueError, RecursionError) as problem:
+        except (ValueError, RecursionError) as problem:  # msgspec raises RecursionError for deeply nested JSON
             self._refuse(f"expected a line of a history but got: {problem}")
 
     def _refuse(self, message: str) -> NoReturn:
@@ -197,17 +202,21 @@ def _is_in_utc(started: str) -> bool:
 
 
 def group_cases(cases: Iterable[CaseLine], size: int) -> Iterator[list[CaseLine]]:
-    """Yield the cases in lists, each of one environment."""
+    """Yield the cases in lists of at most `size` cases, each list of one environment."""
     for _, of_one in groupby(cases, lambda case: case.environment):
         while part := list(islice(of_one, size)):
             yield part
 
 
 def import_export(connection: Connection, export: ExportReader) -> int:
-    """Add the runs of an export that are new, and return how many. An empty history takes over their numbers, too."""
+    """Add the new runs of an export and return their number.
+
+    An empty history keeps the run numbers of the export, so that an export and an import copy a history.
+    """
+    # Identities and not numbers decide which runs are new: each history has its own numbers.
     known = set(connection.execute(select(RUNS_TABLE.c.identity)).scalars())
     new = [run for run in export.runs if run.identity not in known]
-    numbers = _numbers(connection, new, keep=not known)
+    numbers = _assign_numbers(connection, new, keep=not known)
     ids = case_ids(connection)
     scopes: dict[int, set[int]] = {run.number: set() for run in new}
     environments = {name: _Environment(connection, name, new, numbers) for name in {run.environment for run in new}}
@@ -225,30 +234,31 @@ def import_export(connection: Connection, export: ExportReader) -> int:
     return len(new)
 
 
-def _numbers(connection: Connection, new: Iterable[RunLine], *, keep: bool) -> dict[int, int]:
-    """Return the number here of each new run, by its number in the export."""
+def _assign_numbers(connection: Connection, new: Iterable[RunLine], *, keep: bool) -> dict[int, int]:
+    """Return the number of each new run in this history, by its number in the export."""
     first = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
     numbers = {run.number: run.number if keep else first + place for place, run in enumerate(new)}
+    # max(): kept numbers may be beyond the next number of this history.
     connection.execute(update(HISTORY_TABLE).values(next_number=max([first - 1, *numbers.values()]) + 1))
     return numbers
 
 
 class _Case:
-    """A case of an export, and the numbers there of the runs that ran it, in order."""
+    """Hold a case of an export, and the numbers of its runs in the export, in order."""
 
     def __init__(self, line: CaseLine, ran: list[int]) -> None:
         self.line, self.ran = line, ran
         self.states = {number: CaseState.of(kept).text for number, kept in line.changes.items()}
 
     def every_state(self) -> dict[int, str]:
-        """Return the state at each run, by its number in the export."""
+        """Return the state at each run by the run's number in the export."""
         places = {number: place for place, number in enumerate(self.ran)}
         rows = {places[number]: text for number, text in self.states.items()}
         return dict(zip(self.ran, decode_states(rows, places.values()).values(), strict=True))
 
 
 class _Environment:
-    """The runs of one environment in order, those that are here and the new ones."""
+    """Merge the stored runs and the new runs of one environment in the order of their start."""
 
     def __init__(self, connection: Connection, name: str, new: Iterable[RunLine], numbers: Mapping[int, int]) -> None:
         here = [(run.started, run.number) for run in stored_runs(connection, name)]
@@ -259,14 +269,16 @@ class _Environment:
         self._new = {run.number: self._positions[numbers[run.number]] for run in new if run.environment == name}
 
     def add(self, connection: Connection, cases: Mapping[int, _Case]) -> None:
-        """Write the states of some cases, by their ids here, at the runs that are new."""
+        """Write the states of the cases at the new runs. Cases are by their ids in this history."""
         before = case_rows(connection, self._name, cases, self._positions)
-        after = {id: self._united(id, before.get(id, {}), case) for id, case in cases.items()}
+        after = {id: self._merge_states(id, before.get(id, {}), case) for id, case in cases.items()}
         write_rows(connection, self._name, self._order, before, after)
         last = {id: state_digest(rows[max(rows)]) for id, rows in after.items() if rows}
         write_latest(connection, self._name, last)
 
-    def _united(self, id: int, before: StateRows[str], case: _Case) -> StateRows[str]:
+    def _merge_states(self, id: int, before: StateRows[str], case: _Case) -> StateRows[str]:
+        # Without stored states and with new runs only, the export's rows are already the encoded rows. This case is
+        # common, an import into an empty history, and skips one decoding of every state.
         if not before and self._new.keys() >= set(case.ran):
             return encode_states({self._new[number]: text for number, text in case.states.items()})
         ran = sorted(self._positions[number] for number, scope in self._scopes.items() if id in scope)
@@ -277,9 +289,10 @@ class _Environment:
 def select_runs_to_remove(
     runs: Sequence[HistoryRun], before: str | None, keep: int | None, commits: Collection[str]
 ) -> list[HistoryRun]:
-    """Choose, of runs in order: those that started before a time, except the newest `keep` and those of the commits.
+    """Return the runs that started before a time, except the newest `keep` runs and the runs of the commits.
 
-    `before` is ISO 8601 in UTC; None stands for all times. `keep` counts in each environment by itself.
+    `runs` are in the order of their start. `before` is ISO 8601 in UTC, or None for any time. `keep` counts the runs of
+    each environment separately.
     """
     newest: set[int] = set()
     for environment in {run.environment for run in runs}:
@@ -292,31 +305,33 @@ def select_runs_to_remove(
 def remove_runs(connection: Connection, runs: Collection[HistoryRun]) -> None:
     """Remove runs, with the scopes and cases that no other run has."""
     for environment in sorted({run.environment for run in runs}):
-        _remove(connection, environment, {run.number for run in runs if run.environment == environment})
+        _remove_from_environment(
+            connection, environment, {run.number for run in runs if run.environment == environment}
+        )
     connection.execute(delete(SCOPES_TABLE).where(SCOPES_TABLE.c.digest.not_in(select(RUNS_TABLE.c.scope))))
     connection.execute(delete(CASES_TABLE).where(CASES_TABLE.c.id.not_in(select(LATEST_TABLE.c.case_id))))
 
 
-def _remove(connection: Connection, environment: str, gone: set[int]) -> None:
+def _remove_from_environment(connection: Connection, environment: str, removed: set[int]) -> None:
     order = [run.number for run in stored_runs(connection, environment)]
     positions = {run: position for position, run in enumerate(order)}
     scopes = scopes_of(connection, environment)
-    staying = [(position, scopes[run]) for run, position in positions.items() if run not in gone]
+    staying = [(position, scopes[run]) for run, position in positions.items() if run not in removed]
     cases = list(
         connection.execute(select(LATEST_TABLE.c.case_id).where(LATEST_TABLE.c.environment == environment)).scalars()
     )
     for part in query_chunks(cases):
         before = case_rows(connection, environment, part, positions)
-        after = {case: without_runs(rows, _carrier(case, staying)) for case, rows in before.items()}
+        after = {case: without_runs(rows, _find_carrier(case, staying)) for case, rows in before.items()}
         write_rows(connection, environment, order, before, after)
         last = {case: rows[max(rows)] if rows else None for case, rows in after.items()}
         ends = {case: state for case, state in last.items() if state != before[case][max(before[case])]}
         digests = {case: None if state is None else state_digest(state) for case, state in ends.items()}
         write_latest(connection, environment, digests)
     connection.execute(
-        delete(RUNS_TABLE).where(RUNS_TABLE.c.number == bindparam("gone")), [{"gone": run} for run in gone]
+        delete(RUNS_TABLE).where(RUNS_TABLE.c.number == bindparam("gone")), [{"gone": run} for run in removed]
     )
 
 
-def _carrier(case: int, staying: Sequence[tuple[int, Scope]]) -> Callable[[int], int | None]:
+def _find_carrier(case: int, staying: Sequence[tuple[int, Scope]]) -> Callable[[int], int | None]:
     return lambda position: next((place for place, scope in staying if place >= position and case in scope), None)

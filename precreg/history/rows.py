@@ -1,14 +1,12 @@
-"""The tables of a history. A case has a row in `changes` only at a run where what is kept of it changed.
+"""Which tables does a history have, and how do few rows encode the states of a case over many runs?
 
-A run's scope is the set of cases that it ran, stored once for all runs that ran the same: so "unchanged" (in the
-scope, no row) differs from "not run" (a selection, a shard, a device that was not there, a case that is gone).
-`latest` holds, for each case in each environment, the digest of its state at the last run that ran it.
+A case has a row in `changes` only at runs that changed its state. The scope of a run is the set of cases that it ran.
+So "unchanged" (in the scope, no row) differs from "not run" (not in the scope). Runs with equal scopes share one.
+`latest` has the digest of the last state of each case in each environment.
 
-Changed rows alone: how the states of one case over many runs are kept as few rows, and read back.
-
-The runs of an environment have positions 0, 1, 2, ... in order of their start. The state of a case at a run in whose
-scope it is, is that of its last row at or before that run. A case's rows stand at runs that ran it, and no two
-neighbouring rows are equal: so the rows are a function of the states, whatever the order in which runs were added.
+The runs of an environment have positions 0, 1, 2, ... in the order of their start. If a run's scope has a case, the
+state of the case is in its last row at or before that run. Rows stand only at runs that ran the case, and neighbouring
+rows differ. So the states determine the rows, in whatever order runs were added.
 """
 
 from __future__ import annotations
@@ -22,11 +20,9 @@ from zlib import compress, decompress
 from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, Table, Text
 
 HISTORY_SCHEMA = "precreg-history/1"
-
-
 TABLES_METADATA = MetaData()
 
-
+# This table has one row: the schema, the name of the project, and the number of the next run.
 HISTORY_TABLE = Table(
     "precreg_history",
     TABLES_METADATA,
@@ -34,9 +30,8 @@ HISTORY_TABLE = Table(
     Column("project", Text, nullable=False),
     Column("next_number", Integer, nullable=False),
 )
-"""One row: what this is, whose, and the number of the next run."""
 
-
+# `identity` recognises a run that is added twice. `scope` is a digest in SCOPES_TABLE.
 RUNS_TABLE = Table(
     "precreg_runs",
     TABLES_METADATA,
@@ -54,14 +49,13 @@ RUNS_TABLE = Table(
     Column("scope", Text, nullable=False),
 )
 
-
+# Most runs of a project run the same cases, so they share one bitmap.
 SCOPES_TABLE = Table(
     "precreg_scopes",
     TABLES_METADATA,
     Column("digest", Text, primary_key=True),
     Column("bitmap", LargeBinary, nullable=False),
 )
-
 
 CASES_TABLE = Table(
     "precreg_cases",
@@ -70,7 +64,8 @@ CASES_TABLE = Table(
     Column("name", Text, nullable=False, unique=True),
 )
 
-
+# SQLite appends rows here and has the key in an index of its own. A table without rowid would keep rows in the order of
+# the key, and nearly every new row would split a page.
 CHANGES_TABLE = Table(
     "precreg_changes",
     TABLES_METADATA,
@@ -79,9 +74,8 @@ CHANGES_TABLE = Table(
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("state", Text, nullable=False),
 )
-"""SQLite appends rows and keys them apart: rows kept in the order of the key would split a page for nearly each."""
 
-
+# Rows here are replaced and not added, so they can be in the order of the key: sqlite_with_rowid=False.
 LATEST_TABLE = Table(
     "precreg_latest",
     TABLES_METADATA,
@@ -94,24 +88,26 @@ LATEST_TABLE = Table(
 
 _T = TypeVar("_T")
 
-
+# The states of one case by the position of the run, in the order of the positions.
 StateRows = dict[int, _T]
-"""The states of one case by position, in order."""
 
 
 class DamagedError(Exception):
-    """What is stored cannot be what a history wrote."""
+    """Report that the database has rows that no history wrote."""
 
 
 class Scope:
-    """A set of case ids as a bitmap: a hundred thousand cases are 12 KB, a few hundred bytes when compressed."""
+    """Store a set of case ids as a bitmap.
+
+    100,000 cases take 12 KB, and a few hundred bytes when compressed.
+    """
 
     def __init__(self, bitmap: bytes) -> None:
         self._bitmap = bitmap
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> Scope:
-        """Make the scope of these ids, which are not negative."""
+        """Return the scope of the ids, which must be at least 0."""
         members = sorted(ids)
         bitmap = bytearray(members[-1] // 8 + 1 if members else 0)
         for member in members:
@@ -120,14 +116,14 @@ class Scope:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Scope:
-        """Read what `packed` gave. Raises DamagedError."""
+        """Return the scope from the bytes of `packed`. Raises DamagedError."""
         try:
             return cls(decompress(packed))
         except zlib.error as problem:
-            raise DamagedError(f"which cases a run ran cannot be read: {problem}") from None
+            raise DamagedError(f"the scope of a run cannot be read: {problem}") from None
 
     def packed(self) -> bytes:
-        """Return the bytes to store."""
+        """Return the compressed bitmap."""
         return compress(self._bitmap)
 
     def __contains__(self, id: int) -> bool:
@@ -136,7 +132,7 @@ class Scope:
 
 
 def encode_states(states: StateRows[_T]) -> StateRows[_T]:
-    """Leave out every state that is equal to the one before it."""
+    """Return the rows of the states: every state that differs from the state before."""
     rows: StateRows[_T] = {}
     last: _T | None = None
     for position in sorted(states):
@@ -146,22 +142,24 @@ def encode_states(states: StateRows[_T]) -> StateRows[_T]:
 
 
 def decode_states(rows: StateRows[_T], ran: Iterable[int]) -> StateRows[_T]:
-    """Return the state at each of the positions, which are in order.
+    """Return the state at each position of `ran`, which is in ascending order.
 
     Raises:
-        DamagedError: if one is before the first row.
+        DamagedError: if a position is before the first row.
     """
     changes, ran = sorted(rows), list(ran)
     if ran and (not changes or ran[0] < changes[0]):
-        raise DamagedError("a run ran a case of which nothing is stored")
+        raise DamagedError("a run has a case without a stored state")
     return {position: rows[changes[bisect_right(changes, position) - 1]] for position in ran}
 
 
 def insert_state(rows: StateRows[_T], position: int, state: _T, following: int | None) -> StateRows[_T]:
-    """Return the rows after one more run at a position that has none.
+    """Return the rows with one more state at a position without a run.
 
-    `following` is the position of the next run that ran the case: it has relied on the state before.
+    `following` is the position of the next run that ran the case, or None without a later run.
     """
+    # The following run may have no row because its state equals the state before `position`. It gets a row first;
+    # encode_states removes the row again if it repeats the new state.
     added = {position: state}
     if following is not None:
         added |= decode_states(rows, [following])
@@ -169,13 +167,13 @@ def insert_state(rows: StateRows[_T], position: int, state: _T, following: int |
 
 
 def without_runs(rows: StateRows[_T], carrier: Callable[[int], int | None]) -> StateRows[_T]:
-    """Return the rows after runs were removed; what stays has the states that it had.
+    """Return the rows without the removed runs. The states at the other runs do not change.
 
-    `carrier(position)` is the first run at or after a position that stays and ran the case, None where there is none.
+    `carrier(position)` is the position of the first remaining run at or after a position that ran the case, or None.
     """
     moved: StateRows[_T] = {}
     for position in sorted(rows, reverse=True):
         heir = carrier(position)
-        if heir is not None and heir not in moved:  # else a later row speaks for that run
+        if heir is not None and heir not in moved:  # a later row has set the state of that run already
             moved[heir] = rows[position]
     return encode_states(moved)

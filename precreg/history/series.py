@@ -1,8 +1,7 @@
-"""What a history holds, as values: its runs, and for each case, output and metric the figures of those runs.
+"""Which runs does a history have, and which values did each metric have at those runs?
 
-What is kept of one case at one run: the means over the seeds of the metrics that a baseline keeps, too.
-
-Reading the tables: the runs in order, and the series of each case made from its rows.
+At each run a history stores, for each case, the means over the seeds of the metrics that a baseline stores too. The
+functions read the runs in order, and make the series of each case from its rows.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ from precreg.types import (
 
 
 class HistoryRun(Struct, frozen=True):
-    """One run that was kept. `number` is its name: 1, 2, ... in the order in which runs were added, never used again.
+    """Describe one run of a history.
 
-    Runs stand in the order in which they started, which is another one where a run was added late. `started` is ISO
-    8601 in UTC, `commit` is empty where there was no repository. `facts` are those of the environment, whose digest
-    is the `fingerprint`.
+    `number` is 1, 2, ... in the order of adding, and is never used again. Lists of runs are in the order of `started`
+    (ISO 8601 in UTC); the two orders differ after a late addition. `commit` is empty without a repository. `facts`
+    describe the environment, and `fingerprint` is their digest.
     """
 
     number: int
@@ -63,17 +62,20 @@ class HistoryRun(Struct, frozen=True):
 
 
 def changed_facts(before: HistoryRun, after: HistoryRun) -> list[tuple[str, str, str]]:
-    """List the facts of the environment that differ between two runs: name, before, after; `none` for one without."""
+    """Return the facts of the environment that differ between two runs as (name, before, after).
+
+    `none` stands for a missing fact.
+    """
     names = dict.fromkeys([*before.facts, *after.facts])
     facts = [(name, before.facts.get(name, "none"), after.facts.get(name, "none")) for name in names]
     return [fact for fact in facts if fact[1] != fact[2]]
 
 
 class HistoryPoint(Struct, frozen=True):
-    """A metric at one run, as mean over the seeds; None where the case gave none: it failed, or it is undefined.
+    """Hold the mean of a metric over the seeds at one run.
 
-    `accepted` is the mean of the baseline that the run was judged by, over the same seeds; None without a baseline,
-    and where the baseline is of another definition or of other inputs.
+    `value` is None if the case failed or the metric is undefined. `accepted` is the mean of the run's baseline over the
+    same seeds. It is None without a baseline, and for a baseline of another definition or other inputs.
     """
 
     run: int
@@ -82,9 +84,9 @@ class HistoryPoint(Struct, frozen=True):
 
 
 class HistorySeries(Struct, frozen=True):
-    """One metric of one output of one case in one environment, at every run that ran the case, oldest first.
+    """Hold one metric of one output of one case in one environment, at every run of the case, oldest first.
 
-    Runs that defined the case otherwise than its latest run did are left out: their figures are of something else.
+    Runs with another definition of the case than the latest run are left out, because they measured something else.
     """
 
     case: str
@@ -94,14 +96,17 @@ class HistorySeries(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
 
 
+# By metric: the mean over the seeds at this run, and the mean of the accepted baseline over the same seeds.
 KeptFigures = dict[str, tuple[float | None, float | None]]
-"""By metric: the mean over the seeds now, and that of the accepted baseline over the same seeds."""
+
+# Cases in one read. It bounds the memory of a read and the parameters of a query (SQLite before 3.32 allows 999).
+QUERY_CHUNK = 500
 
 
 class KeptCase(Struct, frozen=True, omit_defaults=True):
-    """One case at one run. A case that failed has no outputs, and its reason says why.
+    """Hold the stored figures of one case at one run.
 
-    `described` are the metrics that analyzers measured.
+    A failed case has no outputs and a reason. `described` are the metrics of analyzers.
     """
 
     definition: str
@@ -111,25 +116,26 @@ class KeptCase(Struct, frozen=True, omit_defaults=True):
 
 
 class CaseState(NamedTuple):
-    """A Kept as JSON, and its digest, by which changes are found."""
+    """Hold a KeptCase as JSON with its digest. Different digests mean a change of state."""
 
+    # `latest` stores digests and not texts: 16 bytes a case, which every run reads.
     digest: bytes
     text: str
 
     @classmethod
     def of(cls, kept: KeptCase) -> CaseState:
-        """Encode; floats are the shortest text that reads back as the same float64."""
+        """Encode a case. A float becomes the shortest text that reads back as the same float64."""
         text = msgspec.json.encode(kept).decode()
         return cls(state_digest(text), text)
 
 
 def state_digest(text: str) -> bytes:
-    """Return the digest of a state that was encoded."""
+    """Return the digest of an encoded state: 16 bytes of BLAKE2b."""
     return blake2b(text.encode(), digest_size=16).digest()
 
 
 def decode_state(text: str) -> KeptCase:
-    """Read a state back. Raises DamagedError."""
+    """Decode a state, and register the metrics of its analyzers. Raises DamagedError."""
     try:
         return msgspec.json.decode(text, type=KeptCase)
     except msgspec.MsgspecError as problem:
@@ -137,37 +143,39 @@ def decode_state(text: str) -> KeptCase:
 
 
 def case_states(record: RunRecord) -> dict[str, CaseState]:
-    """Return what is kept of each case that was run; one that was skipped was not."""
+    """Return the state of each case that a run ran, by id. Skipped cases did not run."""
     ran = (result for result in record.results if result.verdict.status is not Status.SKIPPED)
     return {result.id: CaseState.of(keep_case(result)) for result in ran}
 
 
 def keep_case(result: CaseResult) -> KeptCase:
-    """Return what a history keeps of a result."""
+    """Return the figures of a result that a history stores."""
     entry = _comparable_entry(result)
     by_output: dict[str, list[Comparison]] = {}
     for comparison in result.outcome.comparisons:
         by_output.setdefault(comparison.output, []).append(comparison)
     figures = {
-        output: _figures(comparisons, None if entry is None else entry.outputs.get(output))
+        output: _compute_means(comparisons, None if entry is None else entry.outputs.get(output))
         for output, comparisons in sorted(by_output.items())
     }
     return KeptCase(result.definition, result.verdict.reason, figures, result.outcome.described)
 
 
 def _comparable_entry(result: CaseResult) -> BaselineEntry | None:
-    """Return the accepted baseline, unless it is of another definition or of other inputs."""
+    """Return the accepted baseline; None if its definition or inputs differ from the result's."""
     if result.stored is None:
         return None
     entry, drawn = result.stored.entry, list(result.outcome.execution.inputs)
     seeds = min(len(drawn), len(entry.inputs))
+    # A borrowed baseline has the definition of another case by intent, so only the STALE finding counts for it.
     borrowed = result.baseline_id not in ("", result.id)
     stale = any(finding.reason is Reason.STALE for finding in result.verdict.findings)
     other_definition = stale or (not borrowed and entry.definition != result.definition)
     return None if other_definition or drawn[:seeds] != entry.inputs[:seeds] else entry
 
 
-def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> KeptFigures:
+def _compute_means(comparisons: Sequence[Comparison], accepted: BaselineOutput | None) -> KeptFigures:
+    # Two means are comparable only over the same seeds, and a case may have more seeds now than at acceptance.
     seeds = len(comparisons) if accepted is None else min(len(comparisons), len(accepted.digests))
     then = {} if accepted is None else accepted.metrics
     found = {}
@@ -179,15 +187,11 @@ def _figures(comparisons: Sequence[Comparison], accepted: BaselineOutput | None)
     return found
 
 
-QUERY_CHUNK = 500
-"""Cases that are read at once: what is in memory at one time, and the parameters of one query."""
-
-
 def stored_runs(connection: Connection, environment: str | None = None) -> list[HistoryRun]:
-    """Return the runs in the order in which they started; those of one second in the order they were added."""
-    asked = select(RUNS_TABLE)
+    """Return the runs in the order of their start. Runs with an equal start are in the order of adding."""
+    query = select(RUNS_TABLE)
     if environment is not None:
-        asked = asked.where(RUNS_TABLE.c.environment == environment)
+        query = query.where(RUNS_TABLE.c.environment == environment)
     found = [
         HistoryRun(
             number=row.number,
@@ -197,16 +201,16 @@ def stored_runs(connection: Connection, environment: str | None = None) -> list[
             dirty=row.dirty,
             environment=row.environment,
             fingerprint=row.fingerprint,
-            facts=_facts(row.facts),
+            facts=_decode_facts(row.facts),
             precreg=row.precreg,
             exit_code=row.exit_code,
         )
-        for row in connection.execute(asked)
+        for row in connection.execute(query)
     ]
     return sorted(found, key=lambda run: (run.started, run.number))
 
 
-def _facts(text: str) -> dict[str, str]:
+def _decode_facts(text: str) -> dict[str, str]:
     try:
         return msgspec.json.decode(text, type=dict[str, str])
     except msgspec.MsgspecError as problem:
@@ -214,19 +218,20 @@ def _facts(text: str) -> dict[str, str]:
 
 
 def scopes_of(connection: Connection, environment: str) -> dict[int, Scope]:
-    """Return which cases each run of an environment ran, by the run's number; equal scopes are one object."""
+    """Return the scope of each run of an environment by the run's number. Equal scopes are one object."""
     used = {
         row.number: row.scope
         for row in connection.execute(select(RUNS_TABLE).where(RUNS_TABLE.c.environment == environment))
     }
     unpacked = {row.digest: Scope.unpacked(row.bitmap) for row in connection.execute(select(SCOPES_TABLE))}
+    # Runs with equal scopes share one Scope, because thousands of runs usually have a few different scopes.
     if not unpacked.keys() >= set(used.values()):
-        raise DamagedError("of a run it is not stored which cases it ran")
+        raise DamagedError("a run has no stored scope")
     return {number: unpacked[digest] for number, digest in used.items()}
 
 
 def query_chunks(ids: Iterable[int]) -> Iterator[list[int]]:
-    """Yield the ids in lists that one query takes."""
+    """Yield the ids in lists of at most QUERY_CHUNK."""
     remaining = iter(ids)
     while part := list(islice(remaining, QUERY_CHUNK)):
         yield part
@@ -235,14 +240,14 @@ def query_chunks(ids: Iterable[int]) -> Iterator[list[int]]:
 def case_rows(
     connection: Connection, environment: str, cases: Collection[int], positions: Mapping[int, int]
 ) -> dict[int, StateRows[str]]:
-    """Return the rows of some cases, each by the position of its run."""
-    asked = select(CHANGES_TABLE.c.case_id, CHANGES_TABLE.c.run, CHANGES_TABLE.c.state).where(
+    """Return the rows of the cases by case id and by position of the run. Raises DamagedError."""
+    query = select(CHANGES_TABLE.c.case_id, CHANGES_TABLE.c.run, CHANGES_TABLE.c.state).where(
         CHANGES_TABLE.c.environment == environment, CHANGES_TABLE.c.case_id.in_(cases)
     )
     found: dict[int, StateRows[str]] = {}
-    for case, run, state in connection.execute(asked):
+    for case, run, state in connection.execute(query):
         if run not in positions:
-            raise DamagedError(f"figures are stored of run {run}, which is not there")
+            raise DamagedError(f"a state belongs to run {run}, which does not exist")
         found.setdefault(case, {})[positions[run]] = state
     return found
 
@@ -250,9 +255,13 @@ def case_rows(
 def every_series(
     connection: Connection, environment: str, since: int | None, patterns: Sequence[str]
 ) -> Iterator[HistorySeries]:
-    """Yield the series of the cases that match, sorted by case, output and metric."""
+    """Yield the series of the matching cases, sorted by case, output and metric.
+
+    Raises UserError (bad-value) if the environment has no run with the number `since`.
+    """
     order = [run.number for run in stored_runs(connection, environment)]
-    start = _position(order, since, environment)
+    # States are decoded from the first run on, because the row of a state may be older than the run `since`.
+    start = _position_of(order, since, environment)
     positions = {number: position for position, number in enumerate(order)}
     scopes = scopes_of(connection, environment)
     names = {id: name for name, id in sorted((name, id) for id, name in connection.execute(select(CASES_TABLE)))}
@@ -261,10 +270,10 @@ def every_series(
         for case in part:
             ran = [position for position in range(start, len(order)) if case in scopes[order[position]]]
             kept = {position: decode_state(state) for position, state in rows.get(case, {}).items()}
-            yield from _series(names[case], decode_states(kept, ran), order)
+            yield from _make_series(names[case], decode_states(kept, ran), order)
 
 
-def _position(order: Sequence[int], since: int | None, environment: str) -> int:
+def _position_of(order: Sequence[int], since: int | None, environment: str) -> int:
     if since is None:
         return 0
     if since not in order:
@@ -273,11 +282,14 @@ def _position(order: Sequence[int], since: int | None, environment: str) -> int:
 
 
 def matches_patterns(name: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a pattern names a case: its id, a part of it, or with the wildcards * ? []. No pattern names all."""
+    """Return True if a pattern matches a case, or without patterns.
+
+    A pattern is an id, a part of an id, or a text with the wildcards * ? [].
+    """
     return not patterns or any(pattern in name or fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
+def _make_series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
     alike = {place: state for place, state in states.items() if state.definition == states[max(states)].definition}
     pairs = {
         (output, metric) for state in alike.values() for output, found in state.outputs.items() for metric in found

@@ -1,6 +1,7 @@
-"""The database of a history: where it is, its transactions, and its errors told as what a user can mend.
+"""Where is a history stored, and how does a caller read and write it?
 
-A history: the runs of one project, kept in a SQLite file or a PostgreSQL database.
+A history holds the runs of one project in a SQLite file or a PostgreSQL database. This module also translates the
+errors of the database to UserErrors with a slug and advice.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn
+from typing import Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
@@ -27,28 +28,30 @@ from precreg.history.series import HistoryRun, HistorySeries, case_states, every
 from precreg.storage import future_schema, report_write_errors, schema_age
 from precreg.types import RunRecord
 
+# Seconds until a server must answer. Without a limit, libpq waits minutes for a host that is down.
 CONNECT_TIMEOUT_S = 10
-"""How long a database server may take to answer; without it a host that is down is waited for by the minute."""
 
+# Seconds to wait for another process that writes. Then the write fails with the slug `locked`.
+WAIT_S = 60.0
 
-_LOCK = 7308325  # any number that other users of a shared server are not likely to have chosen
-
+# The key of the advisory lock. It has no meaning; other users of a shared server are unlikely to choose this number.
+_LOCK = 7308325
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
-
+# SQLSTATE codes of PostgreSQL (appendix A of its manual): read_only_sql_transaction, insufficient_privilege, disk_full.
 _NO_PRIVILEGE = "42501"
-
-_DENIED = {"25006", _NO_PRIVILEGE, "53100"}  # read_only_sql_transaction, insufficient_privilege, disk_full
-
+_DENIED = {"25006", _NO_PRIVILEGE, "53100"}
 _LOCK_NOT_AVAILABLE = "55P03"
-
+# Primary result codes of SQLite. An extended code holds its primary code in the low byte.
+_SQLITE_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_SQLITE_DENIED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+# The execution option that marks a transaction of `Database.writing` for `_begin`.
 _IMMEDIATE = "precreg_immediate"
-
 
 Purpose = Literal["read", "write"]
 
 
 class Database:
-    """A place that may hold a history. `shown` names it without its password."""
+    """Open transactions on a database that may hold a history. `shown` is its name without the password."""
 
     def __init__(self, engine: Engine, shown: str, wait_s: float, secrets: tuple[str, ...] = ()) -> None:
         self.shown = shown
@@ -56,86 +59,90 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a transaction that sees one state of the database, whatever others write meanwhile."""
-        with self._told("read"), self._engine.connect() as connection, connection.begin():
+        """Open a transaction that sees one state of the database, also while other processes write."""
+        with self._translated_errors("read"), self._engine.connect() as connection, connection.begin():
             if connection.dialect.name == _POSTGRESQL:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open the one transaction that may write; others wait for it. It is kept whole, or not at all.
+        """Open the only transaction that may write; other writers wait. Commit it as a whole, or roll it back.
 
         Raises:
             UserError: locked, not-writable.
         """
-        with self._told("write"), self._engine.connect() as connection:
+        with self._translated_errors("write"), self._engine.connect() as connection:
             connection.execution_options(**{_IMMEDIATE: True})
             with connection.begin():
+                # PostgreSQL lets several transactions write. The advisory lock makes them wait, as SQLite's lock does.
                 if connection.dialect.name == _POSTGRESQL:
                     connection.execute(text(f"SET LOCAL lock_timeout = '{round(self._wait_s * 1000)}ms'"))
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
                 yield connection
 
     def compact(self) -> None:
-        """Give the space of what was removed back to the disk, if nothing is in the way; else later rows take it."""
+        """Return the space of removed rows in a SQLite file to the disk. PostgreSQL has autovacuum."""
+        # VACUUM needs every other connection to be idle. A busy database keeps the space, and later rows reuse it.
         if self._engine.dialect.name == _SQLITE:
             with suppress(sqlite3.Error), closing(self._engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM")
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     @contextmanager
-    def _told(self, purpose: Purpose) -> Iterator[None]:
+    def _translated_errors(self, purpose: Purpose) -> Iterator[None]:
         try:
             yield
         except DBAPIError as problem:
-            self._tell(problem, purpose)
+            raise self._user_error(problem, purpose) from None
         except DamagedError as problem:
             message = f"expected a history, but it is damaged: {problem}"
             raise UserError("history-unavailable", message, file=self.shown) from None
 
-    def _tell(self, problem: DBAPIError, purpose: Purpose) -> NoReturn:
-        said = " ".join(str(problem.orig).split())
-        for secret in self._secrets:
-            said = said.replace(secret, "***")
-        slug, expected = _kind(problem, said, purpose)
-        raise UserError(slug, f"expected {expected}, but: {said}", file=self.shown) from None
+    def _user_error(self, problem: DBAPIError, purpose: Purpose) -> UserError:
+        message = " ".join(str(problem.orig).split())
+        for secret in self._secrets:  # drivers quote the connection string in some messages, with its password
+            message = message.replace(secret, "***")
+        slug, expected = _classify(problem, purpose)
+        return UserError(slug, f"expected {expected}, but: {message}", file=self.shown)
 
 
-def _kind(problem: DBAPIError, said: str, purpose: Purpose) -> tuple[str, str]:
+def _classify(problem: DBAPIError, purpose: Purpose) -> tuple[str, str]:
+    """Return the slug of a database error and the unmet expectation, by the error codes of the drivers."""
     state = getattr(problem.orig, "sqlstate", None)
-    if state == _LOCK_NOT_AVAILABLE or "database is locked" in said:
+    code = getattr(problem.orig, "sqlite_errorcode", 0) & 0xFF
+    if state == _LOCK_NOT_AVAILABLE or code in _SQLITE_BUSY:
         return "locked", "to be the only one that writes the history"
     if state == _NO_PRIVILEGE and purpose == "read":
         return "history-unavailable", "to be allowed to read the history"
-    if state in _DENIED or re.search("readonly database|disk is full|disk I/O error", said):
+    if state in _DENIED or code in _SQLITE_DENIED:
         return "not-writable", "to be able to write"
     return "history-unavailable", "a history"
 
 
 def open_database(place: str | Path, *, create: bool, wait_s: float) -> Database:
-    """Return the database at a path (SQLite) or URL (sqlite, postgresql), without connecting yet.
+    """Return the database at a path (SQLite) or URL (sqlite, postgresql) without a connection to it.
 
     Raises:
-        UserError: missing-history where there is no such file, and it is not to be made; history-unavailable for a
-            URL that cannot be read, and where there is no driver for it; not-writable.
+        UserError: missing-history if the file does not exist and `create` is false; history-unavailable for a URL
+            that cannot be read or has no driver; not-writable.
     """
     if isinstance(place, Path) or "://" not in place:
-        return _file(Path(place), create, wait_s)
-    url = _parsed(re.sub("^postgres://", "postgresql://", place))
+        return _file_database(Path(place), create, wait_s)
+    url = _parse_url(re.sub("^postgres://", "postgresql://", place))
     kind = url.get_backend_name()
     if kind == _SQLITE and url.database:
-        return _file(Path(url.database), create, wait_s)
+        return _file_database(Path(url.database), create, wait_s)
     if kind != _POSTGRESQL:
-        message = f"expected a file, sqlite:///FILE or postgresql://HOST/DATABASE but got history={_shown(url)}"
+        message = f"expected a file, sqlite:///FILE or postgresql://HOST/DATABASE but got history={_format_url(url)}"
         raise UserError("history-unavailable", message)
-    return _server(url, wait_s)
+    return _server_database(url, wait_s)
 
 
-def _file(path: Path, create: bool, wait_s: float) -> Database:
+def _file_database(path: Path, create: bool, wait_s: float) -> Database:
     if path.is_dir():
         raise UserError("history-unavailable", "expected a file, but it is a folder", file=str(path))
     if create:
@@ -144,26 +151,31 @@ def _file(path: Path, create: bool, wait_s: float) -> Database:
             path.touch()
     elif not path.exists():
         raise UserError("missing-history", "expected a history, but there is no such file", file=str(path))
-    engine = create_engine("sqlite://", creator=_opener(path, wait_s), poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=_make_opener(path, wait_s), poolclass=NullPool)
     event.listen(engine, "begin", _begin)
     return Database(engine, str(path), wait_s)
 
 
-def _opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
-    """Return what opens the file, so that no file is made where there is none, and transactions begin when we say."""
+def _make_opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
+    """Return a function that opens the file.
+
+    It never creates a file, and it leaves the begin of transactions to SQLAlchemy.
+    """
     uri = f"file:{quote(str(path))}?mode=rw"
     return lambda: sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)
 
 
 def _begin(connection: Connection) -> None:
-    """Take the lock at once where something will be written: two that read first could both not go on."""
+    """Begin a transaction, and take the write lock at once if it may write."""
+    # With a plain BEGIN two writers could both read first. Then neither could get the write lock: a deadlock.
     immediate = connection.get_execution_options().get(_IMMEDIATE, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
-def _parsed(place: str) -> URL:
-    """Read a URL. What cannot be read is not shown: it may have a password in it."""
+def _parse_url(place: str) -> URL:
+    """Parse a URL. An error does not quote the URL, because an unreadable URL may contain a password."""
     try:
+        # With a second @ before the path, SQLAlchemy would read a part of the password as the host and show it.
         if place.partition("://")[2].partition("/")[0].count("@") > 1:
             raise ArgumentError
         return make_url(place)
@@ -172,13 +184,14 @@ def _parsed(place: str) -> URL:
         raise UserError("history-unavailable", f"{message}, but what was given cannot be read") from None
 
 
-def _shown(url: URL) -> str:
+def _format_url(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def _server(url: URL, wait_s: float) -> Database:
-    """Connect by psycopg 3, whatever driver the URL names or SQLAlchemy would take by itself."""
-    shown, url = _shown(url), url.set(drivername="postgresql+psycopg")
+def _server_database(url: URL, wait_s: float) -> Database:
+    """Return a database on a PostgreSQL server, with psycopg 3 as its driver."""
+    # The extra precreg[postgresql] installs psycopg 3 alone. SQLAlchemy would take psycopg2 for a URL without a driver.
+    shown, url = _format_url(url), url.set(drivername="postgresql+psycopg")
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT_S)})
     try:
@@ -186,19 +199,15 @@ def _server(url: URL, wait_s: float) -> Database:
     except ImportError as problem:
         message = f"expected a driver for PostgreSQL, but: {problem}; pip install 'precreg[postgresql]'"
         raise UserError("history-unavailable", message, file=shown) from None
-    logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what we tell as an error
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # its warnings repeat our errors
     secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]
     return Database(engine, shown, wait_s, tuple(str(secret) for secret in secrets if secret))
 
 
-WAIT_S = 60.0
-"""How long to wait for another process that writes."""
-
-
 def open_history(place: str | Path, *, project: str, create: bool = False, wait_s: float = WAIT_S) -> History:
-    """Open the history of a project, by its name, at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
+    """Open the history of a project at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
 
-    Use it as a context manager. With `create` it is made where there is none.
+    `project` is the project's name. Use the result as a context manager. `create` makes a missing history.
 
     Raises:
         UserError: missing-history, other-project, future-schema, history-unavailable (the server is down, a wrong
@@ -208,28 +217,28 @@ def open_history(place: str | Path, *, project: str, create: bool = False, wait_
     try:
         if create:
             with opened.writing() as connection:
-                _make(connection, project)
+                _create_tables(connection, project)
         with opened.reading() as connection:
-            _require(connection, opened.shown, project)
+            _require_history(connection, opened.shown, project)
     except BaseException:
         opened.close()
         raise
     return History(opened, project)
 
 
-def _make(connection: Connection, project: str) -> None:
+def _create_tables(connection: Connection, project: str) -> None:
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         TABLES_METADATA.create_all(connection)
         connection.execute(insert(HISTORY_TABLE).values(version=HISTORY_SCHEMA, project=project, next_number=1))
 
 
-def _require(connection: Connection, shown: str, project: str) -> None:
-    """Refuse what is no history, one that a newer version made, and that of another project."""
+def _require_history(connection: Connection, shown: str, project: str) -> None:
+    """Refuse a database without a history, a newer schema, and the history of another project."""
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
     found = connection.execute(select(HISTORY_TABLE.c.version, HISTORY_TABLE.c.project)).first()
     if found is None:
-        raise DamagedError("it does not say whose history it is")
+        raise DamagedError("the name of its project is missing")
     if schema_age(found.version, HISTORY_SCHEMA) in ("newer", "other"):
         raise future_schema(found.version, HISTORY_SCHEMA, shown)
     if found.project != project:
@@ -238,11 +247,14 @@ def _require(connection: Connection, shown: str, project: str) -> None:
 
 
 class History:
-    """The runs of one project. Environments are never mixed: a run is compared with those of its own label alone."""
+    """Add, read and remove the runs of one project.
+
+    Environments are never mixed: precreg compares a run with runs of the same environment label alone.
+    """
 
     def __init__(self, opened: Database, project: str) -> None:
         self._database, self.project = opened, project
-        self._held: Connection | None = None
+        self._snapshot: Connection | None = None
 
     def __enter__(self) -> History:
         return self
@@ -251,30 +263,30 @@ class History:
         self._database.close()
 
     def add(self, record: RunRecord) -> int | None:
-        """Keep a run, and return its number; None where it is there already.
+        """Store a run and return its number; None if the history has the run already.
 
         Raises:
-            UserError: other-project, unreadable-record (a start that is no time), locked, not-writable.
+            UserError: other-project, unreadable-record (its start is not a time), locked, not-writable.
         """
         if record.project != self.project:
             message = f"expected a run of {self.project} but got project={record.project}"
             raise UserError("other-project", message, file=self._database.shown)
-        kept = case_states(record)
-        run = new_run(record, kept)
+        states = case_states(record)
+        run = new_run(record, states)
         with self._database.writing() as connection:
-            return add_run(connection, run, kept)
+            return add_run(connection, run, states)
 
     @contextmanager
     def one_state(self) -> Iterator[None]:
-        """Let all that is read within come from one state of the history, whatever others write meanwhile."""
-        with self._database.reading() as self._held:
+        """Read everything inside the `with` block from one state of the history, also while other processes write."""
+        with self._database.reading() as self._snapshot:
             try:
                 yield
             finally:
-                self._held = None
+                self._snapshot = None
 
     def _reading(self) -> AbstractContextManager[Connection]:
-        return self._database.reading() if self._held is None else nullcontext(self._held)
+        return self._database.reading() if self._snapshot is None else nullcontext(self._snapshot)
 
     def runs(self, environment: str | None = None) -> tuple[HistoryRun, ...]:
         """Return the runs, of one environment or of all, in the order in which they started."""
@@ -288,10 +300,11 @@ class History:
     def series(
         self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()
     ) -> Iterator[HistorySeries]:
-        """Yield every series of an environment, sorted by case, output and metric; few cases are in memory at once.
+        """Yield every series of an environment, sorted by case, output and metric.
 
-        `since` is the number of the first run to read. `cases` are patterns: a case's id, a part of it, or with the
-        wildcards * ? []. Every series is read from one state of the history; iterate to the end, or close.
+        Only a few cases are in memory at a time. `since` is the number of the first run to read. `cases` are patterns:
+        a case's id, a part of an id, or a text with the wildcards * ? []. Every series comes from one state of the
+        history, and the transaction ends with the iterator: iterate to the end, or close it.
 
         Raises:
             UserError: bad-value, if no run of the environment has the number `since`.
@@ -300,12 +313,12 @@ class History:
             yield from every_series(connection, environment, since, cases)
 
     def export(self) -> Iterator[bytes]:
-        """Yield the history as lines of JSON, read from one state of it; iterate to the end, or close."""
+        """Yield the history as lines of JSON from one state of it. Iterate to the end, or close the iterator."""
         with self._reading() as connection:
             yield from export_lines(connection, self.project)
 
     def import_lines(self, lines: Iterable[bytes], shown: str) -> int:
-        """Add the runs of an export that are not here yet, all or none, and return how many.
+        """Add the new runs of an export, all or none, and return their number.
 
         `shown` names the export in errors.
 
@@ -322,10 +335,10 @@ class History:
     def prune(
         self, *, before: str | None = None, keep: int | None = None, keep_commits: Collection[str] = ()
     ) -> tuple[HistoryRun, ...]:
-        """Remove runs, all or none, and return them; the series of those that stay do not change.
+        """Remove old runs, all or none, and return them. The series of the other runs do not change.
 
-        Removed is what started before a time (ISO 8601; None for any), except the newest `keep` runs of each
-        environment and the runs of the commits.
+        An old run started before the time `before` (ISO 8601; None for any time). The newest `keep` runs of each
+        environment stay, and so do the runs of `keep_commits`.
 
         Raises:
             ValueError: with neither `before` nor a positive `keep`.
@@ -334,8 +347,8 @@ class History:
         if before is None and not keep:
             raise ValueError("expected a time, or a number of runs to keep")
         with self._database.writing() as connection:
-            gone = select_runs_to_remove(stored_runs(connection), before and to_utc(before), keep, keep_commits)
-            remove_runs(connection, gone)
-        if gone:
+            removed = select_runs_to_remove(stored_runs(connection), before and to_utc(before), keep, keep_commits)
+            remove_runs(connection, removed)
+        if removed:
             self._database.compact()
-        return tuple(gone)
+        return tuple(removed)

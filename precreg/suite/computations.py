@@ -1,11 +1,7 @@
-"""Finding `module:function` beside the suite, without running any of it.
+"""Which computations and which simulated device do `subject:`, `reference:`, `golden:` and `device:` name?
 
-The module is looked for in the suite's folder, in its parents up to suites/, and in the project's root; what is not
-there may be installed (`numpy:arctan2`).
-
-From `subject:`, `reference:` and `golden:` to computations, checked without running any of them.
-
-`device:` of a suite: the name of a simulated device, or a parameter that names one.
+precreg checks them without running any code of the project. It searches a module in the suite's folder, in the parents
+up to suites/, and in the project's root. Other modules must be installed, as for `numpy:arctan2`.
 """
 
 from __future__ import annotations
@@ -29,18 +25,17 @@ from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
 
-
+# The packages that precreg imports. They may be in sys.modules before a suite's module is imported, and Python would
+# then take the package in place of a module with the same name.
 _INSTALLED = (
     "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
     "sqlalchemy xxhash yaml"
 )
-
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
-"""The packages that precreg imports, itself among them: they may be loaded before a suite's modules are."""
 
 
 def locate_target(target: str, directory: str, project: Path, where: Location) -> Path | None:
-    """Return the file of the module that `module:function` names, or None where it is installed outside the project.
+    """Return the file of the module that `module:function` names; None for a module installed outside the project.
 
     `directory` is the suite's folder relative to the project. Raises UserError: bad-value, missing-module, taken-name,
     missing-function.
@@ -59,18 +54,18 @@ def locate_target(target: str, directory: str, project: Path, where: Location) -
 
 
 def search_path(project: Path, directory: str) -> tuple[Path, ...]:
-    """Return the folders in which a suite's modules are looked for, nearest first."""
+    """Return the folders that precreg searches for a suite's modules, nearest first."""
     parts = PurePosixPath(directory).parts
     return (*(project.joinpath(*parts[:count]) for count in range(len(parts), 0, -1)), project)
 
 
 def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
-    """Return the first file that is the module: a/b/__init__.py or a/b.py for a.b; None where no folder has one."""
+    """Return the first file of the module in the folders; None if no folder has it."""
     return next(filter(isfile, possible_files(name, folders)), None)
 
 
 def possible_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the files that would be the module, in the order in which they are looked for."""
+    """Yield the paths of a module in the order of the search: a/b/__init__.py, then a/b.py for a.b, in each folder."""
     parts = name.split(".")
     for folder in folders:
         base = folder.joinpath(*parts)
@@ -78,22 +73,24 @@ def possible_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _require_installed(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
+    # find_spec would import the parent packages of a dotted name, and loading a suite runs no code. So only the first
+    # part of the name is checked. A folder of that name in the project hides an installed package.
     top = module.partition(".")[0]
     owned = any(isdir(folder / top) for folder in folders)
     if not owned and top != "__main__" and find_spec(top) is not None:
         return
-    message = f"expected module={module} in {_shown(folders, project)}, or installed, but found neither"
+    message = f"expected module={module} in {_format_folders(folders, project)}, or installed, but found neither"
     message += nearest(module, _modules_near(module, folders))
     raise UserError("missing-module", message, file=where.file, line=where.line)
 
 
-def _shown(folders: tuple[Path, ...], project: Path) -> str:
+def _format_folders(folders: tuple[Path, ...], project: Path) -> str:
     below = ", ".join(folder.relative_to(project).as_posix() + "/" for folder in folders if folder != project)
     return f"{below} or ./" if below else "./"
 
 
 def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
-    """Yield the dotted names of modules on the search path, down to the depth of the one that was looked for."""
+    """Yield the dotted names of modules in the folders, at most one level deeper than the missing module."""
     for folder in folders:
         for depth in range(module.count(".") + 2):
             for path in folder.glob("*/" * depth + "*.py"):
@@ -101,27 +98,31 @@ def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
 
 
 def _require_free_name(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:
-    """Refuse a module called like one that may have been imported before: that one would run instead."""
+    """Refuse a module whose name an imported module may have, because Python would run the imported module."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         owner = "is one of Python's own"
-    elif top in INSTALLED_MODULES and not _is_the_installed_one(top, folders):
+    elif top in INSTALLED_MODULES and not _is_installed_from_project(top, folders):
         owner = "precreg itself imports"
     else:
         return
-    message = f"expected a name that is free in {_shown(folders, project)} but got module={module}, which {owner}"
+    message = (
+        f"expected a name that is free in {_format_folders(folders, project)} but got module={module}, which {owner}"
+    )
     raise UserError("taken-name", message, file=where.file, line=where.line)
 
 
-def _is_the_installed_one(top: str, folders: tuple[Path, ...]) -> bool:
-    """Tell whether the project is that package's own, installed from where it stands."""
+def _is_installed_from_project(top: str, folders: tuple[Path, ...]) -> bool:
+    """Return True if the project is the source of the installed package, as after `pip install -e`."""
     path, installed = find_module(top, folders), find_spec(top)
     return path is not None and installed is not None and realpath(path) == realpath(installed.origin or "")
 
 
 def _require_function(function: str, path: Path, project: Path, where: Location) -> None:
     names = defined_names(path, path.stat().st_mtime_ns)
-    top = function.partition(".")[0]
+    top = function.partition(".")[
+        0
+    ]  # attributes of a class, as in module:Class.method, are checked when they are called
     if names is None or top in names:
         return
     shown = path.relative_to(project).as_posix()
@@ -131,26 +132,27 @@ def _require_function(function: str, path: Path, project: Path, where: Location)
 
 @lru_cache(maxsize=256)
 def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
-    """Return the names that a module gives itself at its top level, under `if` and `try` as well.
+    """Return the names that a module defines at its top level, also under `if` and `try`.
 
-    None where reading cannot tell: a star import, a module-level __getattr__, or text that Python cannot parse (its
-    cases then fail one by one, with Python's own message). `modified_ns` only makes the cache see a changed file.
+    Return None if the source does not show them: it has a star import, a module-level __getattr__ or a syntax error.
+    The cases of a module with a syntax error fail one by one, with Python's own message. `modified_ns` is a part of the
+    cache's key, so that a changed file is read again.
     """
     tree = parse_module(path.read_bytes())
     if tree is None:
         return None
-    names = frozenset(name for statement in _top_level(tree) for name in _bound(statement))
+    names = frozenset(name for statement in _walk_top_level(tree) for name in _bound_names(statement))
     return None if names & {"*", "__getattr__"} else names
 
 
-def _top_level(tree: ast.AST) -> Iterator[ast.AST]:
+def _walk_top_level(tree: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(tree):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield from _top_level(child)
+            yield from _walk_top_level(child)
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -160,32 +162,32 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
-    """Return the computation that a key of a suite names: module:function, or {KIND: spec}.
+    """Return the computation that a key of a suite names as module:function or {KIND: spec}.
 
     Raises UserError: bad-value, unknown-subject-kind, missing-module, missing-function, outside-project, missing-file.
     """
-    kind, spec = _kind_and_spec(source, key, value)
+    kind, spec = _split_kind(source, key, value)
     path = (key, kind) if isinstance(value, dict) else (key,)
     if kind == "python":
         if not isinstance(spec, str):
             raise source.error("bad-value", f"expected module:function but got {key}={format_value(spec)}", *path)
         locate_target(spec, directory, project, source.where(*path))
     if kind == "files":
-        return file_computation(_paths(source, path, spec, directory, project))
+        return file_computation(_read_paths(source, path, spec, directory, project))
     return Computation(kind, spec)
 
 
 def file_computation(paths: str | dict[str, str]) -> Computation:
-    """Return the computation that reads recorded arrays; paths are relative to the project.
+    """Return the computation that reads recorded arrays. Paths are relative to the project.
 
-    One path is one array named "out", or every array of an .npz file; a mapping names the array of each path.
+    A single path gives one array named "out", or every array of an .npz file. A mapping gives the path of each array.
     """
     if isinstance(paths, str):
         paths = {"*" if paths.endswith(".npz") else "out": paths}
     return Computation("files", paths)
 
 
-def _kind_and_spec(source: Source, key: str, value: Any) -> tuple[str, Any]:
+def _split_kind(source: Source, key: str, value: Any) -> tuple[str, Any]:
     if isinstance(value, str):
         return "python", value
     if not isinstance(value, dict) or len(value) != 1:
@@ -201,7 +203,7 @@ def _kind_and_spec(source: Source, key: str, value: Any) -> tuple[str, Any]:
     return kind, spec
 
 
-def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
+def _read_paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
     if isinstance(spec, str):
         return existing_file(source, path, spec, directory, project)
     if not isinstance(spec, dict) or not spec or not all(isinstance(item, str) for item in spec.values()):
@@ -212,7 +214,10 @@ def _paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Pa
 
 
 def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:
-    """Return a path beside the suite, relative to the project. Raises UserError: outside-project, missing-file."""
+    """Resolve a path that is relative to the suite's folder, and return it relative to the project.
+
+    Raises UserError: outside-project, missing-file.
+    """
     found = path_beside_suite(project, directory, file, source.where(*path))
     if not isfile(project / found):
         folder = (project / found).parent
@@ -223,10 +228,10 @@ def existing_file(source: Source, path: KeyPath, file: str, directory: str, proj
 
 
 def device_chooser(suite: Suite, project: Path, parameters: list[str]) -> Callable[[Parameters], str | None]:
-    """Return the function from a row of the matrix to the name of its device; None where there is none.
+    """Return a function from a row of the matrix to the name of its simulated device, or None without a device.
 
-    Raises UserError (bad-value, unknown-reference); the function raises unknown-device, bad-value, and what reading
-    the device's table does.
+    Raises UserError: bad-value, unknown-reference. The function raises unknown-device, bad-value, and the errors of
+    reading the device's table.
     """
     source, given = suite.source, suite.file.device
     if given is None:
@@ -234,30 +239,30 @@ def device_chooser(suite: Suite, project: Path, parameters: list[str]) -> Callab
     _require_python(suite)
     known = {*parameters, *suite.file.params}
     require_known(source, given, known, "device")
-    read: set[str] = set()
+    readable: set[str] = set()  # each table is checked once and not once a row
 
-    def chosen(row: Parameters) -> str | None:
-        name: Any = _value(given, row, suite.file.params)
+    def choose(row: Parameters) -> str | None:
+        name: Any = _resolve_reference(given, row, suite.file.params)
         if name is None:
             return None
-        if name not in read:
+        if name not in readable:
             _require_readable(suite, project, name)
-            read.add(name)
+            readable.add(name)
         return str(name)
 
-    return chosen
+    return choose
 
 
 def _require_python(suite: Suite) -> None:
-    """Refuse a device beside what is no Python function: only its operations can be computed by another arithmetic."""
+    """Refuse a device unless the subject is Python: a device replaces the arithmetic of Python functions only."""
     subject = suite.file.subject
     if isinstance(subject, dict) and "python" not in subject:
         message = f"expected a Python function as subject beside device but got subject={format_value(subject)}"
         raise suite.source.error("bad-value", message, "device")
 
 
-def _value(given: str, row: Parameters, params: Any) -> Any:
-    """Return what a text, or the name after its $, stands for: a matrix parameter before a key of params."""
+def _resolve_reference(given: str, row: Parameters, params: Any) -> Any:
+    """Resolve a text or $name to its value. A matrix parameter hides a key of params with the same name."""
     while isinstance(given, str) and given.startswith("$"):
         name = given[1:]
         given = row[name] if name in row else params[name]

@@ -1,8 +1,8 @@
-"""The definition digest: what a case computes, so that a baseline of something else is never compared with it.
+"""Which cases does a suite define?
 
-The inputs and params of each row: `$name` replaced, inputs checked, and equal ones shared between cases.
-
-A suite becomes cases: one per point of its matrix, or per recorded file, each with its name, digest and layers.
+A suite expands into one case per row of its matrix, or per recorded file. Each case has a name, its inputs and params
+without references, its layers of tolerances, and a definition digest. The digest covers the computation of the case, so
+that precreg never compares a case with the baseline of another computation.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_point
 from precreg.tolerance import read_layers, require_analyzers
 from precreg.types import Budget, Case, Computation, Layer, Role
 
+# The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
+# and none matches by accident.
 DEFINITION_VERSION = "1"
-"""Part of the digest: raised when the rules below change, so that no old baseline matches by accident."""
+
+Arguments = dict[str, Any]
 
 
 def definition_digest(
@@ -50,45 +53,45 @@ def definition_digest(
     params: dict[str, Any],
     device: str | None = None,
 ) -> str:
-    """Return VERSION, a colon and 32 hex digits over everything that decides what is computed.
+    """Return the digest of a computation: VERSION, a colon and 32 hex digits (128 bits of SHA-256).
 
-    Not in it: tolerance, budget, tags, seeds, repeats, names of the suite and the case, and the code itself. The order
-    of keys does not matter. In inputs 1 and 1.0 are one number, because a distribution reads both as float; in
-    params they are two, because Python code can tell them apart. A device counts by its name, and only where one is
-    named.
+    The digest covers subject, oracle, inputs, params and the name of the device. It leaves out tolerances, budget,
+    tags, seeds, repeats, the names of suite and case, and the code. The order of keys does not matter.
     """
     content: dict[str, Any] = {
         "subject": [subject.kind, subject.spec],
         role: [oracle.kind, oracle.spec],
-        "inputs": {name: _one_spelling(options) for name, options in inputs.items()},
+        # 1 and 1.0 are equal in inputs, because a distribution reads both as float. In params they differ, because
+        # Python code can distinguish them.
+        "inputs": {name: _normalize_numbers(options) for name, options in inputs.items()},
         "params": params,
     }
-    if device is not None:
+    if device is not None:  # without a device the key is left out, so that digests from before devices still match
         content["device"] = device
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _one_spelling(value: Any) -> Any:
-    """Turn whole floats into integers, everywhere: 1.0 and 1 then have one spelling. -0.0 is no integer."""
+def _normalize_numbers(value: Any) -> Any:
+    """Replace whole floats by integers at every depth, so that 1.0 and 1 have one spelling.
+
+    -0.0 stays, because an integer has no negative zero.
+    """
     if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
         return int(value)
     if isinstance(value, dict):
-        return {key: _one_spelling(item) for key, item in value.items()}
-    return [_one_spelling(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-Arguments = dict[str, Any]
+        return {key: _normalize_numbers(item) for key, item in value.items()}
+    return [_normalize_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def argument_filler(
     suite: Suite, project: Path, parameters: list[str]
 ) -> Callable[[Parameters], tuple[Arguments, Arguments]]:
-    """Return the function from a row of the matrix to (inputs, params).
+    """Return a function from a row of the matrix to the pair (inputs, params).
 
-    Rows that agree on what inputs or params name share them, so 1,000 rows are not checked 1,000 times. Raises
-    UserError: bad-value, unknown-reference, cyclic-reference; the function raises what `inputs.spec.parse`
-    does, and outside-project or missing-file for an input that is read from a file.
+    Rows share a result if they agree on every parameter that inputs or params reference. Raises UserError: bad-value,
+    unknown-reference, cyclic-reference. The function raises the errors of `parse_input`, and outside-project or
+    missing-file for an input from a file.
     """
     source, file = suite.source, suite.file
     _check_names(suite)
@@ -97,8 +100,9 @@ def argument_filler(
     require_known(source, file.params, known, "params")
     params = resolve_params(source, file.params, parameters)
     inputs = substitute(file.inputs, {name: value for name, value in params.items() if name not in parameters})
-    inputs_at = _once_per_names(inputs, lambda filled: _checked(suite, project, filled))
-    params_at = _once_per_names(params, dict)
+    # Checking an input takes longer than looking up a row, and a matrix may have 100,000 rows.
+    inputs_at = _cache_by_names(inputs, lambda filled: _check_inputs(suite, project, filled))
+    params_at = _cache_by_names(params, dict)
     return lambda row: (inputs_at(row), params_at(row))
 
 
@@ -113,12 +117,13 @@ def _check_names(suite: Suite) -> None:
             raise source.error("bad-value", message, "params", name)
 
 
-def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:
-    """Return the function that fills a template, once for all rows that agree on the names in it."""
+def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:
+    """Return a function that fills a template, and calls `finish` once for all rows that agree on its names."""
     names = sorted({name for name, _ in reference_names(template)})
     known: dict[str, Arguments] = {}
 
     def fill(row: Parameters) -> Arguments:
+        # repr() distinguishes 1, 1.0 and True, which are equal as keys of a dict. Lists cannot be keys at all.
         key = repr([row[name] for name in names])
         if key not in known:
             known[key] = finish(substitute(template, row))
@@ -127,7 +132,7 @@ def _once_per_names(template: Arguments, finish: Callable[[Arguments], Arguments
     return fill
 
 
-def _checked(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
+def _check_inputs(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
     where = {name: suite.source.where("inputs", name) for name in inputs}
     inputs = {name: resolve_pick(name, mapping, where[name]) for name, mapping in inputs.items()}
     for name, mapping in inputs.items():
@@ -138,47 +143,50 @@ def _checked(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
 
 
 def load_cases(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
-    """Return every case of a project, suite by suite. Raises UserError as `load` and `expand` do."""
+    """Return every case of a project, suite by suite.
+
+    Raises UserError: the errors of `load_suites` and `expand_suite`.
+    """
     return [case for suite in load_suites(project, environ) for case in expand_suite(suite, project)]
 
 
 def expand_suite(suite: Suite, project: Path) -> list[Case]:
-    """Return the suite's cases in order of the matrix.
+    """Return the suite's cases in the order of the matrix.
 
     Raises UserError: missing-module, missing-function, unknown-dtype, unknown-distribution, unknown-reference,
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
-    what reading a device does.
+    the errors of reading a device.
     """
     points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
-    cases = [_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
+    cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
     _require_distinct(suite, cases)
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
-    return _with_baselines(suite, project, _with_overrides(suite, cases))
+    return _assign_baselines(suite, project, _apply_overrides(suite, cases))
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     file, source = suite.file, suite.source
     subject = read_computation(source, "subject", file.subject, suite.directory, project)
-    oracle = read_computation(source, _role(suite), getattr(file, _role(suite)), suite.directory, project)
+    oracle = read_computation(source, _oracle_role(suite), getattr(file, _oracle_role(suite)), suite.directory, project)
     return [RecordedPoint(row, subject, oracle) for row in matrix_rows(source, file.matrix)]
 
 
-def _role(suite: Suite) -> Role:
+def _oracle_role(suite: Suite) -> Role:
     return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
 
 
-def _case(
+def _make_case(
     suite: Suite,
     point: RecordedPoint,
     inputs: dict[str, dict[str, Any]],
     params: dict[str, Any],
     device: str | None = None,
 ) -> Case:
-    file, role, name = suite.file, _role(suite), case_name(point.parameters)
+    file, role, name = suite.file, _oracle_role(suite), case_name(point.parameters)
     definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
     return Case(
         id=f"{suite.id}/{name}",
@@ -213,7 +221,8 @@ def _case(
 
 
 def _require_distinct(suite: Suite, cases: list[Case]) -> None:
-    """Require that cases differ in name, and in what they compute: a parameter that nothing names changes nothing."""
+    """Require that cases differ in their names and their computations."""
+    # A parameter of the matrix that no input, param or path references multiplies the cases and changes none.
     named: dict[str, Case] = {}
     computed: dict[str, Case] = {}
     for case in cases:
@@ -230,25 +239,27 @@ def _require_distinct(suite: Suite, cases: list[Case]) -> None:
             raise suite.source.error("duplicate-case", message, "matrix", *([] if idle is None else [idle]))
 
 
-def _with_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
-    """Apply `cases:` in order: later entries win, tags and layers add up."""
+def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
+    """Apply the entries of `cases:` in order. Later entries win; tags and layers accumulate."""
     entries = suite.file.cases
-    matching = [_matching(suite, cases, index, entry) for index, entry in enumerate(entries)]
+    matching = [_matching_names(suite, cases, index, entry) for index, entry in enumerate(entries)]
 
+    # Cases with the same matching entries share one tuple of layers. Many cases have few combinations of entries, and
+    # later steps cache by the identity of layers.
     @cache
     def layers(indices: tuple[int, ...]) -> tuple[Layer, ...]:
-        return (*suite.layers, *(layer for index in indices for layer in _case_layers(suite, index)))
+        return (*suite.layers, *(layer for index in indices for layer in _read_case_layers(suite, index)))
 
-    def changed(case: Case) -> Case:
+    def override(case: Case) -> Case:
         indices = tuple(index for index, names in enumerate(matching) if case.name in names)
         for index in indices:
-            case = _overridden(case, entries[index])
+            case = _apply_entry(case, entries[index])
         return replace(case, layers=layers(indices)) if indices else case
 
-    return [changed(case) for case in cases]
+    return [override(case) for case in cases]
 
 
-def _matching(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> set[str]:
+def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> set[str]:
     names = {case.name for case in cases if fnmatchcase(case.name, entry.match)}
     if not names:
         near = nearest(entry.match, (case.name for case in cases))
@@ -257,14 +268,14 @@ def _matching(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> 
     return names
 
 
-def _case_layers(suite: Suite, index: int) -> list[Layer]:
+def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
     require_analyzers(layers, suite.file.analyzers)
     return layers
 
 
-def _overridden(case: Case, entry: CaseEntry) -> Case:
+def _apply_entry(case: Case, entry: CaseEntry) -> Case:
     return replace(
         case,
         tags=(*case.tags, *(tag for tag in entry.tags if tag not in case.tags)),
@@ -275,8 +286,8 @@ def _overridden(case: Case, entry: CaseEntry) -> Case:
     )
 
 
-def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case]:
-    """Give each case the baseline of the case that `baseline_of` names by parameters; its own without that key."""
+def _assign_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case]:
+    """Give each case the baseline of the case that `baseline_of` selects by parameters; without that key, its own."""
     wanted = suite.file.baseline_of
     expect_mapping(suite.source, wanted, "baseline_of")
     for name in wanted:
@@ -289,16 +300,16 @@ def _with_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Case
     if not wanted:
         return cases
     by_name = {case.name: case for case in cases}
-    return [_judged_by(suite, project, case, by_name) for case in cases]
+    return [_assign_baseline(suite, project, case, by_name) for case in cases]
 
 
-def _judged_by(suite: Suite, project: Path, case: Case, by_name: dict[str, Case]) -> Case:
+def _assign_baseline(suite: Suite, project: Path, case: Case, by_name: dict[str, Case]) -> Case:
     parameters = {**case.parameters, **suite.file.baseline_of}
     name = case_name(parameters)
     if name in by_name:
         other = by_name[name]
-    elif suite.file.files:
-        other = _case(suite, accepted_point(suite, project, parameters), {}, {})
+    elif suite.file.files:  # the recorded files of an old version may be deleted; its baseline remains
+        other = _make_case(suite, accepted_point(suite, project, parameters), {}, {})
     else:
         message = f"expected a case of this suite but got baseline_of={name} for {case.name}{nearest(name, by_name)}"
         raise suite.source.error("unknown-case", message, "baseline_of")

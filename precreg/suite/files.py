@@ -1,41 +1,41 @@
-"""What a suite file and suites/tolerances.yaml may hold, field by field; descriptions go to the editor's schema.
+"""Which fields may a suite file and suites/tolerances.yaml have?
 
-Fields of type Any hold small languages of their own (inputs, matrix, tolerance ...), which other modules check.
-
-From plain data to structs, with every mistake a UserError: file, line, what was expected, and what came.
+The descriptions of the fields go into the schema for editors. Fields of type Any hold small languages of their own
+(inputs, matrix, tolerance), which other modules check. `convert_source` turns plain data into these structs. It
+reports the first mistake as a UserError with file, line, expected kind and actual value.
 """
 
 from __future__ import annotations
 
+import operator
 import re
+import sys
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, field
-from msgspec.structs import fields
+from msgspec import Meta, Struct, field, inspect
 
 from precreg.errors import UserError, nearest
 from precreg.measure import ANALYZER_NAME_PATTERN
 from precreg.storage import KeyPath, Source, format_value
 
 Text = Annotated[str, Meta(pattern=r"\S")]
-
+# Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
+# a final newline, and (?!\n) excludes it; editors read the same pattern in the JSON Schema, which has no \Z.
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$(?!\n)")]
-
 AnalyzerName = Annotated[str, Meta(pattern=rf"^{ANALYZER_NAME_PATTERN}$(?!\n)")]
-
+# The upper bound catches slips of the keyboard: 10,000 draws or runs of one case would take hours.
 Count = Annotated[int, Meta(ge=1, le=10_000)]
-
 Positive = Annotated[float, Meta(gt=0)]
 
-
+# Several fields share these descriptions.
 ABOUT_TOLERANCE = "Bounds on metrics, rtol, atol, standard and regression; by dtype, outputs and environments too"
-
 ABOUT_COMPUTATION = "module:function found beside the suite, or {KIND: spec}"
 
 
 class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """Recorded outputs: patterns with {placeholder}s and one *, relative to the suite's folder."""
+    """Name recorded outputs by patterns with {placeholder}s and one *, relative to the suite's folder."""
 
     actual: Annotated[Text, Meta(description="Outputs under test, such as outputs/{version}/*.npy")]
     reference: Annotated[Text | None, Meta(description="The same, computed in higher precision")] = None
@@ -43,13 +43,13 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a case may cost."""
+    """Limit the cost of a case."""
 
     time_ratio: Annotated[Positive | None, Meta(description="Subject time as a multiple of the baseline's")] = None
 
 
 class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is different for the cases whose name matches a pattern."""
+    """Override settings of the suite for the cases whose names match a pattern."""
 
     match: Annotated[Text, Meta(description="Pattern on the case name, such as float16-*")]
     tolerance: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
@@ -57,16 +57,16 @@ class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     seeds: Annotated[Count | None, Meta(description="Seeds in place of the suite's")] = None
     timeout: Annotated[Positive | None, Meta(description="Seconds in place of the suite's")] = None
     deterministic: Annotated[
-        bool | None, Meta(description="Whether repeats must give the same bits, in place of the suite's")
+        bool | None, Meta(description="Repeats must give the same bits; replaces the suite's setting")
     ] = None
     expect: Annotated[
-        Literal["fail", "pass"] | None, Meta(description="fail: known to be bad; pass: not, unlike the suite")
+        Literal["fail", "pass"] | None, Meta(description="fail: a known failure; pass: passes, unlike the suite")
     ] = None
-    reason: Annotated[Text | None, Meta(description="Why they are known to be bad")] = None
+    reason: Annotated[Text | None, Meta(description="The reason of the known failure")] = None
 
 
 class GrowthEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """How errors grow with the number of operations."""
+    """Fit the growth of errors over the number of operations."""
 
     over: Annotated[Text, Meta(description="The parameter of the matrix that is the number of operations")]
     metric: Annotated[Text, Meta(description="The relative error that grows")] = "mean_rel_error"
@@ -74,14 +74,14 @@ class GrowthEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NoteEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said of one optimisation, beside what is measured."""
+    """Describe one optimisation beside its measurements."""
 
     use: Annotated[str, Meta(description="Where to use it")] = ""
-    risk: Annotated[str, Meta(description="What it risks")] = ""
+    risk: Annotated[str, Meta(description="The risk of using it")] = ""
 
 
 class TradeOffEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """Precision against speed."""
+    """Compare the precision of optimisations with their speed."""
 
     over: Annotated[Text, Meta(description="The parameter of the matrix that names the optimisation")]
     plain: Annotated[Text, Meta(description="Its value without any")]
@@ -91,21 +91,21 @@ class TradeOffEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StudyEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a suite's results are read for together."""
+    """Evaluate the results of a suite together."""
 
     growth: Annotated[GrowthEntry | None, Meta(description="Error growth with the number of operations")] = None
     trade_off: Annotated[TradeOffEntry | None, Meta(description="Precision against speed")] = None
 
 
 class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A suite: one computation, the points at which it runs, and how its results are judged."""
+    """Define a suite: one computation, its matrix of parameters and its acceptance criteria."""
 
     suite: Annotated[Name, Meta(description="Name, unique in its tier")]
-    about: Annotated[str, Meta(description="What the suite checks, in one line")] = ""
+    about: Annotated[str, Meta(description="Purpose of the suite, in one line")] = ""
     category: Annotated[Name | None, Meta(description="Operator category, a layer of the tolerance pyramid")] = None
-    subject: Annotated[Any, Meta(description=f"What is under test: {ABOUT_COMPUTATION}")] = None
+    subject: Annotated[Any, Meta(description=f"The computation under test: {ABOUT_COMPUTATION}")] = None
     reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
-    golden: Annotated[Any, Meta(description=f"What to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
+    golden: Annotated[Any, Meta(description=f"Values to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
     device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None
     files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
@@ -128,20 +128,20 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
         tuple[AnalyzerName, ...], Meta(description="Installed analyzers that measure every output, too")
     ] = ()
     tolerance: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
-    cases: Annotated[tuple[CaseEntry, ...], Meta(description="What is different for some cases")] = ()
-    expect: Annotated[Literal["fail"] | None, Meta(description="The suite is known to be bad")] = None
-    reason: Annotated[Text | None, Meta(description="Why it is known to be bad")] = None
+    cases: Annotated[tuple[CaseEntry, ...], Meta(description="Overrides for some cases")] = ()
+    expect: Annotated[Literal["fail"] | None, Meta(description="The suite fails for a known reason")] = None
+    reason: Annotated[Text | None, Meta(description="The reason of the known failure")] = None
     baseline_of: Annotated[Any, Meta(description="Parameters of the case whose baseline judges")] = field(
         default_factory=dict
     )
-    study: Annotated[StudyEntry | None, Meta(description="What reports read the results for together")] = None
+    study: Annotated[StudyEntry | None, Meta(description="Reports over all results of the suite")] = None
     requires: Annotated[tuple[Text, ...], Meta(description="Packages and devices: numpy>=2, torch, device:npu")] = ()
-    budget: Annotated[BudgetEntry, Meta(description="What a case may cost")] = BudgetEntry()
+    budget: Annotated[BudgetEntry, Meta(description="Limits on the cost of a case")] = BudgetEntry()
     tags: Annotated[tuple[Name, ...], Meta(description="Words to select cases by")] = ()
 
 
 class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """suites/tolerances.yaml: the lower layers of the pyramid."""
+    """Define the lower layers of the tolerance pyramid (suites/tolerances.yaml)."""
 
     default: Annotated[Any, Meta(description=ABOUT_TOLERANCE)] = field(default_factory=dict)
     tiers: Annotated[Any, Meta(description="Tolerances by tier")] = field(default_factory=dict)
@@ -154,86 +154,102 @@ class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 _T = TypeVar("_T")
 
-
-_NESTED: dict[tuple[str, ...], type] = {
-    ("files",): FilesEntry,
-    ("budget",): BudgetEntry,
-    ("cases",): CaseEntry,
-    ("study",): StudyEntry,
-    ("study", "growth"): GrowthEntry,
-    ("study", "trade_off"): TradeOffEntry,
-}
-"""What stands below keys of a suite, by their path without the places in lists."""
-
-_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a mapping",
+# The words for a kind of value in messages: authors write YAML and need not know Python's names.
+_KIND_WORDS: dict[type[inspect.Type], str] = {
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+    inspect.BoolType: "true or false",
+    inspect.VarTupleType: "a list",
+    inspect.StructType: "a mapping",
 }
 
-_UNKNOWN = "Object contains unknown field `"
+# YAML gives these Python types. They are compared exactly: a bool is an int in Python, but "seeds: true" is a mistake.
+_PYTHON_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
+    inspect.IntType: (int,),
+    inspect.FloatType: (int, float),
+    inspect.StrType: (str,),
+    inspect.BoolType: (bool,),
+    inspect.VarTupleType: (list,),
+    inspect.StructType: (dict,),
+}
 
-_MISSING = "Object missing required field `"
-
-_AT = " - at `$"
-
-_STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
+_COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "ge": (">=", operator.ge),
+    "gt": (">", operator.gt),
+    "le": ("<=", operator.le),
+    "lt": ("<", operator.lt),
+}
 
 
 def convert_source(source: Source, kind: type[_T]) -> _T:
-    """Return the file's data as a struct. Raises UserError: unknown-key, missing-key, bad-value."""
+    """Convert the plain data of a file to a struct.
+
+    Raises UserError for the first mistake in the file: unknown-key, missing-key, bad-value.
+    """
     if source.data is None:
         raise source.error("bad-value", "expected a mapping but the file is empty")
     try:
         return msgspec.convert(source.data, kind)
-    except msgspec.ValidationError as error:
-        raise _translated(source, kind, str(error)) from None
+    except msgspec.ValidationError as problem:
+        # msgspec reports a mistake as an English sentence alone. The walk over the fields gives path and kind as data,
+        # so that a new wording of msgspec changes no message here.
+        error = next(_find_mistakes(source, inspect.type_info(kind), source.data, ()), None)
+        raise error or source.error("bad-value", str(problem)) from None
 
 
-def _translated(source: Source, kind: type, message: str) -> UserError:
-    """Make a UserError of a message of msgspec's, such as "Expected `int`, got `str` - at `$.cases[0].seeds`"."""
-    complaint, place = message.rsplit(_AT, 1) if _AT in message else (message, "")
-    path = _path(place)
-    if complaint.startswith(_UNKNOWN):
-        key = complaint.removeprefix(_UNKNOWN).removesuffix("`")
-        return _unknown_key(source, path, key, _NESTED.get(_keys(path), kind))
-    if complaint.startswith(_MISSING):
-        key = complaint.removeprefix(_MISSING).removesuffix("`")
-        return source.error("missing-key", f"expected {key}: but the key is not there", *path)
-    name = ".".join(str(step) for step in path) or "file"
-    came = format_value(_at(source.data, path))
-    return source.error("bad-value", f"expected {_expected(complaint, path)} but got {name}={came}", *path)
+def _find_mistakes(source: Source, expected: inspect.Type, value: Any, path: KeyPath) -> Iterator[UserError]:
+    """Yield the mistakes in a value, in the order of the file."""
+    shape = expected.type if isinstance(expected, inspect.Metadata) else expected
+    optional = False
+    if isinstance(shape, inspect.UnionType):  # the fields have no unions other than `X | None`
+        shape = next(each for each in shape.types if not isinstance(each, inspect.NoneType))
+        optional = True
+    if (optional and value is None) or isinstance(shape, inspect.AnyType):
+        return
+    words = _describe_mismatch(shape, value, optional=optional)
+    if words is not None:
+        name = ".".join(str(step) for step in path) or "file"
+        yield source.error("bad-value", f"expected {words} but got {name}={format_value(value)}", *path)
+    elif isinstance(shape, inspect.VarTupleType):
+        for index, item in enumerate(value):
+            yield from _find_mistakes(source, shape.item_type, item, (*path, index))
+    elif isinstance(shape, inspect.StructType):
+        yield from _find_key_mistakes(source, shape, value, path)
 
 
-def _unknown_key(source: Source, path: KeyPath, key: str, kind: type) -> UserError:
-    known = [field.encode_name for field in fields(kind)]
-    value = format_value(_at(source.data, (*path, key)))
-    message = f"expected one of {', '.join(known)} but got {key}={value}{nearest(key, known)}"
-    return source.error("unknown-key", message, *path, key)
+def _find_key_mistakes(
+    source: Source, shape: inspect.StructType, value: dict[str, Any], path: KeyPath
+) -> Iterator[UserError]:
+    known = {each.encode_name: each for each in shape.fields}
+    for key, item in value.items():
+        if key in known:
+            yield from _find_mistakes(source, known[key].type, item, (*path, key))
+        else:
+            names = f"expected one of {', '.join(known)}"
+            message = f"{names} but got {key}={format_value(item)}{nearest(str(key), known)}"
+            yield source.error("unknown-key", message, *path, key)
+    for key, each in known.items():
+        if each.required and key not in value:
+            yield source.error("missing-key", f"expected {key}: but the key is not there", *path)
 
 
-def _expected(complaint: str, path: KeyPath) -> str:
-    if complaint.startswith("Invalid enum value"):
-        return "fail" if len(path) == 1 else "fail or pass"
-    wanted = complaint.removeprefix("Expected ").partition(", got ")[0]
-    words = re.sub(
-        r"`([^`]+)`", lambda match: " or ".join(_WORDS.get(part, part) for part in match[1].split(" | ")), wanted
-    )
-    return words.replace(" or nothing", "")
-
-
-def _path(text: str) -> KeyPath:
-    return tuple(match["key"] or int(match["index"]) for match in _STEP.finditer(text))
-
-
-def _keys(path: KeyPath) -> tuple[str, ...]:
-    return tuple(step for step in path if isinstance(step, str))
-
-
-def _at(value: Any, path: KeyPath) -> Any:
-    for step in path:
-        value = value[step]
-    return value
+def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> str | None:
+    """Return the expected kind of value in words, or None where the value is of that kind."""
+    if isinstance(shape, inspect.LiteralType):
+        return None if value in shape.values else " or ".join(str(each) for each in shape.values)
+    words = _KIND_WORDS[type(shape)]
+    if type(value) not in _PYTHON_TYPES[type(shape)]:
+        return f"{words} or null" if optional else words
+    if isinstance(shape, inspect.StrType) and shape.pattern is not None and not re.search(shape.pattern, value):
+        return f"{words} matching regex {shape.pattern!r}"
+    if isinstance(shape, inspect.IntType | inspect.FloatType):
+        for name, (symbol, holds) in _COMPARISONS.items():
+            limit = getattr(shape, name)
+            if limit is not None and not holds(value, limit):
+                return f"{words} {symbol} {limit}"
+    if (
+        isinstance(value, int) and abs(value) > sys.float_info.max
+    ):  # .inf is a float, whole numbers have no limit in YAML
+        return "a finite number"
+    return None

@@ -1,4 +1,7 @@
-"""Reading every suite of a project: suites/{unit,integration,model}/**/*.yaml over suites/tolerances.yaml."""
+"""Which suites does a project have, and is each of them valid?
+
+Suites are suites/{unit,integration,model}/**/*.yaml. Their tolerances are layers over suites/tolerances.yaml.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ from precreg.types import TIERS, Layer, Tier
 
 
 class Suite(Struct, frozen=True):
-    """A suite as it was read: its file with line numbers, its tier and folder, and the layers of its tolerances."""
+    """Hold a suite file with its line numbers, tier, folder and layers of tolerances.
+
+    `directory` is relative to the project.
+    """
 
     tier: Tier
     directory: str
@@ -39,12 +45,12 @@ class Suite(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Return tier/suite."""
+        """Return the id TIER/SUITE, which is unique in the project."""
         return f"{self.tier}/{self.file.suite}"
 
 
 class Foundation(Struct, frozen=True):
-    """What all suites of a project stand on: the layers of suites/tolerances.yaml, and PRECISION_THRESHOLDS above."""
+    """Hold the layers that all suites share: suites/tolerances.yaml below, PRECISION_THRESHOLDS above a suite."""
 
     default: tuple[Layer, ...] = ()
     tiers: dict[str, tuple[Layer, ...]] = {}
@@ -56,12 +62,14 @@ class Foundation(Struct, frozen=True):
     def pyramid(
         self, tier: Tier, category: str | None, own: Sequence[Layer], analyzers: Collection[str] = ()
     ) -> tuple[Layer, ...]:
-        """Return every layer of a suite, or of whatever else has layers of its own, from the shipped ones up.
+        """Return every layer for a suite with `own` layers, from the shipped layers up.
 
-        What layers of many suites say of analyzers that this one does not ask for is left out. Raises UserError
-        (unknown-analyzer) where its own speak of one.
+        Shared layers may bound metrics of analyzers that this suite does not use; those bounds are left out. Raises
+        UserError (unknown-analyzer) if an own layer bounds one.
         """
         require_analyzers(own, analyzers)
+        # Later layers win, so the order is from general to special. PRECISION_THRESHOLDS is last: the
+        # caller of the run sets it, and it applies over everything in the repository.
         layers = (
             *SHIPPED_LAYERS,
             *self.default,
@@ -75,9 +83,9 @@ class Foundation(Struct, frozen=True):
 
 
 def load_suites(project: Path, environ: Mapping[str, str] = os.environ) -> list[Suite]:
-    """Return the project's suites in order of their paths.
+    """Return the project's suites in the order of their paths.
 
-    Raises UserError for the first mistake found: what `read_foundation` and `read_suite` raise, and duplicate-suite.
+    Raises UserError for the first mistake: the errors of `read_foundation` and `read_suite`, and duplicate-suite.
     """
     foundation = read_foundation(project, environ)
     suites = [read_suite(path, project, foundation) for path in suite_files(project)]
@@ -88,10 +96,11 @@ def load_suites(project: Path, environ: Mapping[str, str] = os.environ) -> list[
 
 
 def suite_files(project: Path) -> list[Path]:
-    """Return the YAML files below suites/, sorted; .yml counts, because a suite that is overlooked never fails.
+    """Return the paths of the suite files below suites/, sorted.
 
-    Without suites/tolerances.yaml, and without the devices below suites/devices/.
+    suites/tolerances.yaml and the devices below suites/devices/ are no suites.
     """
+    # Files that end in .yml count too: a suite that precreg overlooks never fails.
     devices = project / DEVICES_FOLDER
     return sorted(
         path for path in yaml_files(project) if path != project / TOLERANCES_FILE and not path.is_relative_to(devices)
@@ -99,7 +108,7 @@ def suite_files(project: Path) -> list[Path]:
 
 
 def require_unique_suite(suite: Suite, first: dict[str, Suite]) -> None:
-    """Add a suite to those that were read first by their ids. Raises UserError (duplicate-suite)."""
+    """Add a suite to `first`, the suites by id. Raises UserError (duplicate-suite) if another file has the id."""
     other = first.setdefault(suite.id, suite)
     if other.source.file != suite.source.file:
         place = other.source.where("suite")
@@ -108,14 +117,14 @@ def require_unique_suite(suite: Suite, first: dict[str, Suite]) -> None:
 
 
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
-    """Read one suite, whose path is below suites/ of the project.
+    """Read one suite from a path below suites/ of the project.
 
-    Raises UserError: whatever reading YAML raises, unknown-key, missing-key, bad-value, unknown-metric,
+    Raises UserError: the errors of `read_yaml`, unknown-key, missing-key, bad-value, unknown-metric,
     unknown-dtype, unknown-standard, outside-project.
     """
     shown = path.relative_to(project).as_posix()
     resolve_inside(project, shown, file=shown)
-    tier = _tier(shown)
+    tier = _tier_of_path(shown)
     source = read_yaml(path, shown)
     file = convert_source(source, SuiteFile)
     _check_roles(source, file)
@@ -126,7 +135,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
 
-def _tier(shown: str) -> Tier:
+def _tier_of_path(shown: str) -> Tier:
     folder = shown.split("/")[1]
     for tier in TIERS:
         if tier == folder and shown.count("/") > 1:
@@ -136,14 +145,16 @@ def _tier(shown: str) -> Tier:
 
 
 def _check_roles(source: Source, file: SuiteFile) -> None:
-    """Require a subject and one of reference and golden, or files in their place; and reasons for known failures."""
+    """Require a subject with a reference or golden, or files in their place, and reasons for known failures."""
     if file.files is not None:
         _check_recorded(source, file)
-        _one_oracle(source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files")
+        _require_one_oracle(
+            source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files"
+        )
     elif file.subject is None:
         raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
     else:
-        _one_oracle(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
+        _require_one_oracle(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
     _check_expectation(source, file.expect, file.reason)
     for index, entry in enumerate(file.cases):
         _check_expectation(source, entry.expect, entry.reason, "cases", index)
@@ -151,7 +162,7 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
 
 
 def _check_determinism(source: Source, file: SuiteFile) -> None:
-    """Refuse that a case may give other bits from run to run, and may not from one run to the next."""
+    """Refuse `exact: true` together with `deterministic: false`, because repeats of such cases may differ in bits."""
     loose: list[tuple[str | int, ...]] = [("deterministic",)] if not file.deterministic else []
     loose += [("cases", at, "deterministic") for at, entry in enumerate(file.cases) if entry.deterministic is False]
     if file.exact and loose:
@@ -159,7 +170,8 @@ def _check_determinism(source: Source, file: SuiteFile) -> None:
 
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:
-    """Refuse what has no meaning where nothing is drawn and nothing is called."""
+    """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
+    # The check reads the file and not the struct, because the struct does not show if a value is a default.
     for key in ("subject", "reference", "golden", "inputs", "params", "device", "study", "seeds", "repeats"):
         if key in source.data:
             raise source.error("bad-value", f"expected {key} or files but got both", key)
@@ -169,7 +181,7 @@ def _check_recorded(source: Source, file: SuiteFile) -> None:
             raise source.error("bad-value", message, "cases", index, "seeds")
 
 
-def _one_oracle(source: Source, given: list[str], *path: str) -> None:
+def _require_one_oracle(source: Source, given: list[str], *path: str) -> None:
     if len(given) == 2:
         raise source.error("bad-value", "expected reference or golden but got both", *path, "golden")
     if not given:
@@ -203,12 +215,12 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
 
 
 def _is_requirement(text: str) -> bool:
-    """Tell whether a text is device:LABEL, the import name of a module, or a package as pip writes it."""
+    """Return True for device:LABEL, the import name of a module, or a requirement as pip writes it."""
     if text.startswith("device:"):
         return re.fullmatch(r"device:\S+", text) is not None
-    if text.isidentifier():
+    if text.isidentifier():  # __main__ is precreg itself, so it is always there and requires nothing
         return text != "__main__"
-    from packaging.requirements import InvalidRequirement, Requirement  # 10 ms, and few suites ask for a version
+    from packaging.requirements import InvalidRequirement, Requirement  # takes 10 ms, and few suites require a version
 
     try:
         Requirement(text)
@@ -218,16 +230,16 @@ def _is_requirement(text: str) -> bool:
 
 
 def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> Foundation:
-    """Read suites/tolerances.yaml, and PRECISION_THRESHOLDS of `environ`.
+    """Read suites/tolerances.yaml and the variable PRECISION_THRESHOLDS of `environ`.
 
-    Raises UserError as reading a suite does, and bad-thresholds.
+    Raises UserError: the errors of `read_suite`, and bad-thresholds.
     """
-    written = _tolerances(project)
+    written = _read_tolerances(project)
     thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), looser=written.looser_thresholds)
     return replace(written, thresholds=thresholds)
 
 
-def _tolerances(project: Path) -> Foundation:
+def _read_tolerances(project: Path) -> Foundation:
     path = project / TOLERANCES_FILE
     if not path.exists():
         return Foundation()
@@ -244,13 +256,13 @@ def _tolerances(project: Path) -> Foundation:
     expect_mapping(source, file.environments, "environments")
     return Foundation(
         tuple(read_layers("default", source, ("default",), file.default)),
-        _by_name("tier", source, "tiers", file.tiers),
-        _by_name("category", source, "categories", file.categories),
+        _read_layers_by_name("tier", source, "tiers", file.tiers),
+        _read_layers_by_name("category", source, "categories", file.categories),
         tuple(environment_layers("default", source, ("environments",), file.environments)),
         file.allow_looser_thresholds,
     )
 
 
-def _by_name(word: str, source: Source, key: str, mapping: Any) -> dict[str, tuple[Layer, ...]]:
+def _read_layers_by_name(word: str, source: Source, key: str, mapping: Any) -> dict[str, tuple[Layer, ...]]:
     expect_mapping(source, mapping, key)
     return {name: tuple(read_layers(f"{word} {name}", source, (key, name), value)) for name, value in mapping.items()}

@@ -1,8 +1,7 @@
-"""`$name` in inputs and params: a parameter of the matrix, or a key of params.
+"""Which rows does the matrix of a suite have, and do `$name` and `study:` refer to its parameters?
 
-The points at which a suite runs: the product of the matrix, less `exclude`, plus `include`; and their names.
-
-`study:` of a suite, checked against the points at which the suite runs.
+The rows are the product of the matrix, without the rows of `exclude`, plus the rows of `include`. `$name` in inputs and
+params stands for a parameter of the matrix or a key of params.
 """
 
 from __future__ import annotations
@@ -21,9 +20,17 @@ from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
 from precreg.suite.load import Suite
 from precreg.types import Growth, Note, Study, TradeOff
 
+Parameters = dict[str, Any]
+
+# A larger matrix is a mistake, such as a range in place of a list. It would fill the memory before any selection.
+MAX_ROWS = 100_000
+
+# The parameter of a study counts operations of a case that runs. A larger number is a mistake, such as a shape or seed.
+MAX_OPERATIONS = 10**9
+
 
 def reference_names(value: Any, path: KeyPath = ()) -> Iterator[tuple[str, KeyPath]]:
-    """Yield every name after a $ inside a value, and where it stands."""
+    """Yield every name after a $ inside a value, with its path."""
     if isinstance(value, str) and value.startswith("$"):
         yield value[1:], path
     elif isinstance(value, dict):
@@ -35,7 +42,7 @@ def reference_names(value: Any, path: KeyPath = ()) -> Iterator[tuple[str, KeyPa
 
 
 def substitute(value: Any, known: dict[str, Any]) -> Any:
-    """Return the value with every `$name` replaced; a name that is not known stays."""
+    """Return the value with every known `$name` replaced. Unknown names stay as they are."""
     if isinstance(value, str):
         return known.get(value[1:], value) if value.startswith("$") else value
     if isinstance(value, dict):
@@ -44,7 +51,7 @@ def substitute(value: Any, known: dict[str, Any]) -> Any:
 
 
 def require_known(source: Source, value: Any, known: Collection[str], *path: str | int) -> None:
-    """Raise UserError (unknown-reference) where the value at a path names something that is not known."""
+    """Raise UserError (unknown-reference) if the value at a path references an unknown name."""
     for name, place in reference_names(value, path):
         if name not in known:
             message = f"expected a matrix parameter or a key of params but got {place[-1]}=${name}"
@@ -52,9 +59,9 @@ def require_known(source: Source, value: Any, known: Collection[str], *path: str
 
 
 def resolve_params(source: Source, params: dict[str, Any], parameters: Collection[str]) -> dict[str, Any]:
-    """Return params in which no value names another key of params; a matrix parameter goes before a key of its name.
+    """Return params with every reference to another key of params replaced. Raises UserError (cyclic-reference).
 
-    Raises UserError (cyclic-reference).
+    References to parameters of the matrix stay. A matrix parameter hides a key of params with the same name.
     """
     graph = {
         key: {name for name, _ in reference_names(value) if name in params and name not in parameters}
@@ -63,24 +70,17 @@ def resolve_params(source: Source, params: dict[str, Any], parameters: Collectio
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        circle = list(reversed(error.args[1]))
+        circle = list(reversed(error.args[1]))  # graphlib lists the users after the used; authors read the other way
         message = f"expected params without a circle but got {' -> '.join(f'{key}' for key in circle)}"
         raise source.error("cyclic-reference", message, "params", circle[0]) from None
     flat: dict[str, Any] = {}
     for key in order:
         flat[key] = substitute(params[key], {name: flat[name] for name in graph[key]})
-    return {key: flat[key] for key in params}
-
-
-Parameters = dict[str, Any]
-
-
-MAX_ROWS = 100_000
-"""A matrix beyond this is a mistake, and would fill the memory before anything is selected."""
+    return {key: flat[key] for key in params}  # in the order of the file and not of the sort
 
 
 def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
-    """Return the rows in order of the matrix, included ones last; one empty row where there is no matrix.
+    """Return the rows in the order of the matrix, with the rows of `include` last. No matrix gives one empty row.
 
     Raises UserError: bad-value, missing-key, unknown-key, unknown-dtype, empty-matrix.
     """
@@ -88,13 +88,15 @@ def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
     values = {name: value for name, value in matrix.items() if name not in ("include", "exclude")}
     for name, choices in values.items():
         _check_choices(source, name, choices)
-    included = _entries(source, matrix, "include")
+    included = _read_entries(source, matrix, "include")
+    # A matrix may consist of `include` alone. Then its first row defines the parameters.
     parameters = list(values or (included[0] if included else {}))
     for index, row in enumerate(included):
         _check_row(source, row, parameters, index)
-    excluded = _entries(source, matrix, "exclude")
-    made = _product(source, values) if values or not included else []
+    excluded = _read_entries(source, matrix, "exclude")
+    made = _expand_product(source, values) if values or not included else []
     kept = [row for row in made if not any(_matches(row, entry) for entry in excluded)]
+    # An exclusion without effect is a slip of the keyboard, and the author believes that the rows are gone.
     _check_exclusions(source, excluded, parameters, made)
     if not kept and not included:
         raise source.error(
@@ -104,26 +106,28 @@ def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
 
 
 def case_name(row: Parameters) -> str:
-    """Name a case by its parameters: dtype, shape, then the others in order; "default" without any."""
+    """Return the name of a case: its dtype, shape and other parameters in order, or "default" without parameters."""
+    # Texts, bools and shapes explain themselves. Numbers need the name of their parameter: `n=8`.
     first = [name for name in ("dtype", "shape") if name in row]
     others = [name for name in row if name not in first]
-    return "-".join(_written(name, row[name]) for name in first + others) or "default"
+    return "-".join(_format_parameter(name, row[name]) for name in first + others) or "default"
 
 
-def _written(name: str, value: Any) -> str:
+def _format_parameter(name: str, value: Any) -> str:
     if isinstance(value, list):
-        sizes = "x".join(_bare(item) for item in value) or "scalar"
+        sizes = "x".join(_format_scalar(item) for item in value) or "scalar"
         return sizes if name == "shape" else f"{name}={sizes}"
-    return _bare(value) if isinstance(value, str | bool) else f"{name}={_bare(value)}"
+    return _format_scalar(value) if isinstance(value, str | bool) else f"{name}={_format_scalar(value)}"
 
 
-def _bare(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return value if isinstance(value, str) else repr(value)
 
 
-def _product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
+def _expand_product(source: Source, values: dict[str, list[Any]]) -> list[Parameters]:
+    # The count is known before the product is made.
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
         message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"
@@ -158,13 +162,14 @@ def _check_value(source: Source, name: str, value: Any, *path: str | int) -> Non
 
 
 def _is_scalar(value: Any) -> bool:
-    """Admit what can stand in a case's name; a $reference to another parameter would make circles."""
+    """Return True for a value that a case's name can contain."""
+    # A $reference to another parameter could make a cycle. Control characters would reach the terminal.
     if isinstance(value, str):
         return bool(value.strip()) and value.isprintable() and not value.startswith("$")
     return value is None or isinstance(value, bool | int | float)
 
 
-def _entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
+def _read_entries(source: Source, matrix: dict[str, Any], key: str) -> list[Parameters]:
     entries = matrix.get(key, [])
     if not isinstance(entries, list):
         raise source.error(
@@ -208,25 +213,24 @@ def _check_exclusions(
             raise source.error("bad-value", message, "matrix", "exclude", index)
 
 
-MAX_OPERATIONS = 10**9
-
-
 def read_study(suite: Suite, points: Sequence[Parameters]) -> Study | None:
-    """Return what a suite's results are to be read for together; None where it does not say.
+    """Return the study of a suite, checked with the rows of its matrix; None without `study:`.
 
-    Raises UserError: bad-study; bad-value, missing-key and unknown-key as every key of a suite does.
+    Raises UserError: bad-study, bad-value, missing-key, unknown-key.
     """
     entry, source = suite.file.study, suite.source
     if entry is None:
         return None
     if entry.growth is None and entry.trade_off is None:
         raise source.error("bad-study", "expected growth: or trade_off: but neither is there", "study")
-    growth = None if entry.growth is None else _growth(source, entry.growth, points)
-    return Study(suite.id, growth, None if entry.trade_off is None else _trade_off(source, entry.trade_off, points))
+    growth = None if entry.growth is None else _read_growth(source, entry.growth, points)
+    return Study(
+        suite.id, growth, None if entry.trade_off is None else _read_trade_off(source, entry.trade_off, points)
+    )
 
 
-def _growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) -> Growth:
-    numbers = _values(source, entry.over, points, "growth")
+def _read_growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) -> Growth:
+    numbers = _distinct_values(source, entry.over, points, "growth")
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_OPERATIONS:
             counts = f"counts operations, from 1 to {MAX_OPERATIONS},"
@@ -246,17 +250,17 @@ def _growth(source: Source, entry: GrowthEntry, points: Sequence[Parameters]) ->
     return Growth(entry.over, entry.metric, entry.fit_to)
 
 
-def _trade_off(source: Source, entry: TradeOffEntry, points: Sequence[Parameters]) -> TradeOff:
-    values = _values(source, entry.over, points, "trade_off")
+def _read_trade_off(source: Source, entry: TradeOffEntry, points: Sequence[Parameters]) -> TradeOff:
+    values = _distinct_values(source, entry.over, points, "trade_off")
     for value in values:
         if not isinstance(value, str):
             message = f"expected a parameter whose values are text but got {entry.over}={format_value(value)}"
             raise source.error("bad-study", message, "study", "trade_off", "over")
     _require_value(source, entry.over, entry.plain, values, "plain")
-    return TradeOff(entry.over, entry.plain, _notes(source, entry, values))
+    return TradeOff(entry.over, entry.plain, _read_notes(source, entry, values))
 
 
-def _notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> dict[str, Note]:
+def _read_notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> dict[str, Note]:
     expect_mapping(source, entry.notes, "study", "trade_off", "notes")
     known = NoteEntry.__struct_fields__
     for value, note in entry.notes.items():
@@ -272,13 +276,13 @@ def _notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> dict[
     return {value: Note(**note) for value, note in entry.notes.items()}
 
 
-def _values(source: Source, over: str, points: Sequence[Parameters], kind: str) -> list[Any]:
-    """Return the values of a parameter of the matrix in their order."""
+def _distinct_values(source: Source, over: str, points: Sequence[Parameters], kind: str) -> list[Any]:
+    """Return the different values of a parameter of the matrix in their order."""
     known = list(points[0])
     if over not in known:
         message = f"expected a parameter of the matrix but got over={over}{nearest(over, known)}"
         raise source.error("bad-study", message, "study", kind, "over")
-    values: list[Any] = []
+    values: list[Any] = []  # no set: lists cannot be in one, and 1, 1.0 and True would be one value
     for point in points:
         if not any(value == point[over] and type(value) is type(point[over]) for value in values):
             values.append(point[over])

@@ -1,6 +1,7 @@
-"""Recorded outputs as cases: patterns such as outputs/{version}/*.npy, matched against golden/*.npy.
+"""Which cases do recorded outputs make?
 
-Every reference becomes a case in every version, whether an output was recorded or not: what is not there cannot pass.
+A suite gives patterns such as outputs/{version}/*.npy and golden/*.npy. Every reference file makes one case in every
+version, also where the output file is missing: a missing output must fail and not vanish.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, matrix_rows
 from precreg.types import Computation, Role
 
+# The parameter for the * of a pattern. Placeholders in braces have names of their own.
 STEM = "file"
-"""The parameter that holds what the * of a pattern stands for."""
-
 
 _HOLE = re.compile(r"\{(\w+)\}|(\*)")
 
 
 class RecordedPoint(NamedTuple):
-    """One case to be: its parameters, what runs, and what it is held against."""
+    """Hold the parameters, the subject and the oracle of one future case."""
 
     parameters: Parameters
     subject: Computation
@@ -34,97 +34,102 @@ class RecordedPoint(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """A pattern relative to the project, and the parameters that it has places for."""
+    """Hold a pattern that is relative to the project, and the parameters of its placeholders."""
 
     text: str
     parameters: tuple[str, ...]
 
     @property
     def glob(self) -> str:
-        """Return the pattern as `Path.glob` takes it."""
+        """Return the pattern for `Path.glob`, with * for every placeholder."""
         return "*".join(escape(literal) for literal in _HOLE.split(self.text)[::3])
 
     def path(self, row: Parameters) -> str:
-        """Return the path for one choice of parameters."""
+        """Return the path for one row of parameters."""
         return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
 
     def found(self, project: Path) -> dict[str, Parameters]:
-        """Return the files that match, in order of their paths, with their parameters."""
-        expression = re.compile(_expression(self.text))
+        """Return the matching files in the order of their paths, with the parameters of each."""
+        # The glob finds candidates quickly. Only the expression says which part of a path belongs to which parameter.
+        expression = re.compile(_regex(self.text))
         paths = sorted(path.relative_to(project).as_posix() for path in project.glob(self.glob))
         matches = ((path, expression.fullmatch(path)) for path in paths)
         return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
 
 
 def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
-    """Return a point for each reference file in each version (or whatever else the placeholders tell apart).
+    """Return a point for each reference file in each version, or in each combination of other placeholders.
 
-    A placeholder that is in the matrix takes the values given there, any other those that are found. Raises
-    UserError: no-recorded-files where nothing is found or an output has no reference; bad-value, outside-project.
+    A placeholder in the matrix takes the matrix's values; other placeholders take the values of the files. Raises
+    UserError: no-recorded-files if no file matches or an output has no reference; bad-value, outside-project.
     """
     source = suite.source
-    role, actual, oracle = _patterns(suite, project)
+    role, actual, oracle = _read_patterns(suite, project)
     _check_placeholders(source, role, actual, oracle)
-    chosen = _chosen(source, suite.file.matrix, actual)
-    recorded = _restricted(actual.found(project), chosen)
-    references = _restricted(oracle.found(project), chosen)
+    choices = _read_choices(source, suite.file.matrix, actual)
+    recorded = _keep_chosen(actual.found(project), choices)
+    references = _keep_chosen(oracle.found(project), choices)
     for key, paths in (("actual", recorded), (role, references)):
         where = source.where("files", key)
         for path in paths:
             resolve_inside(project, path, file=where.file, line=where.line)
-            if not path.isprintable():  # it would reach terminals as the name of a case
+            if not path.isprintable():  # the name of the case would send control characters to terminals
                 message = f"expected the name of a file without control characters but got {path!r}"
                 raise source.error("bad-value", message, "files", key)
-    _require(source, role, actual, recorded, oracle, references)
-    free = [name for name in actual.parameters if name not in chosen[0] and name not in oracle.parameters]
-    versions = _distinct({name: row[name] for name in free} for row in recorded.values())
+    _require_files(source, role, actual, recorded, oracle, references)
+    # Placeholders of outputs alone, such as {version}, repeat every reference. Only existing combinations count.
+    free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
+    versions = _drop_duplicates({name: row[name] for name in free} for row in recorded.values())
     return [
-        _point(actual, oracle, parameters)
-        for choice in chosen
+        _make_point(actual, oracle, parameters)
+        for choice in choices
         for version in versions
         for reference in references.values()
-        if (parameters := _merged({**choice, **version}, reference)) is not None
+        if (parameters := _merge_rows({**choice, **version}, reference)) is not None
     ]
 
 
 def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
-    """Yield the folders whose lists of names decide which files were recorded; none where a suite computes."""
+    """Yield the folders whose entries decide the cases of a suite; none for a suite that computes.
+
+    A cache of cases must check these folders: a new file in one of them makes a new case.
+    """
     if suite.file.files is None:
         return
-    role, *patterns = _patterns(suite, project)
+    role, *patterns = _read_patterns(suite, project)
     for key, pattern in zip(("actual", role), patterns, strict=True):
-        yield str(project / suite.directory / _split(getattr(suite.file.files, key))[0])
-        literal, parts = Path(_split(pattern.text)[0]).parts, pattern.glob.split("/")
+        yield str(project / suite.directory / _split_folder(getattr(suite.file.files, key))[0])
+        literal, parts = Path(_split_folder(pattern.text)[0]).parts, pattern.glob.split("/")
         for count in range(len(literal) + 1, len(parts)):
             yield from (str(folder) for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
 
 
 def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> RecordedPoint:
-    """Return the point that those parameters make, whose files may be gone: what was accepted of it is kept.
+    """Return the point for the parameters of `baseline_of`. Its files may be deleted, because its baseline remains.
 
-    Raises UserError (bad-value, outside-project) for a value of `baseline_of` that is not part of a path.
+    Raises UserError (bad-value, outside-project) for a value of `baseline_of` that cannot be a part of a path.
     """
     _check_names(suite.source, suite.file.baseline_of, "baseline_of")
-    _, actual, oracle = _patterns(suite, project)
-    return _point(actual, oracle, parameters)
+    _, actual, oracle = _read_patterns(suite, project)
+    return _make_point(actual, oracle, parameters)
 
 
-def _patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
+def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
     entry = suite.file.files
     assert entry is not None
     role: Role = "reference" if entry.reference is not None else "golden"
-    actual = _pattern(suite, project, "actual", entry.actual)
-    return role, actual, _pattern(suite, project, role, str(getattr(entry, role)))
+    actual = _read_pattern(suite, project, "actual", entry.actual)
+    return role, actual, _read_pattern(suite, project, role, str(getattr(entry, role)))
 
 
-def _point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
+def _make_point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
     return RecordedPoint(
         parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters))
     )
 
 
-def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
-    """Check a pattern and make it relative to the project; its folder up to the first hole must be inside."""
+def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
+    """Check a pattern, and return it relative to the project. Its fixed folder must be inside the project."""
     where = suite.source.where("files", key)
     require_path(text, where)
     names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
@@ -134,7 +139,8 @@ def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
         raise suite.source.error(
             "bad-value", f"expected a pattern of .npy or .npz files but got {key}={text}", "files", key
         )
-    folder, rest = _split(text)
+    folder, rest = _split_folder(text)
+    # After a placeholder, the folder is unknown and so is the target of "..".
     if ".." in rest.split("/"):
         raise suite.source.error(
             "outside-project", f"expected no .. after a placeholder but got {key}={text}", "files", key
@@ -143,14 +149,14 @@ def _pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
     return _Pattern(f"{base}/{rest}".removeprefix("./"), names)
 
 
-def _split(text: str) -> tuple[str, str]:
-    """Return the folder that a pattern names before any placeholder, and the rest."""
+def _split_folder(text: str) -> tuple[str, str]:
+    """Return the fixed folder of a pattern, before any placeholder, and the rest of the pattern."""
     hole = _HOLE.search(text)
     folder = (text[: hole.start()] if hole else text).rpartition("/")[0]
     return folder, text[len(folder) :].removeprefix("/")
 
 
-def _expression(text: str) -> str:
+def _regex(text: str) -> str:
     pieces = _HOLE.split(text)
     literal = [re.escape(piece) for piece in pieces[::3]]
     holes = [f"(?P<{name or STEM}>[^/]+)" for name in pieces[1::3]]
@@ -165,20 +171,20 @@ def _check_placeholders(source: Source, role: str, actual: _Pattern, oracle: _Pa
             raise source.error("bad-value", message + nearest(name, actual.parameters), "files", role)
 
 
-def _chosen(source: Source, matrix: Any, actual: _Pattern) -> list[Parameters]:
-    """Return the rows of the matrix, in which every parameter is a placeholder and every value is text."""
-    chosen = matrix_rows(source, matrix)
-    for name in chosen[0]:
+def _read_choices(source: Source, matrix: Any, actual: _Pattern) -> list[Parameters]:
+    """Return the rows of the matrix. Every parameter must be a placeholder, and every value must be text."""
+    choices = matrix_rows(source, matrix)
+    for name in choices[0]:
         if name not in actual.parameters:
             message = f"expected a placeholder of {actual.text} but got {name}{nearest(name, actual.parameters)}"
             raise source.error("bad-value", message, "matrix", name)
-    for row in chosen:
+    for row in choices:
         _check_names(source, row, "matrix")
-    return chosen
+    return choices
 
 
 def _check_names(source: Source, row: Parameters, key: str) -> None:
-    """Require that every value is the name of a file or folder: placeholders are parts of a path."""
+    """Require that every value is the name of one file or folder, because placeholders are parts of a path."""
     for name, value in row.items():
         if not isinstance(value, str):
             message = f"expected text, in quotes, because it is part of a path, but got {name}={format_value(value)}"
@@ -188,22 +194,23 @@ def _check_names(source: Source, row: Parameters, key: str) -> None:
             raise source.error("outside-project", message, key, name)
 
 
-def _restricted(found: dict[str, Parameters], chosen: list[Parameters]) -> dict[str, Parameters]:
-    return {path: row for path, row in found.items() if any(_merged(choice, row) is not None for choice in chosen)}
+def _keep_chosen(found: dict[str, Parameters], choices: list[Parameters]) -> dict[str, Parameters]:
+    return {path: row for path, row in found.items() if any(_merge_rows(choice, row) is not None for choice in choices)}
 
 
-def _merged(first: Parameters, second: Parameters) -> Parameters | None:
-    """Return both rows as one, or None where they disagree on a parameter."""
+def _merge_rows(first: Parameters, second: Parameters) -> Parameters | None:
+    """Return the union of two rows, or None if they disagree on a parameter."""
     if any(first.get(name, value) != value for name, value in second.items()):
         return None
     return {**first, **second}
 
 
-def _distinct(found: Iterable[Parameters]) -> list[Parameters]:
+def _drop_duplicates(found: Iterable[Parameters]) -> list[Parameters]:
+    # dict.fromkeys keeps the order of the files, which is the order of the cases.
     return [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in found)]
 
 
-def _require(
+def _require_files(
     source: Source,
     role: str,
     actual: _Pattern,

@@ -1,7 +1,8 @@
-"""JSON Schema (draft 2020-12) of the suite file and of suites/tolerances.yaml, for editors.
+"""Which JSON Schemas let an editor check a suite file and suites/tolerances.yaml?
 
-Made from the same tables that check the files: structs, distributions, dtypes, metrics and standards. An editor can
-say less than precreg does: references to unknown names, missing modules and empty matrices are found on loading.
+The schemas (draft 2020-12) come from the tables that also check the files: structs, distributions, dtypes, metrics and
+standards. A schema cannot express every check. precreg finds unknown references, missing modules and empty matrices
+when it loads a suite.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from precreg.types import RULES, Growth
 
 Schema = dict[str, Any]
 
-
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-
 _TEMPLATE = "#/$defs/{name}"
 
 _REFERENCE: Schema = {
@@ -31,28 +30,27 @@ _REFERENCE: Schema = {
     "description": "A parameter of the matrix or a key of params, such as $shape",
 }
 
+# A known failure needs a reason, and a reason without `expect: fail` would excuse nothing.
 _REASONED: Schema = {
     "if": {"properties": {"expect": {"const": "fail"}}, "required": ["expect"]},
     "then": {"required": ["reason"]},
     "else": {"properties": {"reason": False}},
 }
-"""A known failure has a reason, and nothing else has one."""
-
+# Metrics of analyzers are ANALYZER.METRIC. An editor does not know the installed analyzers, so it allows any name.
 _OF_ANALYZER = rf"^{ANALYZER_NAME_PATTERN}\.[A-Za-z_]"
-
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 
 def json_schema() -> Schema:
-    """Return the schema of a suite file."""
-    root, definitions = _generated(SuiteFile)
+    """Return the JSON Schema of a suite file."""
+    root, definitions = _generate(SuiteFile)
     computation = {
         "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
     }
     _narrow(root, "subject", computation)
     _narrow(root, "reference", computation)
     _narrow(root, "golden", computation)
-    _narrow(root, "matrix", _matrix())
+    _narrow(root, "matrix", _matrix_schema())
     _narrow(root, "inputs", {"type": "object", "additionalProperties": _ref("Input")})
     _narrow(root, "params", {"type": "object"})
     _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
@@ -63,22 +61,27 @@ def json_schema() -> Schema:
     root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
-    definitions |= {"Input": _input(), "Tolerance": _tolerance(), "Reference": _REFERENCE, **_distributions()}
-    definitions["NoteEntry"], _ = _generated(NoteEntry)
+    definitions |= {
+        "Input": _input_schema(),
+        "Tolerance": _tolerance_schema(),
+        "Reference": _REFERENCE,
+        **_distribution_schemas(),
+    }
+    definitions["NoteEntry"], _ = _generate(NoteEntry)
     return {"$schema": _DRAFT, **root, "$defs": definitions}
 
 
 def tolerances_schema() -> Schema:
-    """Return the schema of suites/tolerances.yaml."""
-    root, definitions = _generated(TolerancesFile)
+    """Return the JSON Schema of suites/tolerances.yaml."""
+    root, definitions = _generate(TolerancesFile)
     _narrow(root, "default", _ref("Tolerance"))
     for name in ("tiers", "categories", "environments"):
         _narrow(root, name, {"type": "object", "additionalProperties": _ref("Tolerance")})
-    return {"$schema": _DRAFT, **root, "$defs": {**definitions, "Tolerance": _tolerance()}}
+    return {"$schema": _DRAFT, **root, "$defs": {**definitions, "Tolerance": _tolerance_schema()}}
 
 
-def _generated(kind: type) -> tuple[Schema, dict[str, Schema]]:
-    """Return the schema of a struct, and those of the structs inside it by name."""
+def _generate(kind: type) -> tuple[Schema, dict[str, Schema]]:
+    """Return the schema of a struct, and the schemas of the structs inside it by name."""
     _, definitions = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
     return definitions.pop(kind.__name__), definitions
 
@@ -88,11 +91,11 @@ def _ref(name: str) -> Schema:
 
 
 def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
-    """Say more of a property than its type, Any, does; the description stays."""
+    """Replace the schema of a property of type Any by a narrower one, and keep its description."""
     schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
 
 
-def _matrix() -> Schema:
+def _matrix_schema() -> Schema:
     value = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
     row = {"type": "object", "minProperties": 1, "additionalProperties": value}
     return {
@@ -106,8 +109,10 @@ def _matrix() -> Schema:
     }
 
 
-def _input() -> Schema:
+def _input_schema() -> Schema:
     length: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _ref("Reference")]}
+    # Keys beside a distribution are shape and dtype, and `from` where `pick` names the distribution. The counts of
+    # properties below then mean: exactly one distribution.
     named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
     choice = {"type": "object", "properties": named, "minProperties": 1, "maxProperties": 1}
     return {
@@ -130,8 +135,8 @@ def _input() -> Schema:
     }
 
 
-def _distributions() -> dict[str, Schema]:
-    """Return the schemas of the distributions' options, each of which may be a reference."""
+def _distribution_schemas() -> dict[str, Schema]:
+    """Return the schemas of the distributions. Each option may also be a reference such as $scale."""
     _, definitions = msgspec.json.schema_components(DISTRIBUTIONS.values(), ref_template=_TEMPLATE)
     for schema in definitions.values():
         schema["properties"] = {
@@ -140,7 +145,7 @@ def _distributions() -> dict[str, Schema]:
     return definitions
 
 
-def _standard() -> Schema:
+def _standard_schema() -> Schema:
     with_parameters = {name: standard.parameters for name, standard in STANDARDS.items() if standard.parameters}
     options = [
         {
@@ -161,7 +166,7 @@ def _standard() -> Schema:
     }
 
 
-def _tolerance() -> Schema:
+def _tolerance_schema() -> Schema:
     limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
     growths = {
@@ -176,7 +181,7 @@ def _tolerance() -> Schema:
         "properties": {
             "rtol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
             "atol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
-            "standard": _standard(),
+            "standard": _standard_schema(),
             "regression": {"description": "Allowed growth against the baseline", "anyOf": [growths, {"const": "off"}]},
             "outputs": {"type": "object", "additionalProperties": _ref("Tolerance")},
             "environments": {"type": "object", "additionalProperties": _ref("Tolerance")},

@@ -87,12 +87,12 @@ def test_a_folder_is_no_history(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("DELETE FROM precreg_history", "it does not say whose history it is"),
-        ("DELETE FROM precreg_changes", "a run ran a case of which nothing is stored"),
-        ("DELETE FROM precreg_scopes", "of a run it is not stored which cases it ran"),
-        ("UPDATE precreg_changes SET run = 9", "figures are stored of run 9, which is not there"),
+        ("DELETE FROM precreg_history", "the name of its project is missing"),
+        ("DELETE FROM precreg_changes", "a run has a case without a stored state"),
+        ("DELETE FROM precreg_scopes", "a run has no stored scope"),
+        ("UPDATE precreg_changes SET run = 9", "a state belongs to run 9, which does not exist"),
         ("UPDATE precreg_changes SET state = '{bad'", "a case's figures cannot be read"),
-        ("UPDATE precreg_scopes SET bitmap = x'00'", "which cases a run ran cannot be read"),
+        ("UPDATE precreg_scopes SET bitmap = x'00'", "the scope of a run cannot be read"),
         ("UPDATE precreg_runs SET facts = '[]'", "a run's facts cannot be read"),
     ],
 )

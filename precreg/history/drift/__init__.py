@@ -1,6 +1,6 @@
 """Does a metric drift?
 
-Each series is judged against its accepted baseline, an anchor and its own recent runs.
+precreg compares the latest runs of each series with its accepted baseline, an anchor and its own recent runs.
 """
 
 import lazy_loader
