@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.environments import FIRST
+from precreg.baseline.environments import FIRST_FACTS
 from precreg.cli.run import run_command
 from precreg.environment.machine import detect_environment
 from precreg.verdict.judge import Policy
@@ -64,7 +64,7 @@ def test_options_and_their_defaults():
 
 def test_every_fact_is_in_the_table():
     named = [row["fact"] for row in table(PAGE, "fact", "what it is")]
-    assert sorted(named) == sorted(FIRST)
+    assert sorted(named) == sorted(FIRST_FACTS)
     assert set(named) >= set(detect_environment().decisive)
 
 
