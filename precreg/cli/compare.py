@@ -213,7 +213,7 @@ def _plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat
 
 
 def _compare_with_progress(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
-    from precreg.cli.progress import show_pair_progress
+    from precreg.cli.options import show_pair_progress
     from precreg.comparison import compare_pairs
 
     done: list[ComparedPair] = []

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.cli.options import (
-    CaseOptions,
-    parse_shard,
-    project_of_option,
-    select_by_options,
-    selection_options,
-)
+from precreg.cli.options import CaseOptions, parse_shard, project_of_option, select_by_options, selection_options
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -144,7 +138,7 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
 
     `every` are all cases of the project, if the caller has read them already.
     """
-    from precreg.cli.progress import show_progress
+    from precreg.cli.options import show_progress
     from precreg.report import RUN_OUTPUTS, render_run_terminal
     from precreg.run import run_session
 

@@ -7,14 +7,14 @@ from .analyzers import analyzer_entry_point as analyzer_entry_point
 from .analyzers import analyzer_of as analyzer_of
 from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
+from .comparison import BACKENDS as BACKENDS
+from .comparison import Backend as Backend
 from .comparison import add_worst_metrics as add_worst_metrics
 from .comparison import benchmark_ratios as benchmark_ratios
 from .comparison import compare_arrays as compare_arrays
 from .comparison import compare_runs as compare_runs
+from .comparison import select_backend as select_backend
 from .comparison import share_of_tolerance as share_of_tolerance
-from .forms import BACKENDS as BACKENDS
-from .forms import Backend as Backend
-from .forms import select_backend as select_backend
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
 from .groups import group_counts as group_counts
 from .groups import group_sizes as group_sizes

@@ -1,4 +1,6 @@
-"""Measure the distance of an output from its reference.
+"""Which backend measures? All give the same tally; they differ in speed and readability.
+
+Measure the distance of an output from its reference.
 
 compare_arrays measures one pair of arrays as a Comparison without judgement, compare_runs several runs of one output
 together. Ratios to a benchmark and the used share of a tolerance belong to the same question.
@@ -6,7 +8,8 @@ together. Ratios to a benchmark and the used share of a tolerance belong to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from math import inf, isfinite
@@ -17,14 +20,48 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from precreg.environment import count_processors
+from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
-from precreg.measure.forms import select_backend
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, mean_metrics, regions_of
+from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Array, Pairing, pairing_of, unmap_chunks
+from precreg.measure.plain import tally_reference
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
 from precreg.types import AxisGroups, Comparison, Positions
+
+Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
+
+# The backends that this installation has, by their names in the variable PRECREG_FORM. `native` is the compiled core.
+BACKENDS: dict[str, Backend] = {"numpy": tally_numpy, "plain": tally_reference}
+
+try:
+    from precreg.measure.native import MEASURE_INSTRUCTION_SET, tally_native
+except ImportError:
+    FASTEST, _UNMET = "numpy", None
+else:
+    BACKENDS["native"] = tally_native
+    FASTEST = "native"
+    _ASKED = os.environ.get("PRECREG_ISA")
+    # An instruction set in PRECREG_ISA that the core does not run on here.
+    _UNMET = _ASKED if _ASKED not in (None, "", MEASURE_INSTRUCTION_SET) else None
+
+
+def select_backend() -> Backend:
+    """Return the backend that PRECREG_FORM names, or else the fastest one.
+
+    Raises UserError (bad-value) if PRECREG_FORM names no backend or one that was not built, and if PRECREG_ISA names
+    an instruction set that the core or the processor lacks.
+    """
+    name = os.environ.get("PRECREG_FORM") or FASTEST
+    if name not in BACKENDS:
+        raise UserError("bad-value", f"expected one of {', '.join(BACKENDS)} but got PRECREG_FORM={name}")
+    if _UNMET and name == "native":
+        expected = "an instruction set of this processor (generic; avx2, avx512 on some)"
+        raise UserError("bad-value", f"expected {expected} but got PRECREG_ISA={_UNMET}")
+    return BACKENDS[name]
+
 
 # Elements of one copy of an array that is not in C order: 2 MiB of float64 stay in a core's caches.
 COPY_CHUNK = 1 << 18

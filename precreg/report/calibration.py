@@ -29,7 +29,7 @@ from precreg.quality import (
     unsound_bounds,
 )
 from precreg.report.describe import count_cases, format_columns
-from precreg.report.warnings import describe_tolerance_fact
+from precreg.report.sections import describe_tolerance_fact
 from precreg.types import format_distinct, format_number
 
 CALIBRATION_SCHEMA = "precreg-calibration/1"

@@ -19,7 +19,7 @@ import msgspec
 
 from precreg.history import HistoryRun, changed_facts
 from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
-from precreg.report.codequality import make_reports_folder
+from precreg.report.ci_reports import junit_document, junit_suite
 from precreg.report.describe import strip_controls
 from precreg.report.drift import (
     describe_anchor,
@@ -35,7 +35,7 @@ from precreg.report.drift import (
     group_drift_by_case,
     render_drift_markdown,
 )
-from precreg.report.junit import junit_document, junit_suite
+from precreg.report.files import make_reports_folder
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import TIERS, format_distinct
 

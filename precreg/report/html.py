@@ -36,12 +36,13 @@ from precreg.report.sections import (
     Standing,
     describe_finding_counts,
     describe_judge,
+    describe_orphan,
+    describe_warning,
     finding_standing,
     format_finding_factor,
     sort_run_findings,
 )
-from precreg.report.study_charts import studies_for_html
-from precreg.report.warnings import describe_orphan, describe_warning
+from precreg.report.studies import studies_for_html
 from precreg.types import (
     TIERS,
     Bound,

@@ -16,9 +16,15 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.sections import describe_finding_counts, finding_standing, format_finding_factor, sort_run_findings
+from precreg.report.sections import (
+    describe_finding_counts,
+    describe_orphan,
+    describe_warning,
+    finding_standing,
+    format_finding_factor,
+    sort_run_findings,
+)
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration
 
 # A comment on a merge request is read at a glance; report.html has every row.

@@ -16,13 +16,14 @@ from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
 from precreg.report.sections import (
+    describe_orphan,
     describe_selection,
+    describe_warning,
     merge_selections,
     selection_key,
     sort_run_findings,
     without_shard,
 )
-from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.storage import read_json_record, write_json_record
 from precreg.types import (
     RECORD_SCHEMA,

@@ -33,14 +33,15 @@ from precreg.report.sections import (
     STANDING_LABELS,
     Standing,
     describe_finding_counts,
+    describe_orphan,
     describe_paired_run,
+    describe_warning,
     explain_run_finding,
     finding_standing,
     format_finding_factor,
     sort_run_findings,
 )
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.report.warnings import describe_orphan, describe_warning
 from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
 
 # A log stays readable with 20 cases in full. The reports have the others.

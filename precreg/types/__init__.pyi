@@ -22,6 +22,7 @@ from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
 from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
+from .metric import SHARE_DIGITS as SHARE_DIGITS
 from .metric import SHARE_RANGE as SHARE_RANGE
 from .metric import Family as Family
 from .metric import Metric as Metric
@@ -30,10 +31,9 @@ from .metric import MetricRange as MetricRange
 from .metric import View as View
 from .metric import described_metric as described_metric
 from .metric import find_description as find_description
-from .numbers import SHARE_DIGITS as SHARE_DIGITS
-from .numbers import format_distinct as format_distinct
-from .numbers import format_duration as format_duration
-from .numbers import format_number as format_number
+from .metric import format_distinct as format_distinct
+from .metric import format_duration as format_duration
+from .metric import format_number as format_number
 from .outcome import AxisGroups as AxisGroups
 from .outcome import Comparison as Comparison
 from .outcome import Execution as Execution

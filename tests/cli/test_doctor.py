@@ -12,7 +12,8 @@ from precreg.arithmetic import sums as accumulate
 from precreg.arithmetic.formats import Rounding
 from precreg.cli import doctor as examining
 from precreg.cli.doctor import examine_installation
-from precreg.measure import forms, numpy_form
+from precreg.measure import comparison as forms
+from precreg.measure import numpy_form
 from tests.e2e.command import ROOT, git, precreg, repository, with_suite
 
 SUITE = """\

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from precreg.measure.forms import BACKENDS
+from precreg.measure.comparison import BACKENDS
 from tests.docs.test_docs import matches, page, table
 from tests.e2e.command import ROOT, precreg, repository, with_suite
 

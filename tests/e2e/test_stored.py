@@ -14,9 +14,8 @@ from precreg.baseline.store import Baselines
 from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.comparison.terminal import render_comparison_terminal
 from precreg.history.store import open_history
-from precreg.report.codequality import render_codequality
+from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.html import render_run_html
-from precreg.report.junit import render_run_junit
 from precreg.report.markdown import render_run_markdown
 from precreg.report.record import read_run_record, write_run_record
 from precreg.report.terminal import render_run_terminal

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from precreg.measure import plain
 from precreg.measure.accumulation import merge_tallies, round_expansion
-from precreg.measure.forms import BACKENDS
+from precreg.measure.comparison import BACKENDS
 from precreg.measure.tally import MeasureRules, Sums, Tally
 from tests.measure.patterns import DTYPES, pairs
 

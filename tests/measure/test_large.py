@@ -5,8 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from precreg.measure.comparison import COPY_CHUNK, compare_arrays, tally_arrays
-from precreg.measure.forms import BACKENDS
+from precreg.measure.comparison import BACKENDS, COPY_CHUNK, compare_arrays, tally_arrays
 from precreg.measure.tally import MeasureRules
 from tests.measure.test_forms import check_same
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from precreg.measure.comparison import compare_arrays
-from precreg.measure.forms import BACKENDS
+from precreg.measure.comparison import BACKENDS, compare_arrays
 from precreg.measure.metrics import NO_REGIONS, REGIONS, regions_of
 
 SHARES = (

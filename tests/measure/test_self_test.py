@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precreg.measure import plain
-from precreg.measure.forms import BACKENDS
+from precreg.measure.comparison import BACKENDS
 from precreg.measure.tally import Counts, MeasureRules, Tally
 from precreg.quality.self_test import adversarial_pairs, self_test_measure, tally_differences
 

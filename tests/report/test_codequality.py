@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.codequality import SEVERITIES, render_codequality
+from precreg.report.ci_reports import SEVERITIES, render_codequality
 from precreg.types.case import Bound, Location
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import Orphan, RtolBelowUlp, StoredText, ToleranceWarning, UnlistedDtype, UnmetThreshold

@@ -3,7 +3,7 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.report.codequality import write_reports
+from precreg.report.files import write_reports
 from precreg.report.record import read_run_record
 from tests.report.made import road
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from precreg.report.junit import render_run_junit
+from precreg.report.ci_reports import render_run_junit
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.record import FindingKind
 from precreg.types.verdict import Finding, Reason, Status, Verdict

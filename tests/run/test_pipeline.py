@@ -9,7 +9,7 @@ from precreg.baseline.proposal import update_proposals
 from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
 from precreg.environment.machine import detect_environment
-from precreg.report.warnings import describe_warning
+from precreg.report.sections import describe_warning
 from precreg.run.pipeline import KEPT_POSITIONS, Plan, run_and_judge, run_warnings
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard_cases

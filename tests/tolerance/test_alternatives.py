@@ -5,7 +5,7 @@ from jsonschema import Draft202012Validator
 
 from precreg.errors import UserError
 from precreg.measure.metrics import REGIONS
-from precreg.report.warnings import describe_tolerance_fact
+from precreg.report.sections import describe_tolerance_fact
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.load import load_suites
 from precreg.suite.schema import json_schema

@@ -1,6 +1,6 @@
 import pytest
 
-from precreg.report.warnings import describe_tolerance_fact
+from precreg.report.sections import describe_tolerance_fact
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 from precreg.suite.load import load_suites

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.measure.metrics import METRICS
-from precreg.report.warnings import describe_warning
+from precreg.report.sections import describe_warning
 from precreg.suite.expand import load_cases
 from precreg.tolerance.layers import read_thresholds, unmet_thresholds
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, explain_tolerance, is_tighter, resolve_tolerance

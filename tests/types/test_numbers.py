@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.types.numbers import format_distinct, format_duration, format_number
+from precreg.types.metric import format_distinct, format_duration, format_number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

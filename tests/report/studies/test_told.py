@@ -7,8 +7,14 @@ from click import unstyle
 
 from precreg.report import html, markdown, terminal
 from precreg.report.error_growth import growth_series
-from precreg.report.studies import describe_studies
-from precreg.report.study_charts import MAX_DRAWN_STUDIES, MAX_STUDY_ROWS, draw_growth, growth_axes, studies_for_html
+from precreg.report.studies import (
+    MAX_DRAWN_STUDIES,
+    MAX_STUDY_ROWS,
+    describe_studies,
+    draw_growth,
+    growth_axes,
+    studies_for_html,
+)
 from precreg.types.case import Note, Study, TradeOff
 from tests.report.made import road
 from tests.report.studies.made import GROWTH, TRADE_OFF, both, form, forms, link, rounding, studied, truncating

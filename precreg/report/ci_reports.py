@@ -1,14 +1,22 @@
-"""Write a run as JUnit XML, in GitLab's dialect or in Jenkins' strict schema junit-10.xsd.
+"""Write the reports that CI servers read: JUnit XML and GitLab's code quality.
 
-GitLab identifies a test by suite, class and case name, so these contain no time, commit or shard. It keeps either of
-two tests with one identity, so twins are joined. It shows the body of a failure, so the text is there.
+JUnit XML is in GitLab's dialect or in Jenkins' strict schema junit-10.xsd. GitLab identifies a test by suite, class and
+case name, so these contain no time, commit or shard. It keeps either of two tests with one identity, so twins are
+joined. It shows the body of a failure, so the text is there.
+
+codequality.json is GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path and
+location.lines.begin. GitLab compares the fingerprints of a merge request with those of the target branch. So a
+fingerprint contains no time, commit, shard or line: a case that still fails for the same reason is not new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
+
+import msgspec
 
 from precreg.report.describe import (
     describe_provenance,
@@ -17,12 +25,21 @@ from precreg.report.describe import (
     finding_notes,
     finding_rows,
     finding_table,
+    location_to_show,
     repository_path,
     sort_results,
     strip_controls,
 )
-from precreg.report.sections import explain_run_finding, finding_location, group_run_findings
-from precreg.types import TIERS, CaseResult, RunFinding, RunRecord, Status
+from precreg.report.sections import (
+    Standing,
+    describe_orphan,
+    describe_warning,
+    explain_run_finding,
+    finding_location,
+    finding_standing,
+    group_run_findings,
+)
+from precreg.types import TIERS, CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
@@ -165,3 +182,91 @@ def _body(case: CaseResult) -> str:
 def _seconds(cases: Sequence[CaseResult]) -> str:
     """Sum times as a plain decimal, because the schema has no exponent."""
     return f"{sum(case.outcome.execution.duration_s for case in cases):.6f}"
+
+
+Severity = Literal["info", "minor", "major", "critical", "blocker"]
+# Severities of failures. Blocker: no figure could be measured. Critical: a figure regressed. Major: all others.
+SEVERITIES: dict[Reason, Severity] = {
+    **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
+    **dict.fromkeys((Reason.NON_FINITE_MISMATCH, Reason.CRASHED), "blocker"),
+    **dict.fromkeys((Reason.OUT_OF_TOLERANCE, Reason.REGRESSED, Reason.NONDETERMINISTIC), "critical"),
+    **dict.fromkeys(
+        (Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR, Reason.ANALYZER_ERROR, Reason.UNAVAILABLE),
+        "major",
+    ),
+    **dict.fromkeys((Reason.OVER_BUDGET, Reason.UNEXPECTED_PASS), "major"),
+    **dict.fromkeys((Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED), "major"),
+}
+# Severities of findings on the run; an allowed or informational finding is "info".
+_OF_FINDINGS: dict[Standing, Severity] = {Standing.BINDING: "critical"}
+# Passed and skipped cases are no problem to show beside the changed lines.
+_LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
+
+
+def render_codequality(record: RunRecord) -> str:
+    """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
+    found = [_case(record, result) for result in sort_results(record.results) if result.verdict.status in _LISTED]
+    # A reader of a long list begins at its top, so cases that fail come before warnings.
+    entries = [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
+    return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
+
+
+def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
+    verdict = result.verdict
+    description = f"{result.id}: {verdict.reason}: {verdict.message}"
+    # A proposal waits for a person and breaks nothing yet. A reason of a newer record has no entry, and counts as
+    # major.
+    severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
+    return _entry(record, description, verdict.reason, result.id, severity, location_to_show(result))
+
+
+def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield one entry per kind of finding and case or file, at the place of the worst."""
+    for found in group_run_findings(record.findings):
+        first = found[0]
+        description = f"{first.about}: {first.kind}: {'; '.join(map(_description, found))}"
+        severity = _OF_FINDINGS.get(finding_standing(first), "info")
+        yield _entry(record, description, first.kind, first.about, severity, finding_location(record, first))
+
+
+def _description(finding: RunFinding) -> str:
+    return finding.message + (f" (allowed: {finding.allowed})" if finding.allowed is not None else "")
+
+
+def _warnings(record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield the warnings about a tolerance, at the line of their case."""
+    # An entry needs a path, so warnings about the whole run, and sentences of older records, stay out.
+    sources = {result.id: result.source for result in record.results}
+    for warning in dict.fromkeys(record.warnings):
+        if isinstance(warning, ToleranceWarning) and warning.case in sources:
+            text = describe_warning(warning)
+            # The sentence is the subject: a case may have several warnings, and one fingerprint would make them one
+            # entry.
+            yield _entry(record, text, "tolerance", text, "minor", sources[warning.case])
+
+
+def _orphans(record: RunRecord) -> Iterator[dict[str, Any]]:
+    for orphan in record.orphans:
+        # Sentences of older records name no file, and an entry without a path is invalid.
+        if isinstance(orphan, Orphan):
+            text = describe_orphan(orphan)
+            yield _entry(record, f"baseline without a case: {text}", "orphan", text, "info", Location(orphan.file))
+
+
+def _entry(
+    record: RunRecord, description: str, check: str, subject: str, severity: Severity, place: Location
+) -> dict[str, Any]:
+    """Make one entry; `check` and `subject` identify it from one run to the next."""
+    return {
+        # Messages may have several lines, an entry of a list has one.
+        "description": " ".join(strip_controls(description).split()),
+        "check_name": f"precreg.{check}",
+        # A surrogate from a file name has no UTF-8 encoding, so it is escaped.
+        "fingerprint": hashlib.sha256(f"{check}\0{subject}".encode(errors="backslashreplace")).hexdigest(),
+        "severity": severity,
+        "location": {
+            "path": repository_path(record, strip_controls(place.file)),
+            # A place without a line, such as a shipped default, has line 0, but lines begin at 1.
+            "lines": {"begin": max(place.line, 1)},
+        },
+    }

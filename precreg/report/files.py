@@ -1,0 +1,58 @@
+"""Where do the reports of a run go, and which functions write them?
+
+Every caller of a run, the command and the pytest plugin, hands RUN_OUTPUTS to the session.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
+from precreg.report.html import render_run_html
+from precreg.report.markdown import render_run_markdown
+from precreg.report.record import write_run_record
+from precreg.run import RunOutputs
+from precreg.storage import make_scratch_folder, replace_file, report_write_errors
+from precreg.types import RunRecord
+
+
+def reports_folder(project: Path) -> Path:
+    """Return the default folder of the reports, relative to the current folder."""
+    return Path(os.path.relpath(project / "reports"))
+
+
+def make_reports_folder(folder: Path) -> None:
+    """Make a folder of reports, unless it exists, with a .gitignore for its content.
+
+    Raises:
+        UserError: not-writable.
+    """
+    with report_write_errors(str(folder)):
+        # Reports of every run would otherwise show up in git status and in commits.
+        make_scratch_folder(folder)
+
+
+def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> list[Path]:
+    """Write record.json, junit.xml, codequality.json, report.html and summary.md, each in one step; return their paths.
+
+    Raises:
+        UserError: not-writable.
+    """
+    # All reports are rendered before the first is written: an error leaves the former reports complete.
+    texts = {
+        "junit.xml": render_run_junit(run, junit_dialect),
+        "codequality.json": render_codequality(run),
+        "report.html": render_run_html(run),
+        "summary.md": render_run_markdown(run),
+    }
+    make_reports_folder(folder)
+    # The record first: `precreg report` can make every other file from it again.
+    write_run_record(run, folder / "record.json")
+    for name, text in texts.items():
+        with report_write_errors(str(folder / name)):
+            replace_file(folder / name, text.encode())
+    return [folder / name for name in ("record.json", *texts)]
+
+
+RUN_OUTPUTS = RunOutputs(make_folder=make_reports_folder, write=write_reports)
