@@ -15,7 +15,7 @@ from precreg.cli.options import CompareOutputs, CompareSides, RawOptions, projec
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.comparison import ComparisonWork, RawFormat
+    from precreg.comparison import ComparisonWork
     from precreg.types import ComparedPair, ComparisonRecord, ComparisonSettings
 
 
@@ -139,7 +139,7 @@ def compare_and_report(
     jobs: int | None,
 ) -> int:
     """Compare, write the record and the page, print the summary, and return the exit code."""
-    from precreg.comparison import RawFormat, finish_comparison
+    from precreg.comparison import finish_comparison
     from precreg.environment import count_processors, limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
@@ -162,8 +162,7 @@ def compare_and_report(
     )
     _make_folders(outputs)
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
-    own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
-    work = _plan(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+    work = _plan(settings, raw)
     pairs = _compare_with_progress(work, count_processors() if jobs is None else jobs)
     record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
     _write(record, outputs)
@@ -201,11 +200,12 @@ def _make_folders(outputs: CompareOutputs) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _plan(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
-    from precreg.comparison import plan_comparison
+def _plan(settings: ComparisonSettings, raw: RawOptions) -> ComparisonWork:
+    from precreg.comparison import RawFormat, plan_comparison
 
+    own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
     try:
-        return plan_comparison(settings, raw, raw_reference)
+        return plan_comparison(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
     # As shells report a process that SIGINT ended: 128 + 2.
     except KeyboardInterrupt:
         click.echo("interrupted before any pair was compared", err=True)

@@ -1,10 +1,7 @@
-"""Which options do several commands share, and which cases do they select?
+"""Which options do several commands share, which cases do they select, and which progress do they show?
 
-Every command imports this module first, so it imports almost nothing at its top.
-
-Which progress does a run show?
-
-A terminal gets a bar, a log a few plain lines. Both go to stderr, because reports go to stdout.
+Every command imports this module first, so it imports almost nothing at its top. A terminal gets a bar, a log a few
+plain lines. Both go to stderr, because reports go to stdout.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which backend measures? All give the same tally; they differ in speed and readability.
-
-Measure the distance of an output from its reference.
+"""How far is an output from its reference, and which backend measures it?
 
 compare_arrays measures one pair of arrays as a Comparison without judgement, compare_runs several runs of one output
-together. Ratios to a benchmark and the used share of a tolerance belong to the same question.
+together. Ratios to a benchmark and the used share of a tolerance belong to the same question. All backends give the
+same tally; they differ in speed and readability.
 """
 
 from __future__ import annotations

@@ -30,6 +30,6 @@ from .scoring import render_tallies as render_tallies
 from .scoring import scores_json as scores_json
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
-from .terminal import explain_result as explain_result
-from .terminal import render_brief as render_brief
-from .terminal import render_run_terminal as render_run_terminal
+from .summaries import explain_result as explain_result
+from .summaries import render_brief as render_brief
+from .summaries import render_run_terminal as render_run_terminal

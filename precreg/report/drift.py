@@ -24,7 +24,7 @@ from precreg.history.drift import (
 )
 from precreg.measure import METRICS
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
-from precreg.report.markdown import escape_markdown, markdown_code
+from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
 # One place for these words: the terminal, JUnit and the page finish different sentences with them.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
 from precreg.report.html import render_run_html
-from precreg.report.markdown import render_run_markdown
 from precreg.report.record import write_run_record
+from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
 from precreg.storage import make_scratch_folder, replace_file, report_write_errors
 from precreg.types import RunRecord

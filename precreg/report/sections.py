@@ -1,8 +1,7 @@
-"""Which words describe a run as a whole: its selection, its pair and its findings?
+"""Which words describe a run as a whole: its selection, its pair, its findings, warnings and orphans?
 
-A selection is stored as the options of the run. Several runs, such as shards or tiers, merge theirs here.
-
-Write the sentence of each warning and orphan, the same in every report.
+A selection is stored as the options of the run. Several runs, such as shards or tiers, merge theirs here. The sentence
+of a warning or an orphan is the same in every report.
 """
 
 from __future__ import annotations

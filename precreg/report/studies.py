@@ -1,9 +1,7 @@
-"""Which tables show the studies of a run: error growth, and precision against speed?
+"""Which tables and drawings show the studies of a run: error growth, and precision against speed?
 
 Speed is the subject's own time in that run on that machine. Precision is the error against the reference. Only the
-notes on use and risk are written by hand.
-
-Draw the studies of a run for report.html: a panel for each series, with its points and the two laws.
+notes on use and risk are written by hand. report.html draws a panel for each series, with its points and the two laws.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .call import BUILT_IN_SUBJECTS as BUILT_IN_SUBJECTS
 from .call import Call as Call
+from .call import EntryPointGroup as EntryPointGroup
 from .call import Outputs as Outputs
+from .call import find_entry_point as find_entry_point
 from .call import name_outputs as name_outputs
+from .call import subject_entry_point as subject_entry_point
 from .call import subject_kind as subject_kind
-from .kinds import BUILT_IN_SUBJECTS as BUILT_IN_SUBJECTS
-from .kinds import EntryPointGroup as EntryPointGroup
-from .kinds import find_entry_point as find_entry_point
-from .kinds import subject_entry_point as subject_entry_point
 from .module_space import TreePair as TreePair
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports

@@ -1,29 +1,73 @@
-"""Which arguments does a subject take, and which outputs does it return?
+"""Which kinds of subject exist, which arguments do they take, and which outputs do they return?
 
-A kind of subject runs a specification on a call. Packages add kinds with entry points of the group "precreg.subjects".
+precreg has two kinds; installed packages add others with entry points of the group "precreg.subjects". A name must have
+exactly one provider. Suites check the names when they load, so this module imports numpy late.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError
-from precreg.subject.kinds import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.errors import UserError, nearest
 from precreg.subject.surroundings import SurroundingsRestored
 
 if TYPE_CHECKING:
-    # Only a case that names a device loads the simulator of devices.
+    from importlib.metadata import EntryPoint
+
+    from numpy.typing import NDArray
+
     from precreg.arithmetic.devices import Arithmetic
+
+
+class EntryPointGroup(NamedTuple):
+    """Describe a group of entry points: its name, the word for a member, the key in suites, and the error's slug."""
+
+    name: str
+    word: str
+    key: str
+    slug: str
+
+
+def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()) -> EntryPoint:
+    """Return the one entry point of that name. `ours` are precreg's own names, for the suggestion in the message.
+
+    Raises:
+        UserError: the group's slug, if no package or more than one provides the name.
+    """
+    # Reads the metadata of every installed package, which takes about 17 ms, so only names that are not ours get here.
+    from importlib.metadata import entry_points
+
+    installed = entry_points(group=group.name)
+    found = [point for point in installed if point.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        values = " and ".join(sorted(point.value for point in found))
+        raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
+    near = nearest(name, {*ours, *installed.names})
+    raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
+
+
+SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
+# precreg's own kinds and their functions. The names are reserved, and need no look at the installed packages.
+BUILT_IN_SUBJECTS = {"python": "run_python", "files": "run_files"}
+
+
+def subject_entry_point(kind: str) -> EntryPoint:
+    """Return the entry point of a kind of subject from the one package that provides it.
+
+    Raises:
+        UserError: unknown-subject-kind.
+    """
+    return find_entry_point(SUBJECTS, kind, BUILT_IN_SUBJECTS)
 
 
 class Call(Struct, frozen=True):
@@ -82,6 +126,8 @@ def _name(name: object) -> str:
 
 
 def _array(output: object, value: object) -> NDArray[Any]:
+    import numpy as np
+
     if value is None:
         raise UserError("bad-outputs", f"expected an array but got None for output {output}")
     if isinstance(value, int | float) and not isinstance(value, np.generic):

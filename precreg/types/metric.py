@@ -1,9 +1,8 @@
-"""Write numbers for people: short, and never two different numbers as the same text.
-
-Which facts about a metric do rules, reports and baselines read?
+"""Which facts about a metric do rules, reports and baselines read, and how are numbers written?
 
 `Metric` has all of them. Records and baselines store five of its fields for each metric of an analyzer, as a
-`MetricDescription`; `described_metric` derives the others, so that a reader needs no analyzer.
+`MetricDescription`; `described_metric` derives the others, so that a reader needs no analyzer. Numbers are short, and
+two different numbers never become the same text.
 """
 
 from __future__ import annotations

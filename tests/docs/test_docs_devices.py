@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from precreg.arithmetic.devices.device import FUNCTION_METHODS, SECTIONS, Elementwise
-from precreg.arithmetic.devices.shipped import device_named, device_names
+from precreg.arithmetic.devices.device import FUNCTION_METHODS, SECTIONS, Elementwise, device_named, device_names
 from precreg.arithmetic.unit import Order, Unit
 from tests.docs.test_docs import names, page, table, write_files
 from tests.e2e.command import precreg, repository

@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from precreg.report.markdown import escape_markdown, markdown_code, render_run_markdown
+from precreg.report.summaries import escape_markdown, markdown_code, render_run_markdown
 from precreg.types.warning import StoredText
 from tests.report.golden import RECORD, expected
 from tests.report.made import (

@@ -2,11 +2,12 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report import describe, terminal
+from precreg.report import describe
+from precreg.report import summaries as terminal
 from precreg.report.html import describe_case
-from precreg.report.markdown import render_run_markdown
 from precreg.report.record import merge_run_records, read_run_record, write_run_record
 from precreg.report.sections import describe_judge, describe_paired_run
+from precreg.report.summaries import render_run_markdown
 from precreg.types.record import PairedRun
 from tests.report.made import accepted, passed, regressed, run_of, skipped
 

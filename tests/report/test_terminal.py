@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from precreg.report.terminal import explain_result, render_brief, render_run_terminal
+from precreg.report.summaries import explain_result, render_brief, render_run_terminal
 from precreg.types.record import TEST_DEFINED_PREFIX
 from precreg.types.warning import StoredText
 from tests.report.golden import RECORD, WRITTEN, expected, settled

@@ -3,7 +3,7 @@ from importlib import import_module
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.kinds import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.subject.call import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite.expand import load_cases
 
 SUITE = "suite: s\nsubject: {KIND: anything}\nreference: numpy:sin\n"

@@ -5,12 +5,12 @@ from .array import is_floating as is_floating
 from .array import simulate_array as simulate_array
 from .computation import DeviceArithmetic as DeviceArithmetic
 from .computation import cast_through_device as cast_through_device
+from .device import device_named as device_named
+from .device import device_names as device_names
+from .device import device_table_paths as device_table_paths
 from .elementwise import quarter_turns as quarter_turns
 from .reductions import PRODUCTS as PRODUCTS
 from .reductions import Products as Products
 from .reductions import flatten_reduced_axes as flatten_reduced_axes
 from .reductions import reduced_shape as reduced_shape
 from .reductions import reduction_axes as reduction_axes
-from .shipped import device_named as device_named
-from .shipped import device_names as device_names
-from .shipped import device_table_paths as device_table_paths

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from precreg.arithmetic.devices.array import Arithmetic, SimulatedArray, is_floating, plain_array, simulate_array
-from precreg.arithmetic.devices.device import Device, StorageCast
+from precreg.arithmetic.devices.device import Device, StorageCast, device_named
 from precreg.arithmetic.devices.elementwise import compute_elementwise, result_dtype, to_carrier
 from precreg.arithmetic.devices.reductions import (
     MATRIX_UFUNCS,
@@ -25,7 +25,6 @@ from precreg.arithmetic.devices.reductions import (
     reduce_add,
     reduce_ufunc,
 )
-from precreg.arithmetic.devices.shipped import device_named
 from precreg.arithmetic.formats import FORMATS, Rounding, numpy_dtype
 from precreg.arithmetic.operations import carrier_dtype
 from precreg.arithmetic.rounding import round_to

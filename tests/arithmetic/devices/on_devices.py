@@ -6,7 +6,7 @@ import numpy as np
 
 from precreg.arithmetic.devices.array import plain_array, simulate_array
 from precreg.arithmetic.devices.computation import DeviceArithmetic
-from precreg.arithmetic.devices.shipped import device_named
+from precreg.arithmetic.devices.device import device_named
 from precreg.arithmetic.formats import FORMATS, numpy_dtype
 
 DEVICES = ("ascend", "mlu370", "gpu-tf32")

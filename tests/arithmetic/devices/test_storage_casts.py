@@ -6,8 +6,7 @@ import pytest
 
 from precreg.arithmetic.devices.array import SimulatedArray, plain_array, simulate_array
 from precreg.arithmetic.devices.computation import cast_through_device
-from precreg.arithmetic.devices.device import Device, StorageCast
-from precreg.arithmetic.devices.shipped import device_named
+from precreg.arithmetic.devices.device import Device, StorageCast, device_named
 from precreg.arithmetic.faults.fault import ArithmeticLayer
 from precreg.arithmetic.formats import Format
 from precreg.errors import UserError

@@ -2,12 +2,21 @@
 
 import pytest
 
-from precreg.arithmetic.devices.device import FUNCTION_METHODS, Approximation, Cast, Elementwise, StorageCast
+from precreg.arithmetic.devices.device import (
+    FUNCTION_METHODS,
+    Approximation,
+    Cast,
+    Elementwise,
+    StorageCast,
+    device_named,
+    device_names,
+    device_table_paths,
+)
 from precreg.arithmetic.devices.elementwise import _FUNCTIONS
-from precreg.arithmetic.devices.shipped import DEVICES_FOLDER, device_named, device_names, device_table_paths
 from precreg.arithmetic.formats import FORMATS, Rounding, format_named
 from precreg.arithmetic.unit import Order, Unit
 from precreg.errors import UserError
+from precreg.storage.files import DEVICES_FOLDER
 
 SHIPPED = ["ascend", "cpu", "gpu-tf32", "mlu370"]
 OWN = """\

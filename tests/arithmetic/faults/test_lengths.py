@@ -6,7 +6,7 @@ import pytest
 
 from precreg.arithmetic.devices.array import NumpyArithmetic, simulate_array
 from precreg.arithmetic.devices.computation import DeviceArithmetic
-from precreg.arithmetic.devices.shipped import device_named
+from precreg.arithmetic.devices.device import device_named
 from precreg.arithmetic.faults.planting import OperationRecorder
 from precreg.types.case import LongSum
 

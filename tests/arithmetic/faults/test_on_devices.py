@@ -7,10 +7,11 @@ import pytest
 
 from precreg.arithmetic.devices.array import plain_array, simulate_array
 from precreg.arithmetic.devices.computation import DeviceArithmetic
-from precreg.arithmetic.devices.shipped import DEVICES_FOLDER, device_named
+from precreg.arithmetic.devices.device import device_named
 from precreg.arithmetic.faults.planting import plant_fault
 from precreg.arithmetic.faults.results import truncate_bits
 from precreg.arithmetic.faults.table import HARMLESS_CHANGES, fault_named
+from precreg.storage.files import DEVICES_FOLDER
 from tests.arithmetic.faults.planting import run, same_bits
 
 DEVICE = DeviceArithmetic(device_named("mlu370", Path()))

@@ -1,10 +1,12 @@
-"""Summarize a run for a terminal or a log.
+"""How does the summary of a run read, on a terminal and in summary.md?
 
-The worst cases come first, then the next commands to run, then the sentence that explains the exit code.
+summary.md is for a comment on a merge request or the page of a job. On a terminal the worst cases come first, then the
+next commands to run, then the sentence that explains the exit code.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from click import style
 from precreg.baseline import is_proposed
 from precreg.report.describe import (
     STATUS_LABELS,
+    FindingRow,
     describe_commit,
     describe_provenance,
     describe_run_selection,
@@ -42,7 +45,126 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, format_duration, is_test_defined
+from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration, is_test_defined
+
+# A comment on a merge request is read at a glance; report.html has every row.
+MAX_MARKDOWN_ROWS = 50
+MAX_MARKDOWN_IDS = 10
+_FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
+_HEADINGS = ("status", "case", "reason", *_FIGURES)
+
+
+def render_run_markdown(record: RunRecord) -> str:
+    """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
+    listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
+    git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
+    against = f", against {markdown_code(record.against[:8])}" if record.against else ""
+    pair = f", paired with {markdown_code(record.pair[:8])}" if record.pair else ""
+    label, took = escape_markdown(record.environment.label), format_duration(record.duration_s)
+    place = f"Environment {label}, {git}{against}{pair}, {took}."
+    # A reader of a comment sees the heading first, so it has the counts.
+    parts = [f"# precreg: {describe_status_counts(record)}", place]
+    # A reviewer must not take the result of a selection for the result of the project.
+    if asked := describe_run_selection(record):
+        parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
+    if listed:
+        parts.append(
+            "\n".join(
+                [_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_markdown_case, listed[:MAX_MARKDOWN_ROWS])]
+            )
+        )
+    if len(listed) > MAX_MARKDOWN_ROWS:
+        parts.append(f"And {len(listed) - MAX_MARKDOWN_ROWS} more in the report.")
+    parts += _markdown_findings(record)
+    if better := improved_cases(record):
+        parts.append(f"Improved: {_ids(better)}.")
+    if record.orphans:
+        parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
+    if record.warnings:
+        texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
+        parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
+    parts += [_markdown_study(study) for study in describe_studies(record)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Escape text against Markdown and HTML, and join it to one line."""
+    # GitLab and GitHub render HTML inside Markdown, so names must not become tags. A line break would end a row of a
+    # table.
+    return re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(strip_controls(text).split()))
+
+
+def markdown_code(text: str) -> str:
+    """Quote text as code, in a table too: the fence is longer than any run of backticks in it."""
+    # A pipe ends a cell even inside code, and a line break ends the table.
+    text = " ".join(strip_controls(text).split()).replace("|", r"\|")
+    # A backslash escapes nothing inside code, so CommonMark needs a longer fence around backticks.
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    if longest == 0:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _markdown_findings(record: RunRecord) -> list[str]:
+    """Return the table of the findings on the run."""
+    every = sort_run_findings(record.findings)
+    if not every:
+        return []
+    headings = ("finding", "about", "kind", "times", "what")
+    rows = [_line(headings), "|" + "---|" * len(headings), *map(_markdown_finding, every[:MAX_MARKDOWN_ROWS])]
+    more = (
+        [f"And {describe_finding_counts(every[MAX_MARKDOWN_ROWS:])} more in the report."]
+        if len(every) > MAX_MARKDOWN_ROWS
+        else []
+    )
+    return [f"## On the run: {describe_finding_counts(every)}", "\n".join(rows), *more]
+
+
+def _markdown_finding(finding: RunFinding) -> str:
+    times = format_finding_factor(finding).removesuffix(" times")
+    at = f" ({finding.source})" if finding.source else ""
+    what = f"{finding.message}{at}" + (f"; allowed: {finding.allowed}" if finding.allowed is not None else "")
+    return _line([finding_standing(finding), markdown_code(finding.about), finding.kind, times, escape_markdown(what)])
+
+
+def _markdown_study(study: StudyTable) -> str:
+    rows = [_line([escape_markdown(cell) for cell in row]) for row in study.rows[:MAX_MARKDOWN_ROWS]]
+    table = "\n".join([_line([*map(escape_markdown, study.columns)]), "|" + "---|" * len(study.columns), *rows])
+    heading = f"## {escape_markdown(study.title[0].upper() + study.title[1:])}: {markdown_code(study.suite)}"
+    more = [f"And {len(study.rows) - MAX_MARKDOWN_ROWS} more."] if len(study.rows) > MAX_MARKDOWN_ROWS else []
+    return "\n\n".join([heading, table, *more, f"{escape_markdown(study.remark[0].upper() + study.remark[1:])}."])
+
+
+def _markdown_case(result: CaseResult) -> str:
+    rows = finding_rows(result.verdict, result.outcome.described)
+    # Only the worst row: several rows for one case would make the table hard to scan.
+    figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
+    return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
+
+
+def _figures(row: FindingRow) -> list[str]:
+    """Return the cells of the headings; the interval and the noise of a ratio share its cell."""
+    known = ", ".join(filter(None, (row.interval, row.noise and f"noise {row.noise}")))
+    ratio = f"{row.ratio} ({known})" if known else row.ratio
+    return [row.output, row.metric, row.current, row.baseline, ratio, row.allowed]
+
+
+def _reason(verdict: Verdict) -> str:
+    """Return the reason with the rule that failed, and with the place if no metric has figures for it."""
+    rule = verdict.findings[0].rule if verdict.findings else ""
+    reason = f"{verdict.reason} ({rule})" if rule else verdict.reason
+    # Runs that differ have a position but no metric, so the columns of figures would be empty.
+    return f"{reason}: {escape_markdown(verdict.message)}" if verdict.reason is Reason.NONDETERMINISTIC else reason
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return list_some([markdown_code(id) for id in ids], MAX_MARKDOWN_IDS)
+
 
 # A log stays readable with 20 cases in full. The reports have the others.
 MAX_CASES = 20
@@ -76,12 +198,12 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     """
     results = sort_results(record.results)
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
-    listed = [line for result in shown[:MAX_CASES] for line in _case(result)]
+    listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result)]
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, _found(record)]
-    paragraphs += [*map(_study, describe_studies(record)), _ending(record, results, reports)]
+    paragraphs = [[_heading(record)], listed, _terminal_findings(record)]
+    paragraphs += [*map(_terminal_study, describe_studies(record)), _ending(record, results, reports)]
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
@@ -101,22 +223,22 @@ def _heading(record: RunRecord) -> str:
     return f"precreg {record.precreg}: {cases}, {where}{against}{pair}"
 
 
-def _found(record: RunRecord) -> list[str]:
+def _terminal_findings(record: RunRecord) -> list[str]:
     """Return the lines of the findings on the run: binding, then allowed with the reason, then informational."""
     every = sort_run_findings(record.findings)
-    lines = [line for finding in every[:MAX_TERMINAL_FINDINGS] for line in _finding(finding)]
+    lines = [line for finding in every[:MAX_TERMINAL_FINDINGS] for line in _terminal_finding(finding)]
     if len(every) > MAX_TERMINAL_FINDINGS:
         lines.append(f"... and {describe_finding_counts(every[MAX_TERMINAL_FINDINGS:])} more in the report")
     return lines
 
 
-def _finding(finding: RunFinding) -> list[str]:
+def _terminal_finding(finding: RunFinding) -> list[str]:
     label, times = STANDING_LABELS[finding_standing(finding)], format_finding_factor(finding)
     first = "   ".join(filter(None, (f"{label:8} {finding.about}", finding.kind, times)))
     return [first, *(RUN_INDENT + line for text in explain_run_finding(finding) for line in text.splitlines())]
 
 
-def _case(result: CaseResult) -> list[str]:
+def _terminal_case(result: CaseResult) -> list[str]:
     verdict = result.verdict
     first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
     # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
@@ -125,7 +247,7 @@ def _case(result: CaseResult) -> list[str]:
     return [first, *(RUN_INDENT + line for line in explain_result(result))]
 
 
-def _study(study: StudyTable) -> list[str]:
+def _terminal_study(study: StudyTable) -> list[str]:
     table = format_columns(*study.measured(), MAX_STUDY_LINES)
     return [f"study    {study.suite}   {study.title}", *(RUN_INDENT + line for line in table)]
 
@@ -145,11 +267,11 @@ def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
     """Summarize a run whose failures pytest shows itself: the proposals that wait, and the next commands."""
     results = sort_results(record.results)
     waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
-    listed = [line for result in waiting[:MAX_CASES] for line in _case(result)]
+    listed = [line for result in waiting[:MAX_CASES] for line in _terminal_case(result)]
     if len(waiting) > MAX_CASES:
         listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
     # Without the exit line: pytest sets the exit code of its own session.
-    paragraphs = [[_heading(record)], listed, _found(record), _ending(record, results, reports)[:-1]]
+    paragraphs = [[_heading(record)], listed, _terminal_findings(record), _ending(record, results, reports)[:-1]]
     return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
 
 
