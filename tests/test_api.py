@@ -114,7 +114,7 @@ def test_lists_are_taken_as_numpy_takes_them():
     [
         ("import precreg", ["numpy", "msgspec", "typing", "importlib.metadata"]),
         ("import precreg; precreg.Comparison, precreg.METRICS, precreg.analyzer", ["numpy", "importlib.metadata"]),
-        ("import precreg; precreg.compare([1.0], [1.0])", ["importlib.metadata", "precreg.measure.analyzers"]),
+        ("import precreg; precreg.compare([1.0], [1.0])", ["importlib.metadata", "precreg.suite", "precreg.verdict"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_needed(code, absent):

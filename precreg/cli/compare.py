@@ -145,7 +145,6 @@ def compare_and_report(
     from precreg.types import ComparisonSettings
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
-    limits = {"standard": standard, "rtol": rtol, "atol": atol, **bounds}
     # Everything that decides about the result, so that the record alone can repeat the comparison.
     settings = ComparisonSettings(
         actual=_text(sides.actual),
@@ -155,7 +154,7 @@ def compare_and_report(
         mapping=None if mapping is None else _text(mapping),
         select=tuple(map(escape_surrogates, select)),
         project=None if project is None else _text(project_of_option(project)),
-        limits={name: limit for name, limit in limits.items() if limit is not None},
+        limits={**_limits(standard, rtol, atol), **bounds},
         raw=_raw_settings(raw),
         worst=worst,
         analyzers=analyzers,
@@ -167,6 +166,11 @@ def compare_and_report(
     record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
     _write(record, outputs)
     return record.exit_code
+
+
+def _limits(standard: str | None, rtol: float | None, atol: float | None) -> dict[str, str | float]:
+    given = {"standard": standard, "rtol": rtol, "atol": atol}
+    return {name: limit for name, limit in given.items() if limit is not None}
 
 
 def _text(path: Path) -> str:
