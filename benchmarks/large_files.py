@@ -34,7 +34,7 @@ import sys
 import numpy as np
 from precreg.measure.comparison import compare_arrays
 actual, reference = (np.load(path, mmap_mode="r") for path in sys.argv[1:3])
-found = compare(actual, reference, rtol=1e-5, atol=1e-8)
+found = compare_arrays(actual, reference, rtol=1e-5, atol=1e-8)
 assert found.counts["n"] == actual.size and found.metrics["match_ratio"] == 1, found.metrics
 """
 READ = """\

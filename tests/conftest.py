@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-# As a run of precreg sets it before numpy is loaded: commands that run in a fork of this process then compute with the
-# same threads as in a process of their own.
-for variable in ("OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB"):
-    name = "VECLIB_MAXIMUM_THREADS" if variable == "VECLIB" else f"{variable}_NUM_THREADS"
-    os.environ.setdefault(name, "1")
+from tests.e2e.command import THREADS
+
+os.environ.update(THREADS)
 
 
 def pytest_configure():

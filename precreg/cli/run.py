@@ -88,11 +88,13 @@ def run_command(
 
 def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) -> list[Case] | None:
     """Return all cases of the project, or None if no selected case depends on a changed file."""
-    from precreg.vcs import load_cases_and_index, no_case_affected
+    from precreg.vcs import no_case_affected
 
     # Names of suites and tags may be misspelled, which only reading the suites shows.
     if not case_options.suites and not case_options.tags and no_case_affected(project, changed):
         return None
+    from precreg.vcs import load_cases_and_index  # late: it reads suites, which most pushes do not need
+
     every = load_cases_and_index(project)
     # All cases and not the selected ones: orphans and duplicate names need the whole project.
     return every if select_by_options(project, every, case_options, changed) else None

@@ -16,9 +16,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from os.path import realpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from precreg.errors import UserError
-from precreg.types import FACTS_WITHOUT_EFFECT_ON_BITS, Environment
+
+if TYPE_CHECKING:
+    from precreg.types import Environment
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
@@ -83,6 +86,8 @@ def detect_environment(label: str | None = None) -> Environment:
     Raises:
         UserError: bad-value, for a label that is not usable as a folder name.
     """
+    from precreg.types import Environment
+
     limit_blas_threads()
     chosen = label or os.environ.get(LABEL_VARIABLE) or f"cpu-{_machine()}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", chosen):
@@ -113,6 +118,8 @@ def environment_chain(label: str) -> tuple[str, ...]:
 
 def _fingerprint(facts: dict[str, str]) -> str:
     # Eight digits keep a baseline readable. A project has few environments, so collisions are improbable.
+    from precreg.types import FACTS_WITHOUT_EFFECT_ON_BITS
+
     decisive = sorted((name, fact) for name, fact in facts.items() if name not in FACTS_WITHOUT_EFFECT_ON_BITS)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:8]
 

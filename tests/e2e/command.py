@@ -19,6 +19,16 @@ ROOT = Path(__file__).parents[2]
 # Ends a test that hangs. No test is about this time: it is some fifty times what the slowest command takes when idle.
 PATIENCE_S = 900
 
+# A run sets these for BLAS before it loads numpy. tests/conftest.py sets them for the tests, whose forks then
+# compute as a process of their own does; processes that tests start decide for themselves.
+THREADS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "BLIS_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
+
 OUTSIDE = (
     "CI",
     "CI_COMMIT_BRANCH",
@@ -36,7 +46,7 @@ OUTSIDE = (
 
 def environ(**more):
     """Return the environment of a developer's shell: no CI, whatever runs this test."""
-    kept = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
+    kept = {name: value for name, value in os.environ.items() if name not in OUTSIDE and name not in THREADS}
     return {**kept, "NO_COLOR": "1", "COLUMNS": "200", **more}
 
 
@@ -45,14 +55,22 @@ def environ(**more):
 READ_AT_EACH_CALL = {*OUTSIDE, "GIT_CEILING_DIRECTORIES", "TMPDIR"}
 
 
+# Commands that start no worker processes. `run` joins them with --jobs 0, and starts workers without.
+WITHOUT_WORKERS = {"bits", "drift", "explain", "history", "list", "power", "report", "schema", "visualize"}
+
+
 def precreg(project, *arguments, **variables):
-    """Run `precreg ARGUMENTS` in a folder, in a process of its own, and return the finished process."""
+    """Run `precreg ARGUMENTS` in a folder, in a process of its own, and return the finished process.
+
+    Without a word about workers, cases run in that process, too: a test about workers calls `started`.
+    """
     words = [*map(str, arguments)]
-    if set(variables) <= READ_AT_EACH_CALL:
-        # Where no worker process is under test, cases run in the fork as well.
-        in_process = ["--jobs", "0"] if words[:1] == ["run"] and not {"--jobs", "-j"} & set(words) else []
-        return _forked(project, [*words, *in_process], environ(**variables))
-    return started(project, *words, **variables)
+    if words[:1] == ["run"] and not {"--jobs", "-j", "--pair", "--resume"} & set(words):
+        words += ["--jobs", "0"]
+    in_process = words[:1] == ["run"] and words[-2:] == ["--jobs", "0"] and not {"--pair", "--resume"} & set(words)
+    if set(variables) <= READ_AT_EACH_CALL and (in_process or words[0] in WITHOUT_WORKERS):
+        return _forked(project, words, environ(**THREADS, **variables))
+    return started(project, *arguments, **variables)
 
 
 def started(project, *arguments, **variables):

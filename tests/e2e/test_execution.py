@@ -11,7 +11,8 @@ import time
 import pytest
 
 from precreg.vcs.dependency_index import SETTLED_NS
-from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, repository, with_suite
+from tests.e2e.command import started as precreg
 from tests.e2e.test_road import KERNEL, ROAD
 
 KERNEL_OF_ACCIDENTS = """

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from precreg.suite.load import load_suites
-from tests.e2e.command import ROOT, change, copy_of, git, precreg
+from tests.e2e.command import ROOT, change, copy_of, git
+from tests.e2e.command import started as precreg
 
 SUITES = ("suites/tolerances.yaml", "suites/unit", "suites/networks", "baselines")
 PROMISE = "same bits on every CPU"

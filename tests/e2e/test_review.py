@@ -11,7 +11,8 @@ import pytest
 
 from precreg.baseline.proposal import pending_proposals
 from precreg.baseline.store import read_all_entries
-from tests.e2e.command import PATIENCE_S, environ, precreg
+from tests.e2e.command import PATIENCE_S, environ
+from tests.e2e.command import started as precreg
 from tests.scaled import A, B, Project
 
 OWN_TERMINAL = (

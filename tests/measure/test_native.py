@@ -215,8 +215,8 @@ sys.modules["precreg.measure._core"] = types.SimpleNamespace(
     declarations=declarations, instruction_set="generic", measure=_core.measure, sizes=_core.sizes
 )
 del sys.modules["precreg.measure"]._core
-from precreg.measure import forms, sketch
-print(forms.FASTEST, *forms.FORMS, sketch.sizes.__name__)
+from precreg.measure import comparison, sketch
+print(comparison.FASTEST, *comparison.BACKENDS, sketch.sizes.__name__)
 import precreg.measure.native
 """
 
@@ -235,7 +235,7 @@ import precreg.measure.native
 def test_a_core_that_declares_other_names_is_refused_and_numpy_serves(changed):
     code = CORE_OF_OTHER_SOURCES.format(changed=changed)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout == "numpy numpy plain read_sizes\n"
+    assert done.stdout == "numpy numpy plain read_sketch\n"
     assert "ImportError: the core was built from other sources" in done.stderr
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from precreg.environment.machine import THREAD_VARIABLES
-from tests.e2e.command import precreg, with_suite
+from tests.e2e.command import started as precreg
+from tests.e2e.command import with_suite
 
 SUITE = """suite: s
 subject: k:single
