@@ -172,6 +172,6 @@ def test_twelve_losses_that_nothing_refuses_add_up_to_one_that_fails(tmp_path):
     done = precreg(tmp_path, "run", "--jobs", "0")
     assert done.returncode == 1
     assert "exit 1: 2 findings on the run: 2 creep" in done.stdout
-    assert "was accepted on" in done.stdout
+    assert "the value accepted on" in done.stdout
     (tmp_path / "baselines/allow.yaml").write_text("allow:\n- {case: unit/s, change: creep, reason: half the price}\n")
     assert precreg(tmp_path, "run", "--jobs", "0").returncode == 0
