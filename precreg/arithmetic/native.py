@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from precreg.arithmetic import _core
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.structs import structs_of
 from precreg.arithmetic.unit import Order, Unit
+from precreg.storage import Array
 
 _OPERATION_NAMES = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 _PRODUCT_NAMES = ("fused", "multiplied", "rounded")
@@ -78,8 +78,6 @@ _ORDERS = {order: number for number, order in enumerate(Order)}
 _OPERATIONS = {name: number for number, name in enumerate(_OPERATION_NAMES)}
 _FUSED, _MULTIPLIED, _ROUNDED = range(len(_PRODUCT_NAMES))
 _BY_PROCESSOR = (Rounding.TOWARD_ZERO, Rounding.UP, Rounding.DOWN)
-
-Array = NDArray[Any]
 
 
 def can_round_native(dtype: np.dtype[Any], format: Format) -> bool:

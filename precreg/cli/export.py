@@ -16,7 +16,7 @@ from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from precreg.comparison import ArraySide, RawFormat
-    from precreg.storage import Array
+    from precreg.run import Arrays
 
 
 EXPORT_SUFFIXES = (".npy", ".npz")
@@ -71,9 +71,6 @@ def export_command(
     # Only after the call the nodes are known, so a wrong name costs a run of the model.
     chosen = choose_nodes(model, call_model(found, arguments, device), names)
     write_nodes(chosen, output)
-
-
-Arrays = dict[str, "Array"]
 
 
 def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:

@@ -32,7 +32,6 @@ from precreg.verdict import judge_pair, unmeasured_verdict
 
 # A passed pair keeps few positions, because thousands of pairs would make the record large.
 KEPT_PAIR_POSITIONS = 5
-_Shape = tuple[int, ...]
 
 
 class ComparisonTerms(NamedTuple):

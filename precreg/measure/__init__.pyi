@@ -34,7 +34,6 @@ from .metrics import metrics_to_keep as metrics_to_keep
 from .metrics import regions_of as regions_of
 from .metrics import relative_errors as relative_errors
 from .metrics import view_metrics as view_metrics
-from .pairing import Array as Array
 from .plain import tally_reference as tally_reference
 from .tally import Groups as Groups
 from .tally import MeasureRules as MeasureRules

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.measure.pairing import Array
 from precreg.measure.sketch import SketchBuilder, add_sketches
 from precreg.measure.tally import (
     Counts,
@@ -33,6 +32,7 @@ from precreg.measure.tally import (
     Sums,
     Tally,
 )
+from precreg.storage import Array
 from precreg.types import Scalar
 
 # Terms of one block: their buffers of 256 KiB stay in a core's caches, and numpy's overhead per call stays small.
@@ -80,20 +80,6 @@ def _round_fraction(exact: Fraction) -> float:
         return float(exact)
     except OverflowError:
         return inf if exact > 0 else -inf
-
-
-def sum_exactly(terms: NDArray[Any]) -> Expansion:
-    """Return the exact sum of a flat float64 array."""
-    parts: list[float] = []
-    scratch = np.empty(min(EXACT_SUM_BLOCK, terms.size)), np.empty(min(EXACT_SUM_BLOCK, terms.size))
-    for start in range(0, terms.size, EXACT_SUM_BLOCK):
-        block = terms[start : start + EXACT_SUM_BLOCK]
-        largest = max(float(np.maximum.reduce(block)), -float(np.minimum.reduce(block)))
-        if largest <= HUGE:
-            parts += partial_sums(block, largest, 0.0, scratch)
-        else:  # infinities and NaN as well
-            parts += block.tolist()
-    return make_expansion(parts)
 
 
 def partial_sums(

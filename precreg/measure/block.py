@@ -11,8 +11,9 @@ import numpy as np
 
 from precreg.measure.groups import GROUP_SUMS, MAX_GROUPS_PER_AXIS
 from precreg.measure.metrics import Regions
-from precreg.measure.pairing import Array, ElementPairs
+from precreg.measure.pairing import ElementPairs
 from precreg.measure.tally import Groups
+from precreg.storage import Array
 
 
 class Block(NamedTuple):

@@ -24,10 +24,11 @@ from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, mean_metrics, regions_of
 from precreg.measure.numpy_form import tally_numpy
-from precreg.measure.pairing import Array, Pairing, pairing_of, unmap_chunks
+from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
+from precreg.storage import Array
 from precreg.types import AxisGroups, Comparison, Positions
 
 Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]

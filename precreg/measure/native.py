@@ -13,7 +13,7 @@ from precreg.arithmetic import Format
 from precreg.measure.compiled import KINDS, STRUCTS, CoreResult, TallyFormat, TallyPlan, _core
 from precreg.measure.metrics import regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
-from precreg.measure.pairing import Array, Pairing, pairing_of
+from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.tally import (
     Counts,
     Groups,
@@ -26,6 +26,7 @@ from precreg.measure.tally import (
     Sums,
     Tally,
 )
+from precreg.storage import Array
 
 # generic, avx2 or avx512: all give the same bits.
 MEASURE_INSTRUCTION_SET: str = _core.instruction_set

@@ -23,7 +23,6 @@ from precreg.measure.block import (
 )
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import (
-    Array,
     ElementPairs,
     Pairing,
     absolute_values,
@@ -38,6 +37,7 @@ from precreg.measure.pairing import (
 )
 from precreg.measure.sketch import log2_above_array
 from precreg.measure.tally import MeasureRules, Tally
+from precreg.storage import Array
 
 # core/kernel.cpp has the same three constants.
 MERE_FLOOR = 1e-7

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from precreg.arithmetic import Format, dtype_name, format_of, round_to
 from precreg.errors import UserError
-
-Array = NDArray[Any]
+from precreg.storage import Array
 
 PairKind = Literal["real", "integer", "mixed", "wide"]
 

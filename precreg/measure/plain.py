@@ -17,9 +17,10 @@ from precreg.arithmetic import Format, exact_round, exact_ulp
 from precreg.measure.accumulation import HUGE, make_expansion, pairs_at
 from precreg.measure.block import GroupedAxis, grouped_axes
 from precreg.measure.metrics import Regions, regions_of
-from precreg.measure.pairing import Array, Pairing, pairing_of
+from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.sketch import key_of, log2_above
 from precreg.measure.tally import Counts, Expansion, Groups, Maxima, MeasureRules, Places, Sketch, Sketches, Sums, Tally
+from precreg.storage import Array
 
 # A float, an int for integers, or a numpy.longdouble if one side is a long double.
 Number = Any

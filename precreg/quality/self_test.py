@@ -13,7 +13,8 @@ from math import inf, isfinite, ldexp, nan
 import numpy as np
 
 from precreg.arithmetic import Order, Rounding, Unit, format_named, matmul, numpy_dtype, round_to
-from precreg.measure import Array, Backend, Groups, MeasureRules, Sums, Tally, round_expansion, tally_reference
+from precreg.measure import Backend, Groups, MeasureRules, Sums, Tally, round_expansion, tally_reference
+from precreg.storage import Array
 
 # Relative difference of two expansions of one exact sum. A float64 shows 53 bits, so this changes no printed figure.
 SUM_SLACK = Fraction(1, 2**60)

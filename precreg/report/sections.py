@@ -305,11 +305,6 @@ def _describe_threshold(threshold: UnmetThreshold) -> str:
     return f"{setting} is looser than some bounds, and does not hold there"
 
 
-def describe_warnings(warnings: Iterable[RunWarning | ComparisonWarning]) -> list[str]:
-    """Write the sentence of each warning, in their order."""
-    return [describe_warning(warning) for warning in warnings]
-
-
 def describe_orphan(orphan: Orphan | StoredText) -> str:
     """Name a baseline without a case by case and file, with the case that has its definition now."""
     if isinstance(orphan, StoredText):
