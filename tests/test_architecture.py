@@ -1,6 +1,6 @@
 """The rules of the house, read from the source: who imports whom, by which door, how late; how long things get.
 
-`python -m tests.test_architecture` prints the picture of the rooms that CONTRIBUTING.md shows.
+`python -m tests.test_architecture` prints the picture and the table of the rooms that CONTRIBUTING.md shows.
 """
 
 import ast
@@ -154,6 +154,16 @@ def picture():
     return "\n".join(lines)
 
 
+def table():
+    """List the rooms from the ground up, each with the question and the remarks of its docstring."""
+    rows = ["| room | question | in short |", "|---|---|---|"]
+    for room in ROOMS:
+        if room not in LOOSE:
+            question, _, remarks = ast.get_docstring(parse(PACKAGE / room / "__init__.py")).partition("\n\n")
+            rows.append(f"| `{room}/` | {question} | {' '.join(remarks.split())} |")
+    return "\n".join(rows)
+
+
 def test_every_module_has_a_room():
     assert {dotted(module).partition(".")[0] for module in MODULES} == set(ROOMS)
     assert {path.stem for path in PACKAGE.glob("*.py")} == LOOSE
@@ -219,9 +229,12 @@ def test_a_public_name_has_one_meaning():
     assert {name: where for name, where in defined.items() if len(where) > 1} == {}
 
 
-def test_the_picture_of_the_house_is_that_of_the_contributors_page():
-    print(picture())
-    assert picture() in (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("shown", [picture, table])
+def test_the_house_is_as_the_contributors_page_shows_it(shown):
+    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    print(shown())
+    assert f"\n\n{shown()}\n\n" in page.replace("```text", "").replace("```", "")
+    assert page.count("```") % 2 == 0, "a block of the page is not closed"
 
 
 @by_name
@@ -273,4 +286,4 @@ def test_no_drawers():
 
 
 if __name__ == "__main__":
-    print(picture())
+    print(picture(), table(), sep="\n\n")
