@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import THREADS
+from tests.shipped import session_folder, shipped_run
 
 os.environ.update(THREADS)
 
@@ -17,6 +18,12 @@ def pytest_configure():
     """Let interrupts interrupt: where a shell starts this in the background, it and its children ignore them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory):
+    """Return the one run of the shipped suites of this session. Its project is for reading: copy it for a change."""
+    return shipped_run(session_folder(tmp_path_factory) / "shipped")
 
 
 @pytest.fixture

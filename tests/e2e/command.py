@@ -10,6 +10,7 @@ import sys
 import tempfile
 import traceback
 from functools import cache
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import precreg as precreg_package
@@ -52,24 +53,19 @@ def environ(**more):
 
 # A command whose variables are among these runs in a fork of this process, which has numpy and precreg loaded: that
 # takes a tenth of the time of a new interpreter. All others may change how modules load, so they get a new one.
-READ_AT_EACH_CALL = {*OUTSIDE, "GIT_CEILING_DIRECTORIES", "TMPDIR"}
-
-
-# Commands that start no worker processes. `run` joins them with --jobs 0, and starts workers without.
-WITHOUT_WORKERS = {"bits", "drift", "explain", "history", "list", "power", "report", "schema", "visualize"}
+READ_AT_EACH_CALL = {*OUTSIDE, "GIT_CEILING_DIRECTORIES", "PYTHONDONTWRITEBYTECODE", "TMPDIR"}
 
 
 def precreg(project, *arguments, **variables):
     """Run `precreg ARGUMENTS` in a folder, in a process of its own, and return the finished process.
 
-    Without a word about workers, cases run in that process, too: a test about workers calls `started`.
+    Without a word about workers, cases run in that process, too. A test about processes calls `started`.
     """
     words = [*map(str, arguments)]
     if words[:1] == ["run"] and not {"--jobs", "-j", "--pair", "--resume"} & set(words):
         words += ["--jobs", "0"]
-    in_process = words[:1] == ["run"] and words[-2:] == ["--jobs", "0"] and not {"--pair", "--resume"} & set(words)
-    if set(variables) <= READ_AT_EACH_CALL and (in_process or words[0] in WITHOUT_WORKERS):
-        return _forked(project, words, environ(**THREADS, **variables))
+    if set(variables) <= READ_AT_EACH_CALL:
+        return forked([sys.executable, "-m", "precreg", *words], main, project, environ(**THREADS, **variables))
     return started(project, *arguments, **variables)
 
 
@@ -91,13 +87,13 @@ def _load_all():
         importlib.import_module(name)
 
 
-def _forked(project, arguments, variables):
+def forked(command, function, project, variables):
+    """Run a function in a fork of this process that looks like a command: its folder, arguments and variables."""
     _load_all()
-    command = [sys.executable, "-m", "precreg", *arguments]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:
-            _become(project, arguments, variables, out.fileno(), err.fileno())
+            _become(command, function, project, variables, out.fileno(), err.fileno())
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         texts = []
         for stream in (out, err):
@@ -106,7 +102,7 @@ def _forked(project, arguments, variables):
     return subprocess.CompletedProcess(command, code, *texts)
 
 
-def _become(project, arguments, variables, out, err):
+def _become(command, function, project, variables, out, err):
     """Be the command from here on, and end with its exit code: nothing of pytest runs in this process any more."""
     code = 70
     try:
@@ -119,19 +115,27 @@ def _become(project, arguments, variables, out, err):
         os.chdir(project)
         os.environ.clear()
         os.environ.update(variables)
+        sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
         sys.path.insert(0, str(project))
-        sys.argv = ["precreg", *arguments]
+        sys.argv = [command[2], *command[3:]]
+        _forget_servers()
         try:
-            main()
-            code = 0
+            code = function()
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            code = end.code
+        code = code if isinstance(code, int) else int(code is not None)
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _forget_servers():
+    """Let this process start servers of its own: those that multiprocessing knows are its parent's children."""
+    forkserver._forkserver.__init__()
+    resource_tracker._resource_tracker.__init__()
 
 
 def git(folder, *arguments):

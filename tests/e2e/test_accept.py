@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.e2e.command import change, copy_of, git
-from tests.e2e.command import started as precreg
+from tests.e2e.command import change, copy_of, git, precreg
 from tests.e2e.test_road import BASELINE, KERNEL, NARROW, ROAD, WIDE
 
 WHY = ("--reason", "the accumulator of the device is float16")

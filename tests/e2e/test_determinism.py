@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.e2e.command import change, repository, with_suite
-from tests.e2e.command import started as precreg
+from tests.e2e.command import change, precreg, repository, with_suite
 from tests.e2e.test_execution import lines, results
 
 KERNEL = '''

@@ -11,8 +11,7 @@ import time
 import pytest
 
 from precreg.vcs.dependency_index import SETTLED_NS
-from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, repository, with_suite
-from tests.e2e.command import started as precreg
+from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, precreg, repository, started, with_suite
 from tests.e2e.test_road import KERNEL, ROAD
 
 KERNEL_OF_ACCIDENTS = """
@@ -77,7 +76,7 @@ def results(project, folder="reports"):
 
 def test_every_accident_is_one_result_among_the_others(tmp_path):
     project = with_suite(tmp_path, SUITE, KERNEL_OF_ACCIDENTS)
-    done = precreg(project, "run")
+    done = started(project, "run")
     assert done.returncode == 1, done.stderr
     found = {result["name"]: result["verdict"] for result in results(project)}
     assert {name: (verdict["status"], verdict["reason"]) for name, verdict in found.items()} == ACCIDENTS
@@ -91,7 +90,7 @@ def test_every_accident_is_one_result_among_the_others(tmp_path):
 
 def test_errors_alone_exit_with_2(tmp_path):
     project = with_suite(tmp_path, SUITE, KERNEL_OF_ACCIDENTS)
-    assert precreg(project, "run", "killed", "raises").returncode == 2
+    assert started(project, "run", "killed", "raises").returncode == 2
 
 
 def verdicts(project, folder="reports"):
@@ -160,7 +159,18 @@ def test_gitlabs_shard_variables_are_the_default(whole):
     assert len(results(project)) == len(together) // 3
 
 
-SLOW = "import time\n\n\ndef same(x, n):\n    time.sleep(0.1)\n    return x\n\n\ndef exact(x, n):\n    return x\n"
+SLOW = """
+import os, time
+
+
+def same(x, n):
+    time.sleep(float(os.environ.get("SLEEP_S", 0)))
+    return x
+
+
+def exact(x, n):
+    return x
+"""
 SLOW_SUITE = """suite: s
 subject: k:same
 reference: k:exact
@@ -180,7 +190,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, jobs):
     journal = project / ".precreg" / "journal.jsonl"
     command = [sys.executable, "-m", "precreg", "run", "--jobs", jobs]
     running = subprocess.Popen(
-        command, cwd=project, env=environ(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=project, env=environ(SLEEP_S="0.1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + PATIENCE_S
     while lines(journal) < 6 and time.monotonic() < deadline:

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from precreg.suite.load import load_suites
-from tests.e2e.command import ROOT, change, copy_of, git
-from tests.e2e.command import started as precreg
+from tests.e2e.command import ROOT, change, copy_of, git, precreg, started
 
 SUITES = ("suites/tolerances.yaml", "suites/unit", "suites/networks", "baselines")
 PROMISE = "same bits on every CPU"
@@ -116,15 +115,13 @@ def test_a_new_release_in_place_of_the_accepted_one_fails(project):
     assert "mean_ulp" in done.stdout
 
 
-def test_the_shipped_suites_pass_against_the_shipped_baselines_in_ci(tmp_path):
-    project = copy_of(ROOT, tmp_path)
-    done = precreg(project, "run", CI="true")
-    assert done.returncode == 0, done.stdout
-    record = json.loads((project / "reports" / "record.json").read_text())
+def test_the_shipped_suites_pass_against_the_shipped_baselines_in_ci(shipped):
+    assert shipped.returncode == 0, shipped.stdout
+    record = shipped.record
     assert {result["tier"] for result in record["results"]} == {"unit", "integration", "model"}
     assert {result["verdict"]["status"] for result in record["results"]} == {"passed"}, "nothing is skipped"
     assert (record["orphans"], record["warnings"]) == ([], [])
-    assert git(project, "status", "--porcelain") == "", "a run writes nothing that git sees"
+    assert git(shipped.project, "status", "--porcelain") == "", "a run writes nothing that git sees"
 
 
 def promises_its_bits(suite):
@@ -140,7 +137,7 @@ def test_the_shipped_suites_pass_with_other_bits_and_promised_ones_are_kept(tmp_
     project = copy_of(ROOT, tmp_path)
     machine = platform.machine().lower()
     features = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR AVX2 FMA3 X86_V3 X86_V4"
-    done = precreg(project, "run", CI="true", NPY_DISABLE_CPU_FEATURES=features, OPENBLAS_CORETYPE="Prescott")
+    done = started(project, "run", CI="true", NPY_DISABLE_CPU_FEATURES=features, OPENBLAS_CORETYPE="Prescott")
     assert done.returncode == 0, done.stdout
     results = json.loads((project / "reports" / "record.json").read_text())["results"]
     if machine in ("x86_64", "amd64"):

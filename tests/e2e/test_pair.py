@@ -10,8 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.e2e.command import PATIENCE_S, change, environ, git, repository, with_suite
-from tests.e2e.command import started as precreg
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, with_suite
 
 SUITE = """\
 suite: s

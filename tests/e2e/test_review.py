@@ -5,14 +5,14 @@ import pty
 import select
 import subprocess
 import sys
-from time import monotonic
+from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
 from precreg.baseline.proposal import pending_proposals
 from precreg.baseline.store import read_all_entries
-from tests.e2e.command import PATIENCE_S, environ
-from tests.e2e.command import started as precreg
+from tests.e2e.command import PATIENCE_S, environ, precreg
 from tests.scaled import A, B, Project
 
 OWN_TERMINAL = (
@@ -20,6 +20,8 @@ OWN_TERMINAL = (
     "os.execv(sys.executable, [sys.executable, '-m', 'precreg', *sys.argv[1:]])"
 )
 ASKED = "[q]uit: "
+# Looks in a row at a process that sleeps. It may sleep for a moment before, too, while it writes or reads a file.
+ASLEEP = 10
 
 
 class Terminal:
@@ -65,15 +67,21 @@ class Terminal:
         return self._process.wait(timeout=PATIENCE_S)
 
     def ended_by(self, key):
-        """Press a key until the command ends: one that comes just before Python begins to wait for input is lost."""
-        for _ in range(5):
-            self.press(key)
-            until = monotonic() + PATIENCE_S / 10
-            while self._read(until):
-                pass
-            if self._process.poll() is not None:
-                break
+        """Press a key once the command sleeps, and read to its end; one that comes just before is lost."""
+        self._until_asleep()
+        self.press(key)
         return self.ended()
+
+    def _until_asleep(self):
+        """Wait until the process, which has shown its question, waits for the answer."""
+        state = Path(f"/proc/{self._process.pid}/stat")
+        if not state.exists():  # elsewhere than on Linux
+            sleep(1)
+            return
+        asleep = 0
+        while asleep < ASLEEP:
+            sleep(0.01)
+            asleep = asleep + 1 if state.read_text().rpartition(")")[2].split()[0] == "S" else 0
 
     def _read(self, until):
         ready, _, _ = select.select([self._ours], [], [], max(0.0, until - monotonic()))

@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tests.e2e.command import ROOT, change, copy_of
-from tests.e2e.command import started as precreg
+from tests.e2e.command import ROOT, change, copy_of, precreg
 from tests.suites.kernel_files import load
 from tests.suites.measured import comparisons
 

@@ -1,0 +1,46 @@
+"""One run of all shipped suites by the real command, which the tests of all processes share."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.command import ROOT, copy_of, started
+
+
+class ShippedRun(NamedTuple):
+    """A repository with the shipped suites and baselines, as `precreg run` left it in CI."""
+
+    project: Path
+    returncode: int
+    stdout: str
+
+    @property
+    def record(self):
+        """Return the record of the run."""
+        return json.loads((self.project / "reports" / "record.json").read_text())
+
+    @property
+    def has_baselines_of_this_machine(self):
+        """Return whether no case was judged as one of another environment."""
+        return not any(result["baseline"] and result["baseline"]["change"] for result in self.record["results"])
+
+
+def shipped_run(folder):
+    """Run the shipped suites in a folder, or return the run that another process made there."""
+    project, printed = folder / "project", folder / "printed.json"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        # The second process of pytest-xdist waits here: the run has a worker for each core.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not printed.exists():
+            done = started(copy_of(ROOT, project), "run", CI="true")
+            printed.write_text(json.dumps([done.returncode, done.stdout]))
+    return ShippedRun(project, *json.loads(printed.read_text()))
+
+
+def session_folder(tmp_path_factory):
+    """Return the temporary folder of the session, which is the same in each process of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
