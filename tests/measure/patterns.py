@@ -37,15 +37,14 @@ def from_bits(patterns, name):
         return np.frombuffer(b"".join((p % 2 ** (8 * size)).to_bytes(size, "little") for p in wide), dtype)
 
 
-def patterns(count):
-    """Patterns anywhere in 64 bits, and a few steps from interesting places."""
-    close = st.builds(lambda place, step: (place + step) % 2**64, st.sampled_from(_PLACES), st.integers(-3, 3))
-    return st.lists(st.integers(0, 2**64 - 1) | close, min_size=count, max_size=count)
-
-
-def values(count):
-    """Numbers at which something happens in some format."""
-    return st.lists(st.sampled_from(_VALUES), min_size=count, max_size=count)
+# Anywhere in 64 bits, and a few steps from interesting places. Strategies are made once: that takes longer than drawing.
+_PATTERN = st.integers(0, 2**64 - 1) | st.builds(
+    lambda place, step: (place + step) % 2**64, st.sampled_from(_PLACES), st.integers(-3, 3)
+)
+# Numbers at which something happens in some format.
+_VALUE = st.sampled_from(_VALUES)
+_STEP = st.integers(-4, 4)
+_HOW = st.sampled_from(("same", "near", "any"))
 
 
 @st.composite
@@ -53,11 +52,11 @@ def pairs(draw, name, most=12):
     """An actual of the dtype, and a reference: of the same dtype, of a wider one, or of any that goes with it."""
     count = draw(st.integers(1, most))
     actual = draw(_arrays(name, count))
-    how = draw(st.sampled_from(("same", "near", "any")))
+    how = draw(_HOW)
     if how == "same":
         return actual, draw(_arrays(name, count))
     if how == "near" and name not in ("longdouble", "clongdouble", "bool"):
-        steps = np.array(draw(st.lists(st.integers(-4, 4), min_size=count, max_size=count))) * 2.0**-20
+        steps = np.array(draw(st.lists(_STEP, min_size=count, max_size=count))) * 2.0**-20
         with np.errstate(all="ignore"):
             return actual, actual.astype(np.complex128 if actual.dtype.kind == "c" else np.float64) * (1 + steps)
     others = [other for other in DTYPES if "complex" not in other + name or not {other, name} & {"int64", "uint64"}]
@@ -72,4 +71,5 @@ def _arrays(name, count):
         with np.errstate(all="ignore"):
             return np.array(numbers).astype(DTYPES[name])
 
-    return patterns(count).map(lambda bits: from_bits(bits, name)) | values(count).map(cast)
+    patterns, values = (st.lists(each, min_size=count, max_size=count) for each in (_PATTERN, _VALUE))
+    return patterns.map(lambda bits: from_bits(bits, name)) | values.map(cast)

@@ -59,13 +59,14 @@ def check_groups(found, expected):
 
 
 @pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("form", FAST)
-def test_a_fast_form_gives_what_the_readable_one_gives(form, name):
+def test_each_fast_form_gives_what_the_readable_one_gives(name):
     @settings(max_examples=100, deadline=None)
     @given(pairs(name), st.sampled_from(RULES))
     def check(pair, rules):
         shape = shape_of(pair[0].size)
-        check_same(BACKENDS[form](*pair, 0, shape, rules), plain.tally_reference(*pair, 0, shape, rules))
+        expected = plain.tally_reference(*pair, 0, shape, rules)
+        for form in FAST:  # all on the same pairs, because hypothesis takes longer to draw them than precreg to measure
+            check_same(BACKENDS[form](*pair, 0, shape, rules), expected)
 
     check()
 

@@ -1,11 +1,13 @@
-"""The real pytest, with the plugin as it is installed, in a real project: one process a call."""
+"""The real pytest, with the plugin as it is installed, in a real project: a fork of this process a call."""
 
 import json
 import re
 import subprocess
 import sys
 
-from tests.e2e.command import PATIENCE_S, environ, precreg, repository
+import pytest
+
+from tests.e2e.command import PATIENCE_S, THREADS, environ, forked, precreg, repository
 
 KERNELS = """
 import os
@@ -60,9 +62,16 @@ def accept(folder, *patterns):
 
 
 def pytest_(folder, *arguments, **variables):
-    """Run `pytest ARGUMENTS` in a folder; hypothesis has a plugin that takes a second to say nothing."""
+    """Run `pytest ARGUMENTS` in a folder, in a fork; hypothesis has a plugin that takes a second to say nothing."""
     command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
-    kept = {name: value for name, value in environ(**variables).items() if not name.startswith("PYTEST_")}
+    kept = {name: value for name, value in environ(**THREADS, **variables).items() if not name.startswith("PYTEST_")}
+    return forked(command, pytest.console_main, folder, kept)
+
+
+def pytest_started(folder, *arguments):
+    """Run `python -m pytest ARGUMENTS` in a folder, as a shell does: for a test of what a session imports."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
+    kept = {name: value for name, value in environ().items() if not name.startswith("PYTEST_")}
     return subprocess.run(
         command, cwd=folder, env=kept, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

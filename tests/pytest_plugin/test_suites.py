@@ -3,7 +3,17 @@
 import pytest
 
 from tests.e2e.command import change, precreg
-from tests.pytest_plugin.session import ABSENT, MIXED, accept, counted, project, pytest_, record, verdicts
+from tests.pytest_plugin.session import (
+    ABSENT,
+    MIXED,
+    accept,
+    counted,
+    project,
+    pytest_,
+    pytest_started,
+    record,
+    verdicts,
+)
 
 FILE = "suites/unit/mixed.yaml"
 STATUSES = {
@@ -227,7 +237,7 @@ def test_without_the_option_nothing_is_collected_and_nothing_is_imported(tmp_pat
         "    ours = {name for name in sys.modules if name.startswith('precreg.')}\n"
         "    assert not {'numpy', 'msgspec', 'yaml', 'git', 'click'} & set(sys.modules), ours\n"
     )
-    done = pytest_(folder, "-p", "no:xdist")
+    done = pytest_started(folder, "-p", "no:xdist")
     assert (done.returncode, counted(done)) == (0, {"passed": 1}), done.stdout
     assert "precreg ==" not in done.stdout
     assert not (folder / "reports").exists()
