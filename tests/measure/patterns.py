@@ -37,7 +37,7 @@ def from_bits(patterns, name):
         return np.frombuffer(b"".join((p % 2 ** (8 * size)).to_bytes(size, "little") for p in wide), dtype)
 
 
-# Anywhere in 64 bits, and a few steps from interesting places. Strategies are made once: that takes longer than drawing.
+# Anywhere in 64 bits, and a few steps from interesting places. To make a strategy takes longer than to draw from it.
 _PATTERN = st.integers(0, 2**64 - 1) | st.builds(
     lambda place, step: (place + step) % 2**64, st.sampled_from(_PLACES), st.integers(-3, 3)
 )
