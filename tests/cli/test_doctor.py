@@ -14,7 +14,7 @@ from precreg.cli import doctor as examining
 from precreg.cli.doctor import examine_installation
 from precreg.measure import comparison as forms
 from precreg.measure import numpy_form
-from tests.e2e.command import ROOT, git, precreg, repository, with_suite
+from tests.e2e.command import ROOT, git, precreg, repository, started, with_suite
 
 SUITE = """\
 suite: s
@@ -29,9 +29,9 @@ def project(tmp_path):
     return repository(with_suite(tmp_path / "p", SUITE))
 
 
-def doctor(project, *arguments, **variables):
+def doctor(project, *arguments, command=precreg, **variables):
     """Return the exit code and the findings by name, as the real command gives them."""
-    done = precreg(project, "doctor", "--json", *arguments, **variables)
+    done = command(project, "doctor", "--json", *arguments, **variables)
     assert done.stderr == ""
     return done.returncode, {
         finding["name"]: (finding["state"], finding["says"]) for finding in json.loads(done.stdout)
@@ -110,12 +110,13 @@ def test_arithmetic_that_is_wrong_or_raises_is_broken(monkeypatch):
 
 
 def test_a_core_that_cannot_be_loaded_is_broken_and_numpy_serves(tmp_path):
+    """The package that is in the folder of the command is imported, and no other."""
     package = shutil.copytree(ROOT / "precreg", tmp_path / "precreg", ignore=shutil.ignore_patterns("*.so"))
     for room, core, form in (("measure", "core", "measuring"), ("arithmetic", "arithmetic core", "arithmetic")):
         library = package / room / "_core.abi3.so"
-        assert doctor(tmp_path)[1][core][0] == "absent"
+        assert doctor(tmp_path, command=started)[1][core][0] == "absent"
         library.write_bytes(b"no library")
-        code, found = doctor(tmp_path)
+        code, found = doctor(tmp_path, command=started)
         assert (code, found[core][0], found[form][0]) == (2, "broken", "ok")
         assert "the backend numpy gives" in found[form][1]
         library.unlink()
