@@ -75,6 +75,14 @@ def test_a_broken_table_is_told_with_its_own_place(write):
     assert (found.slug, found.file, found.line) == ("unknown-format", "suites/devices/npu.yaml", 3)
 
 
+def test_a_table_with_the_name_of_a_shipped_device_is_refused(write):
+    with pytest.raises(UserError) as caught:
+        load_cases(write({"suites/devices/cpu.yaml": "about: ours\n"}, softmax=f"{SUITE}device: cpu\n"))
+    found = caught.value
+    assert (found.slug, found.file) == ("bad-device", "suites/devices/cpu.yaml")
+    assert "a name that precreg does not ship" in found.message
+
+
 def test_only_python_functions_run_on_devices(write, install):
     install("other-kind", "other", "other_kind")
     text = "suite: s\nsubject: {other: x}\nreference: kernels:exact\ndevice: cpu\n"

@@ -8,6 +8,7 @@ from .computation import cast_through_device as cast_through_device
 from .device import device_named as device_named
 from .device import device_names as device_names
 from .device import device_table_paths as device_table_paths
+from .device import own_device as own_device
 from .elementwise import quarter_turns as quarter_turns
 from .reductions import PRODUCTS as PRODUCTS
 from .reductions import Products as Products

@@ -20,7 +20,6 @@ from precreg.storage import DEVICES_FOLDER, KeyPath, Source, expect_mapping, for
 
 Method = Literal["polynomial", "newton", "table"]
 
-
 # The functions that a device can approximate, by their names in numpy, and the methods for each.
 FUNCTION_METHODS: dict[str, tuple[Method, ...]] = {
     **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh"), ("polynomial", "table")),
@@ -147,9 +146,8 @@ class _Table(NamedTuple):
         expect_mapping(self.source, value, *path)
         for key in value:
             if key not in known:
-                message = (
-                    f"expected one of {', '.join(known)} but got {key}={format_value(value[key])}{nearest(key, known)}"
-                )
+                came = f"{key}={format_value(value[key])}{nearest(key, known)}"
+                message = f"expected one of {', '.join(known)} but got {came}"
                 raise self.source.error("unknown-key", message, *path, key)
         for key in needed:
             if key not in value:
@@ -374,21 +372,21 @@ def device_names(project: Path | None) -> list[str]:
 def device_named(name: str, project: Path | None = None) -> Device:
     """Return the device with this name, of the project or shipped.
 
-    Raises UserError: unknown-device; bad-device for a project's table with the name of a shipped device, and for two
-    tables of one name; outside-project; and the errors of reading YAML and of `parse_device`.
+    Raises UserError: unknown-device, and those of `own_device`.
     """
-    if project is not None and (path := _tables(project / DEVICES_FOLDER).get(name)):
-        return _parse_own_device(_read_own_table(path, project, name), name)
-    return _read_shipped_device(name, device_names(project))
+    own = None if project is None else own_device(name, project)
+    return own or _read_shipped_device(name, device_names(project))
 
 
-def device_table_paths(name: str) -> tuple[str, ...]:
-    """Return the paths, relative to a project, where the table of a device may be."""
-    return tuple(f"{DEVICES_FOLDER}/{name}{suffix}" for suffix in (".yaml", ".yml"))
+def own_device(name: str, project: Path) -> Device | None:
+    """Return the device that a table of the project defines, or None without such a table.
 
-
-def _read_own_table(path: Path, project: Path, name: str) -> Source:
-    """Read a project's table, which must lie inside the project and be the only one with its name."""
+    The table must lie inside the project and be the only one with its name. Raises UserError: bad-device for the name
+    of a shipped device, and for two tables of one name; outside-project; errors of `read_yaml` and `parse_device`.
+    """
+    path = _tables(project / DEVICES_FOLDER).get(name)
+    if path is None:
+        return None
     shown = path.relative_to(project).as_posix()
     # A symbolic link could lead out of the project.
     resolve_inside(project, shown, file=shown)
@@ -396,7 +394,12 @@ def _read_own_table(path: Path, project: Path, name: str) -> Source:
     if path != other and other.exists():
         message = f"expected one table of device={name} but got {path.name} and {other.name}"
         raise UserError("bad-device", message, file=shown)
-    return read_yaml(path, shown)
+    return _parse_own_device(read_yaml(path, shown), name)
+
+
+def device_table_paths(name: str) -> tuple[str, ...]:
+    """Return the paths, relative to a project, where the table of a device may be."""
+    return tuple(f"{DEVICES_FOLDER}/{name}{suffix}" for suffix in (".yaml", ".yml"))
 
 
 def _parse_own_device(source: Source, name: str) -> Device:
@@ -423,5 +426,5 @@ def _read_shipped_device(name: str, known: list[str]) -> Device:
 
 
 def _tables(folder: Path) -> dict[str, Path]:
-    # .yaml comes last and replaces .yml of the same name; _read_own_table then reports the two.
+    # .yaml comes last and replaces .yml of the same name; own_device then reports the two.
     return {path.stem: path for suffix in (".yml", ".yaml") for path in folder.glob(f"*{suffix}")}
