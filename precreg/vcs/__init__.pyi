@@ -1,5 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .command import base_commit as base_commit
 from .command import changed_files as changed_files
 from .command import changed_files_since_commit as changed_files_since_commit
 from .command import commit_of as commit_of
@@ -28,6 +27,7 @@ from .hook import resolve_commits as resolve_commits
 from .hook import uninstall_hook as uninstall_hook
 from .hook import unset_hook_variables as unset_hook_variables
 from .hook import worktree_root as worktree_root
+from .repository import base_commit as base_commit
 from .repository import checkout_commit as checkout_commit
 from .repository import files_at_commit as files_at_commit
 from .repository import git_author as git_author

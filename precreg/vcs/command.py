@@ -7,14 +7,11 @@ count, and answers them with GitPython. Both take a folder first, and raise User
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 from precreg.errors import UserError
 
-BASE_AUTO, BASE_OFF = "auto", "off"
 _MERGE_BASE_SUFFIX = "..."
 
 
@@ -82,24 +79,6 @@ def resolve_revision(project: Path, revision: str) -> str:
     hint = "; this clone is shallow, and the base may be beyond its edge" if require_readable(project) else ""
     message = f"expected HEAD and revision={revision} to have a commit in common, and they have none{hint}"
     raise UserError("no-merge-base", message)
-
-
-def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the base commit of a run, or None.
-
-    `base` is a revision as `resolve_revision` takes it; `auto`, the base of the merge request in whose job the run
-    is, if any; or `off`.
-
-    Raises:
-        UserError: no-git, unknown-revision, no-merge-base.
-    """
-    # Late, because environments import msgspec, and a push without changes has no base.
-    from precreg.environment import merge_request_base
-
-    if base == BASE_OFF:
-        return None
-    revision = merge_request_base(project, environ) if base == BASE_AUTO else base
-    return None if revision is None else resolve_revision(project, revision)
 
 
 def changed_files(project: Path, since: str) -> set[str]:

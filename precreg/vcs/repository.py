@@ -1,4 +1,4 @@
-"""What state is a repository in, and which files does a commit have?
+"""What state is a repository in, which commit is the base of a run, and which files does a commit have?
 
 A few files are read from git's objects without a checkout, so that no working tree and no index changes. A whole commit
 is checked out into a temporary worktree. GitPython reads the repository's state: its start-up, 66 ms, does not count in
@@ -16,14 +16,17 @@ from os.path import realpath
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from precreg.environment import merge_request_base
 from precreg.errors import UserError
-from precreg.vcs.command import require_readable, run_git, run_git_bytes
+from precreg.vcs.command import require_readable, resolve_revision, run_git, run_git_bytes
 
 if TYPE_CHECKING:
     from git import Repo
 
     from precreg.types import GitState
 
+# The words for a base that are no revision.
+BASE_AUTO, BASE_OFF = "auto", "off"
 # Modes in git's trees: 100644 and 100755 are files, 120000 is a symbolic link; 160000, a submodule, has no content.
 _FILE, _LINK = "100", "120000"
 # By default these signals end Python without running any `finally`, which would leave the worktree registered in git.
@@ -90,6 +93,21 @@ def _find_repository(project: Path) -> Repo | None:
         return Repo(project, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError):
         return None
+
+
+def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the base commit of a run, or None.
+
+    `base` is a revision as `resolve_revision` takes it; `auto`, the base of the merge request in whose job the run
+    is, if any; or `off`.
+
+    Raises:
+        UserError: no-git, unknown-revision, no-merge-base.
+    """
+    if base == BASE_OFF:
+        return None
+    revision = merge_request_base(project, environ) if base == BASE_AUTO else base
+    return None if revision is None else resolve_revision(project, revision)
 
 
 @contextmanager
