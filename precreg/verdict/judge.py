@@ -160,15 +160,28 @@ def _findings(
     unknown = [*_without_baseline(case, outcome, baseline, environment)]
     if unknown or entry is None:
         return inaccurate or unknown
-    same_environment = entry.fingerprint == environment.fingerprint
-    alpha = case_alpha(policy.baselines)
-    changed = {} if _same_bits(case, outcome, entry) else comparisons_by_output(outcome)
-    outputs = [
-        gather_evidence(comparisons, entry, tolerances[name], case.role, same_environment=same_environment, alpha=alpha)
-        for name, comparisons in changed.items()
-    ]
+    same_bits = _same_bits(case, outcome, entry)
+    # Equal bits need no evidence.
+    outputs = [] if same_bits else _evidence(case, outcome, tolerances, entry, environment, policy)
     lost = [*_regressions(case, outcome, outputs, entry, environment)]
     return inaccurate + lost or [*_not_regressed(case, outcome, outputs, entry)]
+
+
+def _evidence(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    entry: BaselineEntry,
+    environment: Environment,
+    policy: Policy,
+) -> list[OutputEvidence]:
+    """Compare each output with its baseline."""
+    same_environment = entry.fingerprint == environment.fingerprint
+    alpha = case_alpha(policy.baselines)
+    return [
+        gather_evidence(comparisons, entry, tolerances[name], case.role, same_environment=same_environment, alpha=alpha)
+        for name, comparisons in comparisons_by_output(outcome).items()
+    ]
 
 
 def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
