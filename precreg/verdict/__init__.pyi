@@ -1,6 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .exit_code import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
-from .exit_code import run_exit_code as run_exit_code
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
 from .judge import invert_verdict as invert_verdict
@@ -21,8 +19,10 @@ from .power import detectable_losses as detectable_losses
 from .regression import case_alpha as case_alpha
 from .regression import find_regressions as find_regressions
 from .regression import gather_evidence as gather_evidence
-from .small_losses import CUMULATIVE_BUDGET as CUMULATIVE_BUDGET
-from .small_losses import CumulativeLoss as CumulativeLoss
-from .small_losses import combined_losses as combined_losses
-from .small_losses import cumulative_loss_finding as cumulative_loss_finding
-from .small_losses import cumulative_losses as cumulative_losses
+from .whole_run import CUMULATIVE_BUDGET as CUMULATIVE_BUDGET
+from .whole_run import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
+from .whole_run import CumulativeLoss as CumulativeLoss
+from .whole_run import combined_losses as combined_losses
+from .whole_run import cumulative_loss_finding as cumulative_loss_finding
+from .whole_run import cumulative_losses as cumulative_losses
+from .whole_run import run_exit_code as run_exit_code

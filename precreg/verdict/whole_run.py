@@ -1,4 +1,7 @@
-"""Do losses that are each too small to fail add up, over accepted values or over the cases of a suite?
+"""Did a run as a whole regress, and with which code does it exit?
+
+Losses that are each too small to fail add up, over accepted values or over the cases of a suite. Findings on the run
+report them, and count as failed cases.
 
 Cumulative loss: the factor of a metric is its accepted value now over an earlier one, the product of all losses and
 gains accepted since. A loss that was recovered counts as none, and a gain that is lost again step by step is seen. The
@@ -28,17 +31,39 @@ from precreg.types import (
     FindingKind,
     Location,
     RunFinding,
+    Status,
+    Verdict,
 )
 from precreg.verdict.judge import digests_agree
 from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.regression import RUN_ALPHA
 from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, mean_with_error, t_half_width, t_sf
 
+# The exit code of a run in which no case depends on the change, or in which other shards have all cases.
+NOTHING_TO_JUDGE = 0
+
 # The factor allowed to a case for which no suite sets one, and the smallest single loss that is not small.
 CUMULATIVE_BUDGET = 1 + DEFAULT_GROWTHS[CUMULATIVE_LOSS]
 
 # Mean |d| alone, because several metrics of one case are not independent draws.
 COMBINED_METRIC = "mean_abs_error"
+
+
+def run_exit_code(verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2) -> int:
+    """Return 1 if anything is proven worse, otherwise 2 if anything could not be judged, otherwise 0.
+
+    A finding on the run that nothing allows counts as a failed case. Without a verdict and without such a finding,
+    return `empty`.
+    """
+    # A run that judged nothing by mistake must not pass, so `empty` is 2 unless the caller knows the reason.
+    statuses = {verdict.status for verdict in verdicts}
+    if Status.FAILED in statuses or any(finding.binding for finding in findings):
+        return 1
+    if not statuses:
+        return empty
+    if statuses & {Status.ERROR, Status.PROPOSED}:
+        return 2
+    return 0
 
 
 class CumulativeLoss(NamedTuple):

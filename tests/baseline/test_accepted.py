@@ -19,7 +19,7 @@ from precreg.baseline.entry import (
 )
 from precreg.measure.metrics import mean_metrics
 from precreg.types.record import BaselineEntry, BaselineOutput
-from precreg.verdict.small_losses import cumulative_losses
+from precreg.verdict.whole_run import cumulative_losses
 
 
 def entry(number: int, error: float, definition: str = "1:aa", outputs: tuple[str, ...] = ("out",)) -> BaselineEntry:

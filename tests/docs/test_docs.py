@@ -24,8 +24,8 @@ from precreg.suite.inputs.spec import DISTRIBUTIONS
 from precreg.suite.schema import json_schema, tolerances_schema
 from precreg.types.outcome import Execution, Failure, Outcome
 from precreg.types.verdict import Reason, Status, Verdict
-from precreg.verdict.exit_code import run_exit_code
 from precreg.verdict.judge import EXPECTED_FAILURE_REASONS, Policy, judge_case
+from precreg.verdict.whole_run import run_exit_code
 from tests.error_scenarios import SCENARIOS, Project
 from tests.verdict.made import ENVIRONMENT, case
 

@@ -18,8 +18,8 @@ from precreg.run.rerun import NOT_RERUN
 from precreg.tolerance.pyramid import DEFAULT_GROWTHS
 from precreg.types.case import CUMULATIVE_LOSS, STATISTIC
 from precreg.verdict.limits import ROUNDING_FLOOR_ULP
-from precreg.verdict.small_losses import CUMULATIVE_BUDGET
 from precreg.verdict.statistics.uncertainty import MIN_SAMPLES
+from precreg.verdict.whole_run import CUMULATIVE_BUDGET
 from tests.docs.test_docs import commands, matches, names, page, sections, table, write_files
 from tests.e2e.command import OUTSIDE, precreg, repository
 

@@ -14,7 +14,7 @@ from precreg.report.record import merge_run_records, read_run_record, require_ev
 from precreg.types.case import Growth, Study, TradeOff
 from precreg.types.record import FindingKind, GitState
 from precreg.types.warning import Orphan, UnwritableFolder
-from precreg.verdict.small_losses import combined_losses
+from precreg.verdict.whole_run import combined_losses
 from tests.report.made import (
     CHANGED,
     LOOSENED,

@@ -8,7 +8,7 @@ from precreg.types.case import Location
 from precreg.types.record import CaseResult, FindingKind
 from precreg.types.verdict import Reason, Status
 from precreg.verdict.judge import Policy, judge_case
-from precreg.verdict.small_losses import combined_losses
+from precreg.verdict.whole_run import combined_losses
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import ENVIRONMENT, case
 

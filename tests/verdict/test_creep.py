@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.types.case import Location
 from precreg.types.record import AcceptedValue, FindingKind
 from precreg.verdict.limits import ROUNDING_FLOOR_ULP
-from precreg.verdict.small_losses import cumulative_loss_finding, cumulative_losses
+from precreg.verdict.whole_run import cumulative_loss_finding, cumulative_losses
 from tests.verdict.made import METRICS, entry
 
 FILE = Location("baselines/generic/unit/s.json")

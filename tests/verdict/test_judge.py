@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from precreg.types.case import Budget
 from precreg.types.outcome import Execution, Failure, Outcome, Positions, RepeatDifference
 from precreg.types.verdict import Reason, Status
-from precreg.verdict.exit_code import NOTHING_TO_JUDGE, run_exit_code
 from precreg.verdict.judge import EXPECTED_FAILURE_REASONS, Policy, is_acceptable, judge_case
+from precreg.verdict.whole_run import NOTHING_TO_JUDGE, run_exit_code
 from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
 
 ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR)
