@@ -1,5 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .accumulation import round_expansion as round_expansion
 from .analyzers import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .analyzers import add_analyzer_metrics as add_analyzer_metrics
 from .analyzers import analyzer as analyzer
@@ -40,3 +39,4 @@ from .tally import MeasureRules as MeasureRules
 from .tally import Sums as Sums
 from .tally import Tally as Tally
 from .tally import merge_histograms as merge_histograms
+from .tally import round_expansion as round_expansion

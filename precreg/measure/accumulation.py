@@ -7,12 +7,11 @@ their first place. TallyBuilder adds blocks of pairs, merge_all_tallies adds the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from functools import reduce
 from heapq import nsmallest
 from itertools import chain
-from math import frexp, fsum, inf, isfinite, ldexp, nan
+from math import frexp, inf, isfinite, ldexp
 from operator import add as plus
 from typing import Any, NamedTuple
 
@@ -31,6 +30,8 @@ from precreg.measure.tally import (
     Sketches,
     Sums,
     Tally,
+    add_expansions,
+    make_expansion,
 )
 from precreg.storage import Array
 from precreg.types import Scalar
@@ -39,47 +40,7 @@ from precreg.types import Scalar
 EXACT_SUM_BLOCK = 1 << 15
 # 2^63 terms of this size, more than memory holds, add up without overflow.
 HUGE = 2.0**960
-_LARGEST = ldexp(2**53 - 1, 971)
 _SMALLEST = ldexp(1.0, -1074)
-
-
-def round_expansion(parts: Iterable[float]) -> float:
-    """Return the sum of the parts, rounded once: infinite beyond float64, NaN for opposite infinities."""
-    parts = tuple(parts)
-    try:
-        return fsum(parts)
-    except ValueError:
-        return nan
-    except OverflowError:  # fsum overflows in between; the sum itself may be finite
-        return _round_fraction(sum(map(Fraction, parts), Fraction(0)))
-
-
-def make_expansion(parts: Iterable[float]) -> Expansion:
-    """Return the canonical expansion of a sum: each float is the rounded remainder after those before it.
-
-    It is the same for every order and grouping of the parts. An infinite sum or a NaN is the only float.
-    """
-    rest, found = list(parts), []
-    while first := round_expansion(rest):
-        found.append(first)
-        if not isfinite(first):
-            return (first,)
-        rest.append(-first)
-    return tuple(found)
-
-
-def add_expansions(first: Expansion, second: Expansion) -> Expansion:
-    """Return the exact sum of two expansions."""
-    if not first or not second:
-        return first or second
-    return make_expansion((*first, *second))
-
-
-def _round_fraction(exact: Fraction) -> float:
-    try:
-        return float(exact)
-    except OverflowError:
-        return inf if exact > 0 else -inf
 
 
 def partial_sums(

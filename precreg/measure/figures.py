@@ -7,10 +7,9 @@ from math import fsum, inf, isfinite, ldexp, log2, log10, nan, sqrt
 from typing import NamedTuple
 
 from precreg.arithmetic import Format
-from precreg.measure.accumulation import round_expansion
 from precreg.measure.metrics import METRICS, Regions
 from precreg.measure.sketch import sizes
-from precreg.measure.tally import Expansion, Tally
+from precreg.measure.tally import Expansion, Tally, round_expansion
 
 # Decibels of a signal without noise. Metrics are finite, and no other signal reaches this value.
 EXACT_DB = 9999.0

@@ -14,12 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.arithmetic import Format, exact_round, exact_ulp
-from precreg.measure.accumulation import HUGE, make_expansion, pairs_at
+from precreg.measure.accumulation import HUGE, pairs_at
 from precreg.measure.block import GroupedAxis, grouped_axes
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.sketch import key_of, log2_above
-from precreg.measure.tally import Counts, Expansion, Groups, Maxima, MeasureRules, Places, Sketch, Sketches, Sums, Tally
+from precreg.measure.tally import (
+    Counts,
+    Expansion,
+    Groups,
+    Maxima,
+    MeasureRules,
+    Places,
+    Sketch,
+    Sketches,
+    Sums,
+    Tally,
+    make_expansion,
+)
 from precreg.storage import Array
 
 # A float, an int for integers, or a numpy.longdouble if one side is a long double.

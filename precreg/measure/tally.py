@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from fractions import Fraction
+from math import fsum, inf, isfinite, nan
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -51,7 +53,7 @@ class Counts(NamedTuple):
     absolute_violations: int = 0
 
 
-# An exact sum as floats that do not overlap. math.fsum rounds it once; accumulation.py adds expansions.
+# An exact sum as floats that do not overlap. math.fsum rounds it once.
 Expansion = tuple[float, ...]
 
 
@@ -166,6 +168,45 @@ class MeasureRules(NamedTuple):
     atol: float
     worst: int
     regions: tuple[tuple[str, float], ...] = ()
+
+
+def round_expansion(parts: Iterable[float]) -> float:
+    """Return the sum of the parts, rounded once: infinite beyond float64, NaN for opposite infinities."""
+    parts = tuple(parts)
+    try:
+        return fsum(parts)
+    except ValueError:
+        return nan
+    except OverflowError:  # fsum overflows in between; the sum itself may be finite
+        return _round_fraction(sum(map(Fraction, parts), Fraction(0)))
+
+
+def make_expansion(parts: Iterable[float]) -> Expansion:
+    """Return the canonical expansion of a sum: each float is the rounded remainder after those before it.
+
+    It is the same for every order and grouping of the parts. An infinite sum or a NaN is the only float.
+    """
+    rest, found = list(parts), []
+    while first := round_expansion(rest):
+        found.append(first)
+        if not isfinite(first):
+            return (first,)
+        rest.append(-first)
+    return tuple(found)
+
+
+def add_expansions(first: Expansion, second: Expansion) -> Expansion:
+    """Return the exact sum of two expansions."""
+    if not first or not second:
+        return first or second
+    return make_expansion((*first, *second))
+
+
+def _round_fraction(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:

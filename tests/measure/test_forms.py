@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.measure import plain
-from precreg.measure.accumulation import merge_tallies, round_expansion
+from precreg.measure.accumulation import merge_tallies
 from precreg.measure.comparison import BACKENDS
-from precreg.measure.tally import MeasureRules, Sums, Tally
+from precreg.measure.tally import MeasureRules, Sums, Tally, round_expansion
 from tests.measure.patterns import DTYPES, pairs
 
 FAST = [name for name in BACKENDS if name != "plain"]
