@@ -10,10 +10,9 @@ from pathlib import Path
 
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
 from precreg.report.html import render_run_html
-from precreg.report.record import write_run_record
 from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
-from precreg.storage import make_scratch_folder, replace_file, report_write_errors
+from precreg.storage import make_scratch_folder, replace_file, report_write_errors, write_json_record
 from precreg.types import RunRecord
 
 
@@ -48,7 +47,7 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
     }
     make_reports_folder(folder)
     # The record first: `precreg report` can make every other file from it again.
-    write_run_record(run, folder / "record.json")
+    write_json_record(run, folder / "record.json")
     for name, text in texts.items():
         with report_write_errors(str(folder / name)):
             replace_file(folder / name, text.encode())

@@ -1,4 +1,4 @@
-"""Write a run record, read it back without loss, and merge shards.
+"""How is a stored run read back without loss, and how do its shards merge into one record?
 
 Every report is made from the record alone.
 """
@@ -24,7 +24,7 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
-from precreg.storage import read_json_record, write_json_record
+from precreg.storage import read_json_record
 from precreg.types import (
     RECORD_SCHEMA,
     CaseResult,
@@ -45,17 +45,6 @@ from precreg.verdict import combined_losses, run_exit_code
 _SEPARATOR = " | "
 # A run of 1,000,000 shards must not print each missing one.
 _MOST_MISSING = 5
-
-
-def write_run_record(record: RunRecord, path: Path) -> None:
-    """Write a record as one line of JSON, in one step; its folder is there.
-
-    Numbers are the shortest that read back as the same float64.
-
-    Raises:
-        UserError: not-writable.
-    """
-    write_json_record(record, path)
 
 
 class _StoredRun(RunRecord, frozen=True):

@@ -16,9 +16,10 @@ from precreg.comparison.terminal import render_comparison_terminal
 from precreg.history.store import open_history
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.html import render_run_html
-from precreg.report.record import read_run_record, write_run_record
+from precreg.report.record import read_run_record
 from precreg.report.summaries import render_run_markdown, render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal
+from precreg.storage import write_json_record
 from precreg.types.record import COMPARISON_SCHEMA, RECORD_SCHEMA
 from precreg.types.verdict import Reason
 from precreg.types.warning import StoredText
@@ -59,7 +60,7 @@ def test_the_sentences_of_a_record_are_kept_as_they_are():
 
 def test_a_record_is_written_again_in_the_present_schema(tmp_path):
     record = read_run_record(STORED / "record.json")
-    write_run_record(record, tmp_path / "record.json")
+    write_json_record(record, tmp_path / "record.json")
     assert read_run_record(tmp_path / "record.json") == record
     assert json.loads((tmp_path / "record.json").read_text())["warnings"][0] == {"kind": "text", "text": WARNINGS[0]}
 

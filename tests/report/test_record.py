@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.record import merge_run_records, read_run_record, require_every_shard, write_run_record
+from precreg.report.record import merge_run_records, read_run_record, require_every_shard
+from precreg.storage import write_json_record
 from precreg.types.case import Growth, Study, TradeOff
 from precreg.types.record import FindingKind, GitState
 from precreg.types.warning import Orphan, UnwritableFolder
@@ -47,7 +48,7 @@ def with_metrics(values):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)).map(lambda some: EDGES + some))
 def test_floats_come_back_with_their_bits(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "floats.json"
-    write_run_record(with_metrics(values), path)
+    write_json_record(with_metrics(values), path)
     metrics = read_run_record(path).results[0].outcome.comparisons[0].metrics
     assert [bits(value) for value in metrics.values()] == [bits(value) for value in values]
 
@@ -57,13 +58,13 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     worst = replace(case.outcome.comparisons[0].worst, actual=["nan", 2**63], reference=["-inf", "(1+2j)"])
     comparison = replace(case.outcome.comparisons[0], worst=worst)
     record = run_of(replace(case, outcome=replace(case.outcome, comparisons=(comparison,))), crashed(), proposed())
-    write_run_record(record, tmp_path / "record.json")
+    write_json_record(record, tmp_path / "record.json")
     assert read_run_record(tmp_path / "record.json") == record
 
 
 def test_where_repeats_differ_comes_back_and_a_record_may_not_know(tmp_path):
     record = run_of(nondeterministic())
-    write_run_record(record, tmp_path / "record.json")
+    write_json_record(record, tmp_path / "record.json")
     assert read_run_record(tmp_path / "record.json") == record
     fields = msgspec.to_builtins(record)
     del fields["results"][0]["outcome"]["execution"]["differences"]
@@ -73,7 +74,7 @@ def test_where_repeats_differ_comes_back_and_a_record_may_not_know(tmp_path):
 
 
 def test_a_record_is_one_line(tmp_path):
-    write_run_record(road(), tmp_path / "record.json")
+    write_json_record(road(), tmp_path / "record.json")
     data = (tmp_path / "record.json").read_bytes()
     assert data.count(b"\n") == 1
     assert data.endswith(b"}\n")
@@ -113,7 +114,7 @@ def test_what_is_no_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, 
 
 @pytest.mark.parametrize("shard", [5, None, "1/x", "0/2", "3/2", "1/2/3", "1/1000000000", "1/" + "9" * 5000, [1, 2]])
 def test_a_shard_that_is_none_is_refused(tmp_path, shard):
-    write_run_record(run_of(passed(), selection={"shard": shard}), tmp_path / "r.json")
+    write_json_record(run_of(passed(), selection={"shard": shard}), tmp_path / "r.json")
     with pytest.raises(UserError, match=r"selection\.shard") as caught:
         read_run_record(tmp_path / "r.json")
     assert caught.value.slug == "unreadable-record"
@@ -131,7 +132,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 
 
 def test_half_a_record_is_refused(tmp_path):
-    write_run_record(road(), tmp_path / "r.json")
+    write_json_record(road(), tmp_path / "r.json")
     data = (tmp_path / "r.json").read_bytes()
     (tmp_path / "r.json").write_bytes(data[: len(data) // 2])
     with pytest.raises(UserError, match="truncated"):
@@ -156,7 +157,7 @@ def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path):
 
 def test_findings_on_the_run_come_back_and_a_record_may_not_know_of_any(tmp_path):
     record = run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED), against="0c1d2e3f")
-    write_run_record(record, tmp_path / "record.json")
+    write_json_record(record, tmp_path / "record.json")
     assert read_run_record(tmp_path / "record.json") == record
     fields = msgspec.to_builtins(record)
     for name in ("findings", "against"):

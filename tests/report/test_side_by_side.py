@@ -5,9 +5,10 @@ from precreg.errors import UserError
 from precreg.report import describe
 from precreg.report import summaries as terminal
 from precreg.report.html import describe_case
-from precreg.report.record import merge_run_records, read_run_record, write_run_record
+from precreg.report.record import merge_run_records, read_run_record
 from precreg.report.sections import describe_judge, describe_paired_run
 from precreg.report.summaries import render_run_markdown
+from precreg.storage import write_json_record
 from precreg.types.record import PairedRun
 from tests.report.made import accepted, passed, regressed, run_of, skipped
 
@@ -65,7 +66,7 @@ def test_many_lines_are_cut_short():
 
 
 def test_what_was_accepted_is_known_whatever_judged(tmp_path):
-    write_run_record(RUN, tmp_path / "record.json")
+    write_json_record(RUN, tmp_path / "record.json")
     results = {result.id: result for result in read_run_record(tmp_path / "record.json").results}
     assert results[WORSE.id].stored == WORSE.accepted
     assert results[UNCLEAR.id].stored is None
