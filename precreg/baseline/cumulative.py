@@ -35,14 +35,18 @@ def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[st
     Raises:
         UserError: for unreadable baselines, and for unreadable allowances if there is a loss.
     """
+    ids = sorted(set(_ids_with_history(project, chain)))
+    if not ids:
+        return ()
     layers, baselines = group_layers_by_case(every), Baselines(project)
     found = []
     # An id may have entries in several environments, and the lookup takes the one that a run would use.
-    for id in sorted(set(_ids_with_history(project, chain))):
+    for id in ids:
         baseline = baselines.lookup(id, chain)
         if baseline is not None:
             found.append(cumulative_loss_of_entry(BaselineKey(baseline.environment, id), baseline.entry, layers, chain))
-    return add_allowance_reasons(project, [finding for finding in found if finding is not None])
+    losses = [finding for finding in found if finding is not None]
+    return add_allowance_reasons(project, losses) if losses else ()
 
 
 def cumulative_loss_of_entry(

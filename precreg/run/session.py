@@ -313,8 +313,9 @@ def finish_record(
     ordered = tuple(sorted(results, key=lambda result: result.id))
     ran = tuple(cases)
     studies = {case.study.suite: case.study for case in ran if case.study is not None}
-    combined = add_allowance_reasons(project, [*combined_losses(ordered, begun.environment.fingerprint)])
-    findings = (*begun.findings, *combined)
+    losses = tuple(combined_losses(ordered, begun.environment.fingerprint))
+    # Only a loss needs the allowances, so that a mistake in them stops no other run.
+    findings = (*begun.findings, *(add_allowance_reasons(project, losses) if losses else ()))
     return replace(
         begun,
         results=ordered,

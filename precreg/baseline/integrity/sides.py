@@ -121,9 +121,9 @@ def add_allowance_reasons(project: Path, found: Sequence[RunFinding]) -> tuple[R
     """Add to each finding of a run the reason for which the project permits it, if any.
 
     Raises:
-        UserError: bad-allowance, if there is a finding and the file cannot be read.
+        UserError: bad-allowance, if the file cannot be read.
     """
-    allowances = read_allowances(project) if found else ()
+    allowances = read_allowances(project)
     return tuple(replace(one, allowed=allowed_reason(one.kind, one.about, allowances)) for one in found)
 
 
