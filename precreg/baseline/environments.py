@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from precreg.baseline.store import BASELINES_FOLDER, delete_file, read_project_bytes, write_file
 from precreg.baseline.text import parse_baseline, render_baseline
-from precreg.storage import WORKING_FOLDER
+from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import Baseline, BaselineEntry, Environment
 
 ENVIRONMENTS_SCHEMA = "precreg-environments/1"
@@ -118,7 +117,7 @@ def _describe_fact(name: str, before: str | None, now: str | None) -> str:
 
 
 def _facts_of(value: Any) -> EnvironmentFacts:
-    return msgspec.convert(value, EnvironmentFacts)
+    return convert_data(value, EnvironmentFacts)
 
 
 def _write(project: Path, file: str, before: dict[str, EnvironmentFacts], after: dict[str, EnvironmentFacts]) -> None:

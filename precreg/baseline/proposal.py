@@ -17,7 +17,7 @@ from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import propose_environment_facts
 from precreg.baseline.store import (
     baseline_file,
-    decode_entry,
+    check_entry,
     delete_file,
     lock_baselines,
     read_project_bytes,
@@ -26,7 +26,7 @@ from precreg.baseline.store import (
 )
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER
+from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, Reason, Status
 
 PROPOSALS_SCHEMA = "precreg-proposals/3"
@@ -153,11 +153,10 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
 
 
 def _decode_proposal(value: Any) -> Proposal:
-    proposal = msgspec.convert(value, Proposal)
-    # Checks the lengths of lists, which msgspec's types do not express.
-    decode_entry(value["entry"])
+    proposal = convert_data(value, Proposal)
+    check_entry(proposal.entry)
     if proposal.paired is not None:
-        decode_entry(value["paired"])
+        check_entry(proposal.paired)
     return proposal
 
 

@@ -14,12 +14,12 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
+    DataError,
+    convert_data,
     flush_folder,
     lock_file,
     make_scratch_folder,
@@ -132,23 +132,29 @@ def resolve_project_file(project: Path, file: str) -> Path:
 
 
 def decode_entry(value: Any) -> BaselineEntry:
-    """Make an entry from plain JSON values.
+    """Make an entry from plain JSON values. Raises DataError as `check_entry` does, and for wrong types."""
+    entry = convert_data(value, BaselineEntry)
+    check_entry(entry)
+    return entry
 
-    Raises msgspec.ValidationError, also for lists of unequal length and for groups of an unknown output.
-    """
-    entry = msgspec.convert(value, BaselineEntry)
+
+def check_entry(entry: BaselineEntry) -> None:
+    """Check what types do not express. Raises DataError for lists of unequal length and for groups without an axis."""
     for path, length in _lengths_per_seed(entry):
         if length != len(entry.inputs):
-            message = f"Expected one value for each of {len(entry.inputs)} seeds, got {length} - at `$.{path}`"
-            raise msgspec.ValidationError(message)
+            expected = f"a value for each of {len(entry.inputs)} seeds"
+            raise DataError("bad-value", f"expected {expected} but got {length} in {path}")
     for name, axes in entry.groups.items():
         shape = entry.outputs[name].shape if name in entry.outputs else ()
-        if any(axis.axis >= len(shape) or shape[axis.axis] < 1 for axis in axes):
-            raise msgspec.ValidationError(f"Expected an axis of the output - at `$.groups.{name}`")
+        for each in axes:
+            if each.axis >= len(shape) or shape[each.axis] < 1:
+                message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
+                raise DataError("bad-value", f"{message} in groups.{name}")
     for output, histogram in entry.sketch.items():
-        if len(histogram.bins) != len(histogram.counts):
-            raise msgspec.ValidationError(f"Expected as many counts as bins - at `$.sketch.{output}`")
-    return entry
+        bins, counts = len(histogram.bins), len(histogram.counts)
+        if bins != counts:
+            expected = f"a count for each of {bins} bins"
+            raise DataError("bad-value", f"expected {expected} but got {counts} in sketch.{output}")
 
 
 def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
@@ -159,7 +165,7 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
     for name, axes in entry.groups.items():
         for number, axis in enumerate(axes):
             for sums in _SUMS_BY_SEED:
-                yield f"groups.{name}[{number}].{sums}", len(getattr(axis, sums))
+                yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))
 
 
 def read_all_entries(project: Path) -> dict[BaselineKey, BaselineEntry]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from precreg.errors import UserError
-from precreg.storage import schema_age
+from precreg.storage import DataError, schema_age
 from precreg.types import AxisSums, Histogram
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ def parse_baseline(
     """Return the `members` of one file by name, in its order.
 
     Errors name the file as `shown`. The file must have exactly this `header`, schema first. `decode` makes one member
-    of plain JSON values, or raises msgspec.ValidationError.
+    of plain JSON values, or raises DataError.
 
     Raises:
         UserError: conflicted-baseline, old-schema, future-schema or unreadable-baseline, with the line if known.
@@ -158,13 +158,9 @@ def _decode_members(
     for name, value in members.items():
         try:
             yield name, decode(value)
-        except msgspec.ValidationError as problem:
-            _refuse(name, problem, text, shown)
-
-
-def _refuse(name: str, problem: msgspec.ValidationError, text: str, shown: str) -> NoReturn:
-    line = _last_line(text, _key_pattern(name))
-    raise UserError("unreadable-baseline", f"{name!r}: {problem}", file=shown, line=line) from problem
+        except DataError as mistake:
+            line = _last_line(text, _key_pattern(name))
+            raise UserError("unreadable-baseline", f"{name!r}: {mistake.message}", file=shown, line=line) from None
 
 
 def _key_pattern(key: str) -> str:

@@ -7,6 +7,9 @@ from .array_file import element_bytes as element_bytes
 from .array_file import find_raw as find_raw
 from .array_file import write_npy as write_npy
 from .array_file import write_npz as write_npz
+from .conversion import DataError as DataError
+from .conversion import convert_data as convert_data
+from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import find_project as find_project

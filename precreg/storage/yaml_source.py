@@ -251,6 +251,16 @@ def format_value(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def format_typed_value(value: Any) -> str:
+    """Write a value as `format_value` does, but in quotes a text that YAML would read as another type."""
+    # Without its quotes, the text "3" looks like the number that was expected.
+    try:
+        is_text = not isinstance(value, str) or isinstance(_scalar(value), str)
+    except OverflowError:
+        is_text = False
+    return format_value(value if is_text else json.dumps(value))
+
+
 def expect_mapping(source: Source, value: Any, *path: str | int) -> None:
     """Check that the value at a path is a mapping.
 

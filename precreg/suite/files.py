@@ -1,24 +1,16 @@
 """Which fields may a suite file and suites/tolerances.yaml have?
 
 The descriptions of the fields go into the schema for editors. Fields of type Any hold small languages of their own
-(inputs, matrix, tolerance), which other modules check. `convert_source` turns plain data into these structs. It
-reports the first mistake as a UserError with file, line, expected kind and actual value.
+(inputs, matrix, tolerance), which other modules check.
 """
 
 from __future__ import annotations
 
-import operator
-import re
-import sys
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta, Struct, field, inspect
+from msgspec import Meta, Struct, field
 
-from precreg.errors import UserError, nearest
 from precreg.measure import ANALYZER_NAME_PATTERN
-from precreg.storage import KeyPath, Source, format_value
 
 Text = Annotated[str, Meta(pattern=r"\S")]
 # Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
@@ -150,106 +142,3 @@ class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):
     allow_looser_thresholds: Annotated[
         bool, Meta(description="Let PRECISION_THRESHOLDS replace bounds, not only tighten them")
     ] = False
-
-
-_T = TypeVar("_T")
-
-# The words for a kind of value in messages: authors write YAML and need not know Python's names.
-_KIND_WORDS: dict[type[inspect.Type], str] = {
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "text",
-    inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
-    inspect.StructType: "a mapping",
-}
-
-# YAML gives these Python types. They are compared exactly: a bool is an int in Python, but "seeds: true" is a mistake.
-_PYTHON_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
-    inspect.IntType: (int,),
-    inspect.FloatType: (int, float),
-    inspect.StrType: (str,),
-    inspect.BoolType: (bool,),
-    inspect.VarTupleType: (list,),
-    inspect.StructType: (dict,),
-}
-
-_COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "ge": (">=", operator.ge),
-    "gt": (">", operator.gt),
-    "le": ("<=", operator.le),
-    "lt": ("<", operator.lt),
-}
-
-
-def convert_source(source: Source, kind: type[_T]) -> _T:
-    """Convert the plain data of a file to a struct.
-
-    Raises UserError for the first mistake in the file: unknown-key, missing-key, bad-value.
-    """
-    if source.data is None:
-        raise source.error("bad-value", "expected a mapping but the file is empty")
-    try:
-        return msgspec.convert(source.data, kind)
-    except msgspec.ValidationError as problem:
-        # msgspec reports a mistake as an English sentence alone. The walk over the fields gives path and kind as data,
-        # so that a new wording of msgspec changes no message here.
-        error = next(_find_mistakes(source, inspect.type_info(kind), source.data, ()), None)
-        raise error or source.error("bad-value", str(problem)) from None
-
-
-def _find_mistakes(source: Source, expected: inspect.Type, value: Any, path: KeyPath) -> Iterator[UserError]:
-    """Yield the mistakes in a value, in the order of the file."""
-    shape = expected.type if isinstance(expected, inspect.Metadata) else expected
-    optional = False
-    if isinstance(shape, inspect.UnionType):  # the fields have no unions other than `X | None`
-        shape = next(each for each in shape.types if not isinstance(each, inspect.NoneType))
-        optional = True
-    if (optional and value is None) or isinstance(shape, inspect.AnyType):
-        return
-    words = _describe_mismatch(shape, value, optional=optional)
-    if words is not None:
-        name = ".".join(str(step) for step in path) or "file"
-        yield source.error("bad-value", f"expected {words} but got {name}={format_value(value)}", *path)
-    elif isinstance(shape, inspect.VarTupleType):
-        for index, item in enumerate(value):
-            yield from _find_mistakes(source, shape.item_type, item, (*path, index))
-    elif isinstance(shape, inspect.StructType):
-        yield from _find_key_mistakes(source, shape, value, path)
-
-
-def _find_key_mistakes(
-    source: Source, shape: inspect.StructType, value: dict[str, Any], path: KeyPath
-) -> Iterator[UserError]:
-    known = {each.encode_name: each for each in shape.fields}
-    for key, item in value.items():
-        if key in known:
-            yield from _find_mistakes(source, known[key].type, item, (*path, key))
-        else:
-            names = f"expected one of {', '.join(known)}"
-            message = f"{names} but got {key}={format_value(item)}{nearest(str(key), known)}"
-            yield source.error("unknown-key", message, *path, key)
-    for key, each in known.items():
-        if each.required and key not in value:
-            yield source.error("missing-key", f"expected {key}: but the key is not there", *path)
-
-
-def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> str | None:
-    """Return the expected kind of value in words, or None where the value is of that kind."""
-    if isinstance(shape, inspect.LiteralType):
-        return None if value in shape.values else " or ".join(str(each) for each in shape.values)
-    words = _KIND_WORDS[type(shape)]
-    if type(value) not in _PYTHON_TYPES[type(shape)]:
-        return f"{words} or null" if optional else words
-    if isinstance(shape, inspect.StrType) and shape.pattern is not None and not re.search(shape.pattern, value):
-        return f"{words} matching regex {shape.pattern!r}"
-    if isinstance(shape, inspect.IntType | inspect.FloatType):
-        for name, (symbol, holds) in _COMPARISONS.items():
-            limit = getattr(shape, name)
-            if limit is not None and not holds(value, limit):
-                return f"{words} {symbol} {limit}"
-    if (
-        isinstance(value, int) and abs(value) > sys.float_info.max
-    ):  # .inf is a float, whole numbers have no limit in YAML
-        return "a finite number"
-    return None

@@ -16,8 +16,16 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
 from precreg.measure import analyzer_entry_point
-from precreg.storage import DEVICES_FOLDER, Source, expect_mapping, read_yaml, resolve_inside, yaml_files
-from precreg.suite.files import SuiteFile, TolerancesFile, convert_source
+from precreg.storage import (
+    DEVICES_FOLDER,
+    Source,
+    convert_source,
+    expect_mapping,
+    read_yaml,
+    resolve_inside,
+    yaml_files,
+)
+from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.tolerance import (
     SHIPPED_LAYERS,
     THRESHOLDS_VARIABLE,

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from msgspec import ValidationError, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from precreg.baseline.store import (
@@ -18,6 +18,7 @@ from precreg.baseline.store import (
     write_file,
 )
 from precreg.errors import UserError
+from precreg.storage import DataError
 from precreg.types.record import AxisSums, KeptSums
 from tests.baseline.samples import ROAD, entry
 
@@ -98,16 +99,16 @@ def test_groups_that_an_output_cannot_have_are_refused(damage):
     good = AxisSums(0, 1, sums, sums, sums, sums, sums)
     plain = to_builtins(replace(entry(), groups={"out": [good]}))
     assert decode_entry(plain).groups["out"] == [good]
-    with pytest.raises(ValidationError):
+    with pytest.raises(DataError):
         decode_entry(plain | {"groups": {"out": to_builtins([replace(good, **damage)])}})
-    with pytest.raises(ValidationError):
+    with pytest.raises(DataError):
         decode_entry(plain | {"groups": {"other": to_builtins([good])}})
 
 
 def test_a_reach_below_0_is_refused():
     plain = to_builtins(entry())
     assert decode_entry(plain | {"reach": {"out": {"rms_error": 0.0}}}).reach["out"]["rms_error"] == 0
-    with pytest.raises(ValidationError):
+    with pytest.raises(DataError):
         decode_entry(plain | {"reach": {"out": {"rms_error": -1e4}}})
 
 

@@ -40,7 +40,7 @@ def lines(text):
         (lines("budget: {time_ratio: -1}\n"), "bad-value", 4, ["budget.time_ratio=-1"]),
         (lines("budget: {ratio: 2}\n"), "unknown-key", 4, ['ratio=2; did you mean "time_ratio"?']),
         (lines("cases:\n- {match: '*', seed: 2}\n"), "unknown-key", 5, ['seed=2; did you mean "seeds"?']),
-        (lines("cases:\n- {seeds: 2}\n"), "missing-key", 5, ["expected match:"]),
+        (lines("cases:\n- {seeds: 2}\n"), "missing-key", 5, ["expected cases.0.match:"]),
         (lines("expect: pass\nreason: none\n"), "bad-value", 4, ["expected fail but got expect=pass"]),
         ("suite: a/b\nsubject: k:f\nreference: k:f\n", "bad-value", 1, ["suite=a/b"]),
         ("- suite\n", "bad-value", 1, ["expected a mapping"]),

@@ -55,7 +55,7 @@ def test_a_study_changes_no_definition(write):
 MISTAKES = [
     ("study: {}\n", "bad-study", 7, "expected growth: or trade_off: but neither is there"),
     ("study: {grow: {over: depth}}\n", "unknown-key", 7, 'grow={"over": "depth"}; did you mean "growth"?'),
-    ("study: {growth: {}}\n", "missing-key", 7, "expected over:"),
+    ("study: {growth: {}}\n", "missing-key", 7, "expected study.growth.over:"),
     ("study:\n  growth: {over: depth, fit: 3}\n", "unknown-key", 8, 'fit=3; did you mean "fit_to"?'),
     ("study:\n  growth:\n    over: dpeth\n", "bad-study", 9, 'but got over=dpeth; did you mean "depth"?'),
     (
@@ -68,7 +68,7 @@ MISTAKES = [
     ("study: {growth: {over: depth, metric: bias}}\n", "bad-study", 7, "mean_rel_error, max_rel_error"),
     ("study: {growth: {over: depth, metric: mean_rel_eror}}\n", "bad-study", 7, 'did you mean "mean_rel_error"?'),
     ("study: {growth: {over: depth, fit_to: 0}}\n", "bad-value", 7, "study.growth.fit_to=0"),
-    ("study: {trade_off: {over: form}}\n", "missing-key", 7, "expected plain:"),
+    ("study: {trade_off: {over: form}}\n", "missing-key", 7, "expected study.trade_off.plain:"),
     ("study:\n  trade_off:\n    over: form\n    plain: non\n", "bad-study", 10, 'plain=non; did you mean "none"?'),
     ("study: {trade_off: {over: depth, plain: none}}\n", "bad-study", 7, "whose values are text but got depth=1"),
     ("study: {trade_off: {over: form, plain: none, notes: 3}}\n", "bad-value", 7, "expected a mapping but got notes=3"),

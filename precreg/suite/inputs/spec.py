@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
+from precreg.storage import DataError, convert_data
 from precreg.suite.inputs.options import (
     Constant,
     DistributionOptions,
@@ -134,21 +134,11 @@ def _parse_dtype(value: Any) -> str:
 def _parse_options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
     if not isinstance(mapping, Mapping):
         raise UserError("bad-value", f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}")
-    struct = DISTRIBUTIONS[kind]
-    for key in mapping:
-        if key not in struct.__struct_fields__:
-            near = nearest(str(key), struct.__struct_fields__)
-            raise UserError("unknown-key", f"expected an option of {kind} but got {key}{near}")
     try:
-        options = msgspec.convert(mapping, struct)
+        options = convert_data(mapping, DISTRIBUTIONS[kind])
         options.check(shape, dtype)
-    except (ValueError, OverflowError, msgspec.ValidationError) as error:
-        raise _options_error(kind, str(error)) from error
+    except DataError as mistake:
+        raise UserError(mistake.slug, f"{kind}: {mistake.message}") from None
+    except (ValueError, OverflowError) as error:
+        raise UserError("bad-value", f"{kind}: {error}") from error
     return options
-
-
-def _options_error(kind: str, message: str) -> UserError:
-    """Return the UserError for a message of msgspec, with its path, such as " - at `$.rest.normal`", in front."""
-    problem, _, place = message.partition(" - at `$")
-    slug = "unknown-key" if "unknown field" in problem else "bad-value"
-    return UserError(slug, f"{kind}{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}")

@@ -206,7 +206,7 @@ class TestLegacyNormal:
                 "expected 32 hexadecimal digits, small letters, but got digest=1D5C",
             ),
             ({"seed": 1, "digest": "1d5c"}, "but got digest=1d5c"),
-            ({"seed": 1}, "missing required field `digest`"),
+            ({"seed": 1}, "expected digest: but the key is not there"),
         ],
     )
     def test_what_it_cannot_be_is_told_before_anything_is_drawn(self, mapping, message):

@@ -62,10 +62,14 @@ def test_unknown_words_are_refused_with_the_nearest():
     )
     assert refused("float16", "normal", {"men": 0}) == (
         "unknown-key",
-        'input x: expected an option of normal but got men; did you mean "mean"?',
+        'input x: normal: expected one of mean, std but got men=0; did you mean "mean"?',
     )
     assert refused("float16", "special", {"values": ["larges"]})[1].endswith('but got larges; did you mean "largest"?')
-    assert refused("float16", "special", {"share": 0.5, "rest": {"norml": {}}})[0] == "unknown-key"
+    assert refused("float16", "special", {"share": 0.5, "rest": {"norml": {}}}) == (
+        "unknown-key",
+        "input x: special: expected one of normal, uniform, log_uniform, integers, constant but got rest.norml={}; "
+        'did you mean "normal"?',
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,6 @@ def test_shapes_are_whole_numbers(shape):
         ("float64", "uniform", {"low": -1.7e308, "high": 1.7e308}),
         ("bool", "uniform", {}),
         ("float16", "log_uniform", {"low": 0, "high": 1}),
-        ("float16", "log_uniform", {"low": 1}),
         ("float16", "log_uniform", {"low": 1, "high": 2, "sign": "negative"}),
         ("int8", "integers", {"low": 0, "high": 129}),
         ("uint8", "integers", {"low": -1, "high": 3}),
@@ -127,6 +130,42 @@ def test_shapes_are_whole_numbers(shape):
 )
 def test_values_that_cannot_be_drawn_are_refused(dtype, distribution, options):
     assert refused(dtype, distribution, options)[0] == "bad-value"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "options", "slug", "said"),
+    [
+        ("log_uniform", {"low": 1}, "missing-key", "log_uniform: expected high: but the key is not there"),
+        ("normal", {"mean": "1"}, "bad-value", 'normal: expected a number but got mean="1"'),
+        ("normal", {"mean": True}, "bad-value", "normal: expected a number but got mean=true"),
+        ("normal", {"std": -1}, "bad-value", "normal: expected a finite mean and std >= 0 but got mean=0.0, std=-1.0"),
+        (
+            "log_uniform",
+            {"low": 1, "high": 2, "sign": "negative"},
+            "bad-value",
+            "log_uniform: expected both or positive but got sign=negative",
+        ),
+        ("integers", {"low": 0.5, "high": 2}, "bad-value", "integers: expected a whole number but got low=0.5"),
+        ("special", {"values": "nan"}, "bad-value", "special: expected a list or null but got values=nan"),
+        ("special", {"values": ["nan", 3]}, "bad-value", "special: expected text but got values.1=3"),
+        (
+            "special",
+            {"share": 0.5, "rest": {"normal": {"std": "x"}}},
+            "bad-value",
+            "special: expected a number but got rest.normal.std=x",
+        ),
+        (
+            "special",
+            {"share": 0.5, "rest": {"normal": {"std": -1}}},
+            "bad-value",
+            "special: rest.normal: expected a finite mean and std >= 0 but got mean=0.0, std=-1.0",
+        ),
+        ("file", {"path": 3}, "bad-value", "file: expected text but got path=3"),
+        ("file", {}, "missing-key", "file: expected path: but the key is not there"),
+    ],
+)
+def test_options_of_another_kind_are_refused_in_our_own_words(distribution, options, slug, said):
+    assert refused("float16", distribution, options) == (slug, f"input x: {said}")
 
 
 def test_sums_need_a_last_axis():

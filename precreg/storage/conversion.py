@@ -1,0 +1,208 @@
+"""How does plain data of YAML or JSON become a struct, and which mistakes does it have?
+
+msgspec reports a mistake as an English sentence alone. A walk over the fields gives its kind, its path and a message
+of precreg, so that no message depends on the words of msgspec.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from precreg.errors import nearest
+from precreg.storage.yaml_source import KeyPath, Source, expect_mapping, format_typed_value
+
+_T = TypeVar("_T")
+
+# The words for a kind of value in messages: authors write YAML and need not know Python's names.
+_KIND_WORDS: dict[type[inspect.Type], str] = {
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+    inspect.BoolType: "true or false",
+    inspect.ListType: "a list",
+    inspect.VarTupleType: "a list",
+    inspect.NamedTupleType: "a list",
+    inspect.DictType: "a mapping",
+    inspect.StructType: "a mapping",
+}
+
+# YAML and JSON give these Python types. They are compared exactly: a bool is an int in Python, but "seeds: true" is a
+# mistake.
+_PYTHON_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
+    inspect.IntType: (int,),
+    inspect.FloatType: (int, float),
+    inspect.StrType: (str,),
+    inspect.BoolType: (bool,),
+    inspect.ListType: (list,),
+    inspect.VarTupleType: (list,),
+    inspect.NamedTupleType: (list,),
+    inspect.DictType: (dict,),
+    inspect.StructType: (dict,),
+}
+
+_COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "ge": (">=", operator.ge),
+    "gt": (">", operator.gt),
+    "le": ("<=", operator.le),
+    "lt": ("<", operator.lt),
+}
+
+
+class DataError(Exception):
+    """A mistake in plain data: the slug of its UserError, a message, and the path of the value or of its mapping."""
+
+    def __init__(self, slug: str, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.slug, self.message, self.path = slug, message, path
+
+
+def convert_source(source: Source, kind: type[_T]) -> _T:
+    """Convert the plain data of a file to a struct.
+
+    Raises UserError for the first mistake in the file: unknown-key, missing-key, bad-value.
+    """
+    if source.data is None:
+        raise source.error("bad-value", "expected a mapping but the file is empty")
+    expect_mapping(source, source.data)
+    try:
+        return convert_data(source.data, kind)
+    except DataError as mistake:
+        raise source.error(mistake.slug, mistake.message, *mistake.path) from None
+
+
+def convert_data(data: Any, kind: type[_T]) -> _T:
+    """Convert plain data to a struct, or to a dict of a type. Raises DataError for the first mistake in the data."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        mistake = next(find_mistakes(data, kind), None)
+        # A test compares the walk with msgspec, so that it finds whatever msgspec refuses.
+        raise mistake or _bad_value(f"expected data of {kind.__name__}", data, ()) from None
+
+
+def find_mistakes(data: Any, kind: type) -> Iterator[DataError]:
+    """Yield the mistakes in plain data that should become a value of a type, in the order of the data."""
+    return _in_value(inspect.type_info(kind), data, ())
+
+
+def _in_value(expected: inspect.Type, value: Any, path: KeyPath) -> Iterator[DataError]:
+    shapes = [_bare(each) for each in getattr(_bare(expected), "types", (expected,))]
+    optional = any(isinstance(shape, inspect.NoneType) for shape in shapes)
+    shapes = [shape for shape in shapes if not isinstance(shape, inspect.NoneType)]
+    if (optional and value is None) or isinstance(shapes[0], inspect.AnyType):
+        return
+    # Other unions than `X | None` are `int | float`, whose last type has the words for both.
+    words = [_describe_mismatch(shape, value, optional=optional) for shape in shapes]
+    if None not in words:
+        yield _bad_value(f"expected {words[-1]}", value, path)
+        return
+    yield from _inside(shapes[words.index(None)], value, path)
+
+
+def _bare(shape: inspect.Type) -> inspect.Type:
+    return shape.type if isinstance(shape, inspect.Metadata) else shape
+
+
+def _bad_value(expected: str, value: Any, path: KeyPath) -> DataError:
+    name = f"{_dotted(path)}=" if path else ""
+    return DataError("bad-value", f"{expected} but got {name}{format_typed_value(value)}", *path)
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def _inside(shape: inspect.Type, value: Any, path: KeyPath) -> Iterator[DataError]:
+    """Yield the mistakes in the items of a list, or in the values of a mapping."""
+    if isinstance(shape, inspect.ListType | inspect.VarTupleType):
+        for index, item in enumerate(value):
+            yield from _in_value(shape.item_type, item, (*path, index))
+    elif isinstance(shape, inspect.DictType):
+        for key, item in value.items():
+            yield from _in_value(shape.value_type, item, (*path, key))
+    elif isinstance(shape, inspect.StructType | inspect.NamedTupleType):
+        found = False
+        for mistake in _in_list(shape, value, path) if _is_list(shape) else _in_mapping(shape, value, path):
+            found = True
+            yield mistake
+        if not found:
+            yield from _contradiction(shape.cls, value, path)
+
+
+def _in_list(
+    shape: inspect.StructType | inspect.NamedTupleType, value: list[Any], path: KeyPath
+) -> Iterator[DataError]:
+    for each, item in zip(shape.fields, value, strict=False):
+        yield from _in_value(each.type, item, (*path, each.encode_name))
+
+
+def _in_mapping(
+    shape: inspect.StructType | inspect.NamedTupleType, value: dict[str, Any], path: KeyPath
+) -> Iterator[DataError]:
+    known = {each.encode_name: each for each in shape.fields}
+    for key, item in value.items():
+        here = (*path, key)
+        if key in known:
+            yield from _in_value(known[key].type, item, here)
+        elif getattr(shape, "forbid_unknown_fields", False):
+            names = f"expected one of {', '.join(known)}"
+            message = f"{names} but got {_dotted(here)}={format_typed_value(item)}{nearest(str(key), known)}"
+            yield DataError("unknown-key", message, *here)
+    for key, each in known.items():
+        if each.required and key not in value:
+            yield DataError("missing-key", f"expected {_dotted((*path, key))}: but the key is not there", *path)
+
+
+def _contradiction(cls: type, value: Any, path: KeyPath) -> Iterator[DataError]:
+    """Yield the ValueError of a struct whose fields are right one by one, but contradict each other."""
+    try:
+        msgspec.convert(value, cls)
+    except msgspec.ValidationError as problem:
+        if isinstance(problem.__cause__, ValueError):
+            place = f"{_dotted(path)}: " if path else ""
+            yield DataError("bad-value", f"{place}{problem.__cause__}", *path)
+
+
+def _is_list(shape: inspect.Type) -> bool:
+    """Return whether the fields of a struct or a named tuple come in a list without their names."""
+    return isinstance(shape, inspect.NamedTupleType) or getattr(shape, "array_like", False)
+
+
+def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> str | None:
+    """Return the expected kind of value in words, or None where the value is of that kind."""
+    if isinstance(shape, inspect.LiteralType):
+        return None if value in shape.values else " or ".join(str(each) for each in shape.values)
+    if isinstance(shape, inspect.EnumType):
+        values = [each.value for each in shape.cls]
+        return None if value in values else " or ".join(map(str, values))
+    in_list = _is_list(shape)
+    words = "a list" if in_list else _KIND_WORDS[type(shape)]
+    if type(value) not in ((list,) if in_list else _PYTHON_TYPES[type(shape)]):
+        return f"{words} or null" if optional else words
+    if in_list:
+        return _describe_length(shape, len(value))
+    if isinstance(shape, inspect.StrType) and shape.pattern is not None and not re.search(shape.pattern, value):
+        return f"{words} matching regex {shape.pattern!r}"
+    if isinstance(shape, inspect.IntType | inspect.FloatType):
+        for name, (symbol, holds) in _COMPARISONS.items():
+            limit = getattr(shape, name)
+            if limit is not None and not holds(value, limit):
+                return f"{words} {symbol} {limit}"
+    # .inf is a float, whole numbers have no limit in YAML
+    if isinstance(shape, inspect.FloatType) and isinstance(value, int) and abs(value) > sys.float_info.max:
+        return "a finite number"
+    return None
+
+
+def _describe_length(shape: Any, length: int) -> str | None:
+    """Return the expected length of a list of fields in words, or None for a right one."""
+    required, every = sum(each.required for each in shape.fields), len(shape.fields)
+    too_long = length > every and getattr(shape, "forbid_unknown_fields", True)
+    return f"a list of {every} values" if length < required or too_long else None
