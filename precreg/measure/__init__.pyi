@@ -1,9 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .analyzers import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .analyzers import add_analyzer_metrics as add_analyzer_metrics
 from .analyzers import analyzer as analyzer
 from .analyzers import analyzer_entry_point as analyzer_entry_point
-from .analyzers import analyzer_of as analyzer_of
 from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
 from .comparison import BACKENDS as BACKENDS
@@ -22,8 +20,10 @@ from .groups import keep_group_sums as keep_group_sums
 from .groups import read_group_sums as read_group_sums
 from .heatmap import HeatMap as HeatMap
 from .heatmap import heat_map as heat_map
+from .metrics import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .metrics import COUNT_DESCRIPTIONS as COUNT_DESCRIPTIONS
 from .metrics import METRICS as METRICS
+from .metrics import analyzer_of as analyzer_of
 from .metrics import baseline_metrics as baseline_metrics
 from .metrics import mean_metrics as mean_metrics
 from .metrics import mean_over_seeds as mean_over_seeds

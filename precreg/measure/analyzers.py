@@ -7,7 +7,6 @@ after the entry point.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import METRICS, metric_named
+from precreg.measure.metrics import analyzer_of, metric_named
 from precreg.subject import EntryPointGroup, find_entry_point
 from precreg.types import Comparison, Metric, MetricDescription
 
@@ -94,9 +93,6 @@ def analyzer(*metrics: Metric) -> Callable[[Callable[[Array, Array], AnalyzerFig
 
 
 ANALYZERS = EntryPointGroup("precreg.analyzers", "analyzer", "analyzer", "unknown-analyzer")
-ANALYZER_NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"
-# No name of the table matches: the point in share_above_0.5_ulp precedes a digit.
-_METRIC = re.compile(rf"(?P<analyzer>{ANALYZER_NAME_PATTERN})\.(?P<metric>[A-Za-z_][A-Za-z0-9_.-]*)")
 _WHOLE = ("__call__",)
 _CHUNKED = ("start", "add", "merge", "finish")
 
@@ -168,7 +164,7 @@ def _read_declaration(name: str, metrics: Any) -> Iterator[MetricDescription]:
             message = f"expected a metric of name, unit, formula, better and source alone but got {row!r}"
             raise UserError("bad-analyzer", f"analyzer {name}: {message}")
         metric = row.description._replace(name=f"{name}.{row.name}")
-        if _METRIC.fullmatch(metric.name) is None or row.better not in ("lower", "higher"):
+        if analyzer_of(metric.name) is None or row.better not in ("lower", "higher"):
             message = f"expected a name of letters, digits and _ - . and better=lower or higher but got {row!r}"
             raise UserError("bad-analyzer", f"analyzer {name}: {message}")
         yield metric
@@ -176,12 +172,6 @@ def _read_declaration(name: str, metrics: Any) -> Iterator[MetricDescription]:
     if len(distinct) != len(rows) or not rows:
         came = "none" if not rows else "one name twice"
         raise UserError("bad-analyzer", f"analyzer {name}: expected metrics with names of their own but got {came}")
-
-
-def analyzer_of(metric: str) -> str | None:
-    """Return the analyzer in the name of a metric; None for names of the table and other names."""
-    match = None if metric in METRICS else _METRIC.fullmatch(metric)
-    return None if match is None else match["analyzer"]
 
 
 def metrics_like(name: str) -> tuple[str, ...]:

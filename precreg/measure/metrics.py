@@ -7,6 +7,7 @@ apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import exp2, inf, isfinite, nextafter
 from sys import float_info
@@ -165,6 +166,17 @@ _TABLE = (
 
 # Every metric that a bound may name, in the order of docs/metrics.md.
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
+
+
+ANALYZER_NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"
+# No name of the table matches: the point in share_above_0.5_ulp precedes a digit.
+_METRIC_OF_ANALYZER = re.compile(rf"(?P<analyzer>{ANALYZER_NAME_PATTERN})\.(?P<metric>[A-Za-z_][A-Za-z0-9_.-]*)")
+
+
+def analyzer_of(metric: str) -> str | None:
+    """Return the analyzer in the name of a metric; None for names of the table and other names."""
+    match = None if metric in METRICS else _METRIC_OF_ANALYZER.fullmatch(metric)
+    return None if match is None else match["analyzer"]
 
 
 def metric_named(name: str, described: Iterable[MetricDescription]) -> Metric:

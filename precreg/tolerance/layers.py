@@ -109,7 +109,7 @@ def _read_standard(source: Source, path: KeyPath, given: dict[str, Any]) -> str:
 def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
     if key == "standard":
         find_standard(str(value), source.where(*path))
-    elif key in (known := ("rtol", "atol", *METRICS, *_metrics_like_setting(source, path, key))):
+    elif key in CLOSENESS_KEYS or key in METRICS or key in (others := _metrics_like_setting(source, path, key)):
         if expected := limit_problem(key, value):
             raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", *path)
     # An unknown key with a mapping is a misspelt dtype or group, and one with a number a misspelt metric.
@@ -120,7 +120,7 @@ def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
         message = (
             f"expected the name of a metric, rtol, atol, standard or regression but got {key}={format_value(value)}"
         )
-        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *known)), *path)
+        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *others)), *path)
 
 
 def _metrics_like_setting(source: Source, path: KeyPath, metric: str) -> tuple[str, ...]:
@@ -141,10 +141,10 @@ def _read_regression(source: Source, path: KeyPath, value: Any) -> dict[str, flo
 
 
 def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
-    known = (*RULES, *METRICS, *_metrics_like_setting(source, path, metric))
-    if metric not in known:
+    known = (*RULES, *METRICS)
+    if metric not in known and metric not in (others := _metrics_like_setting(source, path, metric)):
         expected = f"the name of a metric, {' or '.join(RULES)}"
-        message = f"expected {expected} but got {metric}={format_value(growth)}{nearest(metric, known)}"
+        message = f"expected {expected} but got {metric}={format_value(growth)}{nearest(metric, (*known, *others))}"
         raise source.error("unknown-metric", message, *path)
     # Growth is measured against the baseline, so the baseline must have the metric.
     if metric in METRICS and not METRICS[metric].kept:

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from precreg.errors import UserError
-from precreg.measure.analyzers import analyzer_of
+from precreg.measure.metrics import analyzer_of
 from precreg.pytest_plugin.test_cases import PrecisionCheck
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases

@@ -5,12 +5,11 @@ import pytest
 from precreg.errors import UserError
 from precreg.measure.analyzers import (
     analyzer_entry_point,
-    analyzer_of,
     declared_metric,
     load_analyzer,
     metrics_like,
 )
-from precreg.measure.metrics import METRICS, baseline_metrics, metric_named, metrics_to_keep
+from precreg.measure.metrics import METRICS, analyzer_of, baseline_metrics, metric_named, metrics_to_keep
 from precreg.types.metric import MetricDescription, described_metric
 
 
