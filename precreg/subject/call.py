@@ -61,6 +61,7 @@ SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unkno
 BUILT_IN_SUBJECTS = {"python": "run_python", "files": "run_files"}
 
 
+@cache
 def subject_entry_point(kind: str) -> EntryPoint:
     """Return the entry point of a kind of subject from the one package that provides it.
 

@@ -1,9 +1,9 @@
 """Which files does a case depend on?
 
 A change selects the cases that depend on it. A case depends on its suite, suites/tolerances.yaml, the table of its
-device, files of inputs and recorded outputs, and the modules of subject, reference and golden. Those modules add the
-project modules that they import, and files that they name in a text, relative to themselves or to the project. Nothing
-is executed.
+device, files of inputs and recorded outputs, the modules of subject, reference and golden, and those of their installed
+kinds and of analyzers. The modules add the project modules that they import, and files that they name in a text,
+relative to themselves or to the project. Nothing is executed.
 
 Missing files count as well. If an import looks for a file in vain, adding the file changes the case; and the removal of
 a module changes the cases that used it.
@@ -34,6 +34,7 @@ from precreg.storage import (
     relative_import_folder,
     replace_file,
 )
+from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case
@@ -146,6 +147,8 @@ def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
     for computation in (case.subject, case.oracle):
         if computation.kind == "python":
             yield computation.spec.partition(":")[0], case.directory
+        elif computation.kind not in BUILT_IN_SUBJECTS:
+            yield subject_entry_point(computation.kind).module, case.directory
     for analyzer in case.analyzers:
         yield analyzer_entry_point(analyzer).module, case.directory
 

@@ -51,7 +51,8 @@ def test_a_recorded_file_that_is_missing_is_a_dependency(project):
     }
 
 
-def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_path_factory):
+def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_path_factory, install):
+    install("precreg-other", "other", "other_kind")
     outside = tmp_path_factory.mktemp("weights") / "w.npy"
     outside.touch()
     (case,) = (case for case in load_cases(project) if case.suite == "softmax")
@@ -59,6 +60,14 @@ def test_files_of_another_kind_of_subject_are_those_of_the_project(project, tmp_
     found = case_dependencies(replace(case, subject=Computation("other", spec), inputs={}), project)
     assert "suites/unit/x.npy" in found
     assert not any("w.npy" in path or "cpu" in path for path in found)
+
+
+def test_the_package_of_a_kind_of_subject_is_a_dependency(write, install):
+    install("precreg-approximator", "approximator", "approximating_kind")
+    project = write(s="suite: s\nsubject: {approximator: 3}\nreference: numpy:sin\n")
+    cases = load_cases(project)
+    assert affected_cases(cases, {"approximating_kind.py"}, project) == cases
+    assert affected_cases(cases, {"suites/unit/s.yaml"}, project) == cases
 
 
 @pytest.mark.parametrize(
