@@ -58,7 +58,7 @@ def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()
 
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 # precreg's own kinds and their functions. The names are reserved, and need no look at the installed packages.
-BUILT_IN_SUBJECTS = {"python": "run_python", "files": "run_files"}
+BUILT_IN_SUBJECTS = {"python": "precreg.subject.python:run_python", "files": "precreg.subject.python:run_files"}
 
 
 @cache
@@ -163,7 +163,8 @@ def subject_kind(name: str) -> SubjectKind:
         UserError: unknown-subject-kind.
     """
     if name in BUILT_IN_SUBJECTS:
-        built_in: SubjectKind = getattr(import_module("precreg.subject.python"), BUILT_IN_SUBJECTS[name])
+        module, _, function = BUILT_IN_SUBJECTS[name].partition(":")
+        built_in: SubjectKind = getattr(import_module(module), function)
         return built_in
     run: SubjectKind = subject_entry_point(name).load()
 
