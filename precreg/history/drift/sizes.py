@@ -20,9 +20,7 @@ from precreg.verdict.statistics import (
     best_ramp,
     best_step,
     correlation_factor,
-    has_jump,
-    has_shift,
-    has_trend,
+    has_worsened,
     noise_sigma,
     running_median,
     small_sample_factor,
@@ -176,12 +174,12 @@ def _unusual(levels: Sequence[float]) -> bool:
     """Return True if an exact series is worse than its usual changes; with few changes any change counts."""
     # Each level counts once. Repeated runs of the same bits are no independent samples.
     levels = [value for value, _ in groupby(levels)]
-    return len(levels) <= MIN_LEVEL_CHANGES or has_shift(levels) or has_trend(levels) or has_jump(levels, 1)
+    return len(levels) <= MIN_LEVEL_CHANGES or has_worsened(levels, 1)
 
 
 def _significant(values: Sequence[float], confirm: int) -> bool:
     # One run of a noisy series is never enough, even with --confirm 1: an outlier would be drift.
-    return has_shift(values) or has_trend(values) or has_jump(values, max(confirm, 2))
+    return has_worsened(values, max(confirm, 2))
 
 
 def _step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) -> FoundWorsening | None:

@@ -4,9 +4,7 @@ from .change_points import OFFSET_SIGMAS as OFFSET_SIGMAS
 from .change_points import best_ramp as best_ramp
 from .change_points import best_step as best_step
 from .change_points import correlation_factor as correlation_factor
-from .change_points import has_jump as has_jump
-from .change_points import has_shift as has_shift
-from .change_points import has_trend as has_trend
+from .change_points import has_worsened as has_worsened
 from .change_points import noise_sigma as noise_sigma
 from .change_points import running_median as running_median
 from .change_points import small_sample_factor as small_sample_factor

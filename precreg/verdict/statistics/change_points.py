@@ -84,6 +84,11 @@ def noise_sigma(values: Sequence[float]) -> float:
     return sqrt(fmean((difference - centre) ** 2 for difference in differences) / 2)
 
 
+def has_worsened(values: Sequence[float], last: int) -> bool:
+    """Return whether any statistic finds larger values: after a split, over the whole row, or in the last ones."""
+    return has_shift(values) or has_trend(values) or has_jump(values, last)
+
+
 def has_shift(values: Sequence[float]) -> bool:
     """Return whether the values after any split are larger than those before it, by Mann and Whitney's U.
 
