@@ -33,7 +33,7 @@ def make_reports_folder(folder: Path) -> None:
 
 
 def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> list[Path]:
-    """Write record.json, junit.xml, codequality.json, report.html and summary.md, each in one step; return their paths.
+    """Write the record and the reports that are made of it, each file in one step; return their paths in this order.
 
     Raises:
         UserError: not-writable.

@@ -20,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 # Ends a test that hangs. No test is about this time: it is some fifty times what the slowest command takes when idle.
 PATIENCE_S = 900
 
+# The files that a run writes for people and servers, in the order in which it names them.
+REPORT_FILES = ("record.json", "junit.xml", "codequality.json", "report.html", "summary.md")
+
 # A run sets these for BLAS before it loads numpy. tests/conftest.py sets them for the tests, whose forks then
 # compute as a process of their own does; processes that tests start decide for themselves.
 THREADS = {

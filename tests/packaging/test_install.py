@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import copy_of, environ, precreg, with_suite
+from tests.e2e.command import REPORT_FILES, copy_of, environ, precreg, with_suite
 from tests.e2e.test_road import ROAD
 from tests.packaging.installed import assert_native, assert_numpy, doctor
 
@@ -56,7 +56,7 @@ def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path)
     done = run(installed, project, "run")
     assert done.returncode == 1, done.stderr
     names = {path.name for path in (project / "reports").iterdir()}
-    assert names == {".gitignore", "record.json", "junit.xml", "codequality.json", "report.html", "summary.md"}
+    assert names == {".gitignore", *REPORT_FILES}
 
 
 def test_the_tables_of_devices_are_installed(installed, tmp_path):

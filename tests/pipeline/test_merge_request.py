@@ -2,7 +2,7 @@
 
 import json
 
-from tests.e2e.command import change, git
+from tests.e2e.command import REPORT_FILES, change, git
 from tests.pipeline.local import CASES, INSTALLED, artifacts, commit, in_folder, pipeline
 from tests.report.gitlab import pipeline as reviewed
 
@@ -36,7 +36,7 @@ def test_a_merge_request_that_changes_nothing_passes(project):
     assert (merged["selection"], merged["ci"], merged["exit_code"]) == ({}, True, 0)
     assert merged["project"] == "small"
     left = {file.name for file in (folder / "reports").iterdir()} - {".gitignore"}
-    assert left == {"record.json", "junit.xml", "codequality.json", "report.html", "summary.md"}
+    assert left == set(REPORT_FILES)
     assert json.loads((folder / "reports/codequality.json").read_text()) == []
 
 

@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 
 from precreg.report.record import read_run_record
+from tests.e2e.command import REPORT_FILES
 
 EXPECTED = Path(__file__).parents[1] / "golden" / "road" / "expected"
 RECORD = read_run_record(EXPECTED / "record.json")
-WRITTEN = [
-    Path("reports", name) for name in ("record.json", "junit.xml", "codequality.json", "report.html", "summary.md")
-]
+WRITTEN = [Path("reports", name) for name in REPORT_FILES]
 
 
 def expected(name):

@@ -5,18 +5,13 @@ import pytest
 from precreg.errors import UserError
 from precreg.report.files import write_reports
 from precreg.report.record import read_run_record
+from tests.e2e.command import REPORT_FILES
 from tests.report.made import road
 
 
 def test_every_file_is_written_and_named(tmp_path):
     written = write_reports(road(), tmp_path / "reports", "gitlab")
-    assert [path.name for path in written] == [
-        "record.json",
-        "junit.xml",
-        "codequality.json",
-        "report.html",
-        "summary.md",
-    ]
+    assert tuple(path.name for path in written) == REPORT_FILES
     there = {path.name for path in (tmp_path / "reports").iterdir()} - {".gitignore"}
     assert there == {path.name for path in written}
 
