@@ -6,10 +6,13 @@ layers if the user names a project, and the options above both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from math import inf
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
+from msgspec import msgpack
 from msgspec.structs import replace
 
 from precreg.arithmetic import dtype_name
@@ -27,7 +30,19 @@ from precreg.tolerance import (
     require_analyzers,
     resolve_tolerance,
 )
-from precreg.types import ComparedPair, Comparison, Layer, Location, Positions, Reason, Role, Status, Tolerance, Verdict
+from precreg.types import (
+    ComparedPair,
+    Comparison,
+    Failure,
+    Layer,
+    Location,
+    Positions,
+    Reason,
+    Role,
+    Status,
+    Tolerance,
+    Verdict,
+)
 from precreg.verdict import judge_pair, unmeasured_verdict
 
 # A passed pair keeps few positions, because thousands of pairs would make the record large.
@@ -48,6 +63,40 @@ class ComparisonTerms(NamedTuple):
     keep_all: bool = False
     threads: int = 1
     analyzers: tuple[str, ...] = ()
+
+
+class PairTask(NamedTuple):
+    """The pairs of a comparison, as the task of workers."""
+
+    terms: ComparisonTerms
+
+    def prepare(self) -> None:
+        """Import nothing: a worker that has this class has all modules."""
+
+    def run(self, pair: StoredPair, printed: Callable[[], str]) -> ComparedPair:
+        """Load, measure and judge a pair, and drop the text that analyzers print."""
+        return compare_pair(pair, self.terms)
+
+    def decoder(self) -> msgpack.Decoder[ComparedPair]:
+        """Return the decoder of compared pairs."""
+        return msgpack.Decoder(ComparedPair)
+
+    def item_key(self, pair: StoredPair) -> str:
+        """Return the name of a pair."""
+        return pair.name
+
+    def answer_key(self, compared: ComparedPair) -> str:
+        """Return the name of a compared pair."""
+        return compared.name
+
+    def timeout_s(self, pair: StoredPair) -> float:
+        """Return infinity: a pair may take any time."""
+        return inf
+
+    def give_up(self, pair: StoredPair, failure: Failure) -> ComparedPair:
+        """Return the verdict on a pair whose worker died."""
+        message = f"{failure.message}; compare it alone to see why: --select {quote(pair.name)}"
+        return _unmeasured(pair, failure.reason, message)
 
 
 class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)

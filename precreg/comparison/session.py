@@ -1,28 +1,18 @@
-"""Run a comparison from its settings to its record, in one process or in several.
-
-Of the user's code only analyzers run, so the processes need no isolation from each other.
-"""
+"""Run a comparison from its settings to its record, in one process or in several."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import msgpack
-
 from precreg import __version__
-from precreg.comparison.measuring import ComparisonTerms, compare_pair, comparison_layers
+from precreg.comparison.measuring import ComparisonTerms, PairTask, compare_pair, comparison_layers
 from precreg.comparison.pairing import ArraySide, RawFormat, StoredPair, pair_arrays, read_mapping, read_side
 from precreg.environment import detect_environment
 from precreg.errors import UserError
 from precreg.measure import analyzer_entry_point
-from precreg.run import start_fork_server
+from precreg.run import run_in_workers
 from precreg.suite import match_names
 from precreg.tolerance import tolerance_warnings
 from precreg.types import (
@@ -163,86 +153,13 @@ def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[UnmeasuredBenchmark]:
 
 # Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
 MIN_PAIRS_TO_SHARE = 64
-# Larger batches make the last worker finish late, smaller ones cost messages.
-MAX_PAIR_BATCH = 32
-PAIR_BATCHES_PER_WORKER = 8
-# Batches per worker that are under way, so that no worker waits, and an interrupt finds few of them.
-MAX_BATCHES_WAITING = 2
 
 
 def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
     """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
 
-    Raises UserError (no-workers) if a process cannot be started, or dies.
+    A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
     """
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
         return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
-    return _shared(pairs, terms, jobs)
-
-
-def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    start_fork_server()
-    decoder = msgpack.Decoder(tuple[ComparedPair, ...])
-    # fork would copy the threads and locks of BLAS, and spawn would import numpy in every worker.
-    context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
-    try:
-        for answer in _answers(pool, _batches(pairs, jobs), terms, jobs):
-            yield from decoder.decode(answer)
-    except (BrokenProcessPool, OSError) as problem:
-        raise UserError("no-workers", f"expected the processes that compare to live but: {problem}") from None
-    except (KeyboardInterrupt, GeneratorExit):
-        # Workers ignore interrupts. shutdown would wait for their batches, which nobody needs any longer.
-        _stop_children()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _answers(
-    pool: ProcessPoolExecutor, batches: Iterator[Sequence[StoredPair]], terms: ComparisonTerms, jobs: int
-) -> Iterator[bytes]:
-    waiting: set[Future[bytes]] = set()
-    for batch in batches:
-        # An interrupt while the pool starts a process would leave a pool that never ends.
-        with defer_interrupts():
-            waiting.add(pool.submit(_compared_batch, batch, terms))
-        if len(waiting) >= jobs * MAX_BATCHES_WAITING:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
-    while waiting:
-        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        yield from (future.result() for future in done)
-
-
-def _batches(pairs: Sequence[StoredPair], jobs: int) -> Iterator[Sequence[StoredPair]]:
-    size = max(1, min(MAX_PAIR_BATCH, len(pairs) // (jobs * PAIR_BATCHES_PER_WORKER)))
-    return (pairs[first : first + size] for first in range(0, len(pairs), size))
-
-
-def _compared_batch(pairs: Sequence[StoredPair], terms: ComparisonTerms) -> bytes:
-    return msgpack.encode([compare_pair(pair, terms) for pair in pairs])
-
-
-@contextmanager
-def defer_interrupts() -> Iterator[None]:
-    """Defer an interrupt to the end of the block, and raise KeyboardInterrupt there; for the main thread."""
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    # The default handler is back before the exception, so a second interrupt works as usual.
-    if came:
-        raise KeyboardInterrupt
-
-
-def _stop_children() -> None:
-    for child in multiprocessing.active_children():
-        child.terminate()
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    # A terminal sends Ctrl-C to all processes of the group. Only the parent knows how many pairs are done.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return run_in_workers(pairs, PairTask(terms), jobs)

@@ -16,4 +16,5 @@ from .session import RunOutputs as RunOutputs
 from .session import RunRequest as RunRequest
 from .session import Session as Session
 from .session import run_session as run_session
+from .workers import run_in_workers as run_in_workers
 from .workers import start_fork_server as start_fork_server

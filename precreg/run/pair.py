@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
 from precreg.errors import UserError
 from precreg.run.pipeline import Plan, judge_outcome
+from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool
 from precreg.subject import TreePair
 from precreg.types import Baseline, Case, CaseResult, Outcome, PairedRun
@@ -53,8 +54,8 @@ class SideBySide:
         """Prepare `plan.jobs` workers for each version; `project` is the project's folder in the checkout."""
         chain = plan.environment.chain
         self.batch = CASES_PER_WORKER * max(1, plan.jobs)
-        self._own = WorkerPool(plan.project, chain, plan.jobs)
-        self._other = WorkerPool(project, chain, plan.jobs, trees)
+        self._own = WorkerPool(CaseTask(plan.project, chain), plan.jobs)
+        self._other = WorkerPool(CaseTask(project, chain, trees), plan.jobs)
 
     def run(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
         """Run one batch by the other version, then by the working tree's own; yield both outcomes of each case.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
-from precreg.run.worker import CaseRunner
+from precreg.run.worker import CaseRunner, CaseTask, run_in_process
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
     Baseline,
@@ -73,13 +73,12 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
+    task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner)
     if plan.jobs == IN_PROCESS:
-        from precreg.run.worker import run_in_process
-
-        return run_in_process(cases, plan.project, plan.environment.chain, plan.runner)
+        return run_in_process(cases, task)
     from precreg.run.workers import run_in_workers
 
-    return run_in_workers(cases, plan.project, plan.environment.chain, plan.jobs, plan.runner)
+    return run_in_workers(cases, task, plan.jobs)
 
 
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:

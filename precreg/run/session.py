@@ -35,6 +35,7 @@ from precreg.errors import UserError
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.pair import other_commit, other_version, pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
+from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER
 from precreg.subject import escape_surrogates
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
@@ -359,9 +360,7 @@ class CaseJudge:
 
     def run(self, case: Case) -> CaseResult:
         """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
-        from precreg.run.worker import run_in_process
-
-        return self.judge(case, next(run_in_process([case], self.project, self.environment.chain)))
+        return self.judge(case, next(run_in_process([case], CaseTask(self.project, self.environment.chain))))
 
     def judge(self, case: Case, outcome: Outcome) -> CaseResult:
         """Judge a measured outcome. Raises UserError for baselines that cannot be read."""

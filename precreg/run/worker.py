@@ -1,7 +1,8 @@
 """How does a process run cases, as a worker of its own or as the process of the command?
 
 In the command's process cases are fast and easy to debug, but a subject that crashes or hangs takes the run with it.
-A worker takes batches of cases from its parent and sends each outcome as it comes.
+A worker takes batches of items from its parent and sends each answer as it comes. A task says which items these are:
+cases of a run, or pairs of stored arrays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from io import StringIO, TextIOWrapper
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -19,11 +21,15 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from signal import SIGKILL
 from threading import Thread
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import msgpack
 
 from precreg.subject import TreePair, redirect_imports
-from precreg.types import Case, Outcome
+from precreg.types import Case, Execution, Failure, Outcome
+
+_Item = TypeVar("_Item", contravariant=True)
+_Answer = TypeVar("_Answer")
 
 # The function that runs one case in a project and an environment (the chain of its labels). It reaches a worker as the
 # names of a module and a function. So a worker imports the room of a self-test only for a self-test.
@@ -32,53 +38,119 @@ CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
 READY_MESSAGE = b""
 
 
-def run_in_process(
-    cases: Iterable[Case], project: Path, chain: tuple[str, ...], runner: CaseRunner | None = None
-) -> Iterator[Outcome]:
-    """Yield the outcome of each case in turn, from this process; timeouts do not apply.
+class WorkerTask(Protocol[_Item, _Answer]):
+    """The work of a pool of workers, and the facts about its items and answers that the parent needs.
 
-    `runner` is None for a plain run.
+    Each worker gets a copy by pickle. A key identifies an item and its answer.
     """
-    from precreg.subject import add_printed_output
 
-    run = runner or _plain_runner()
+    def prepare(self) -> None:
+        """Import the modules that `run` needs, in a worker; an error here is the worker's, and not an item's."""
+
+    def run(self, item: _Item, printed: Callable[[], str], /) -> _Answer:
+        """Return the answer to an item, in a worker; `printed` returns the end of the output that the item caused."""
+
+    def decoder(self) -> msgpack.Decoder[_Answer]:
+        """Return the decoder of answers."""
+
+    def item_key(self, item: _Item, /) -> str:
+        """Return the key of an item."""
+
+    def answer_key(self, answer: _Answer, /) -> str:
+        """Return the key of the item that an answer belongs to."""
+
+    def timeout_s(self, item: _Item, /) -> float:
+        """Return the longest time that an item may take, in seconds; infinity for no limit."""
+
+    def give_up(self, item: _Item, failure: Failure, /) -> _Answer:
+        """Return the answer to an item that exceeded its timeout, or whose worker died."""
+
+
+class CaseTask(NamedTuple):
+    """The cases of a project in an environment, as the task of workers; `runner` is None for a plain run.
+
+    With `trees`, `project` lies in the checkout of another version, and imports from the working tree lead there.
+    """
+
+    project: Path
+    chain: tuple[str, ...]
+    trees: TreePair | None = None
+    runner: CaseRunner | None = None
+
+    def prepare(self) -> None:
+        """Lead imports to the other version, if there is one, and import the runner."""
+        if self.trees is not None:
+            redirect_imports(self.trees)
+        self._runner()
+
+    def run(self, case: Case, printed: Callable[[], str]) -> Outcome:
+        """Return the outcome of a case; a failure gets the end of the printed text."""
+        outcome = self._runner()(case, self.project, self.chain)
+        if outcome.execution.failure is None:
+            return outcome
+        from precreg.subject import add_printed_output
+
+        return add_printed_output(outcome, printed())
+
+    def decoder(self) -> msgpack.Decoder[Outcome]:
+        """Return the decoder of outcomes."""
+        return msgpack.Decoder(Outcome)
+
+    def item_key(self, case: Case) -> str:
+        """Return the id of a case."""
+        return case.id
+
+    def answer_key(self, outcome: Outcome) -> str:
+        """Return the id of an outcome's case."""
+        return outcome.case
+
+    def timeout_s(self, case: Case) -> float:
+        """Return the timeout of a case."""
+        return case.timeout_s
+
+    def give_up(self, case: Case, failure: Failure) -> Outcome:
+        """Return the outcome of a case that has only a failure."""
+        return Outcome(case.id, case.definition, Execution(failure=failure))
+
+    def _runner(self) -> CaseRunner:
+        if self.runner is not None:
+            return self.runner
+        # Late, because the parent of workers imports this module too. It never computes, and without numpy it starts
+        # the server early enough to limit the threads of BLAS there.
+        from precreg.run.case_run import run_case
+
+        return run_case
+
+
+def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
+    """Yield the outcome of each case in turn, from this process; timeouts do not apply."""
     for case in cases:
         with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
-            outcome = run(case, project, chain)
-        yield add_printed_output(outcome, printed.getvalue())
+            outcome = task.run(case, printed.getvalue)
+        yield outcome
 
 
-def _plain_runner() -> CaseRunner:
-    # Late, because the parent of workers imports this module too. It never computes, and without numpy it starts the
-    # server early enough to limit the threads of BLAS there.
-    from precreg.run.case_run import run_case
-
-    return run_case
-
-
-class _PrintedInProcess(StringIO):
-    """Collects the output of subjects; a subject that closes its standard output closes nothing."""
+class _Unclosable:
+    """A stream for the output of subjects: a subject that closes its standard output closes nothing."""
 
     def close(self) -> None:
         pass
 
 
-def serve_batches(
-    connection: Connection,
-    project: Path,
-    chain: tuple[str, ...],
-    trees: TreePair | None = None,
-    runner: CaseRunner | None = None,
-) -> None:
-    """Receive the file for the output of subjects, then run batches of cases until the parent sends no more.
+class _PrintedInProcess(_Unclosable, StringIO):
+    pass
 
-    With `trees`, `project` lies in the checkout of another version, and imports from the working tree lead there.
-    """
+
+class _PrintedByWorker(_Unclosable, TextIOWrapper):
+    pass
+
+
+def serve_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
+    """Receive the file for the printed output, then run batches of items until the parent sends no more."""
     code = 1
     try:
-        if trees is not None:
-            redirect_imports(trees)
-        _run_batches(connection, project, chain, runner or _plain_runner())
+        task.prepare()
+        _run_batches(connection, task)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -87,22 +159,18 @@ def serve_batches(
         os._exit(code)
 
 
-def _run_batches(connection: Connection, project: Path, chain: tuple[str, ...], run: CaseRunner) -> None:
-    from precreg.subject import add_printed_output
-
+def _run_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
     # In a group of its own the worker dies with all children of its subjects, and a Ctrl-C reaches the parent alone.
     os.setpgid(0, 0)
     Thread(target=_die_with_parent, daemon=True).start()
     printed = recv_handle(connection)
     _redirect_output(printed)
     connection.send_bytes(READY_MESSAGE)
-    while cases := _receive_batch(connection):
-        for case in cases:
+    read_printed = partial(read_end, printed)
+    while items := _receive_batch(connection):
+        for item in items:
             _empty_file(printed)
-            outcome = run(case, project, chain)
-            if outcome.execution.failure is not None:
-                outcome = add_printed_output(outcome, read_end(printed))
-            connection.send_bytes(msgpack.encode(outcome))
+            connection.send_bytes(msgpack.encode(task.run(item, read_printed)))
 
 
 def read_end(printed: int) -> str:
@@ -115,20 +183,13 @@ def read_end(printed: int) -> str:
     return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
 
 
-def _receive_batch(connection: Connection) -> list[Case]:
+def _receive_batch(connection: Connection) -> list[Any]:
     """Return the next batch; an empty one ends the worker, as a closed connection does."""
     try:
-        cases: list[Case] = connection.recv()
+        items: list[Any] = connection.recv()
     except EOFError:
         return []
-    return cases
-
-
-class _PrintedByWorker(TextIOWrapper):
-    """Writes the output of subjects; a subject that closes its standard output closes nothing."""
-
-    def close(self) -> None:
-        pass
+    return items
 
 
 def _redirect_output(printed: int) -> None:

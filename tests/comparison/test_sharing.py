@@ -1,4 +1,13 @@
+import os
+import shlex
 import signal
+import tempfile
+from collections.abc import Callable
+from errno import EMFILE
+from functools import partial
+from multiprocessing import active_children
+from threading import Timer
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -7,7 +16,8 @@ from precreg.comparison import session as sharing
 from precreg.comparison.measuring import ComparisonTerms, comparison_layers
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
 from precreg.comparison.session import MIN_PAIRS_TO_SHARE, compare_pairs
-from precreg.types.verdict import Reason
+from precreg.errors import UserError
+from precreg.types.verdict import Reason, Status
 
 TERMS = ComparisonTerms(comparison_layers(None, {}), (), "reference", 3)
 
@@ -32,42 +42,75 @@ def test_processes_give_what_this_one_gives(pairs):
 
 
 def test_few_pairs_stay_in_this_process(pairs, monkeypatch):
-    monkeypatch.setattr(sharing, "_shared", None)
+    monkeypatch.setattr(sharing, "run_in_workers", None)
     assert len(list(compare_pairs(pairs[: MIN_PAIRS_TO_SHARE - 1], TERMS, 2))) == MIN_PAIRS_TO_SHARE - 1
 
 
-@pytest.mark.parametrize("number", [1, 63, 64, 1000, 10_000])
-def test_batches_are_disjoint_and_complete(number):
-    pairs = [StoredPair(str(index), None, None) for index in range(number)]
-    batches = list(sharing._batches(pairs, 2))
-    assert [pair for batch in batches for pair in batch] == pairs
-    assert max(map(len, batches)) <= sharing.MAX_PAIR_BATCH
-    assert len(batches) >= min(number, 16)
+class Deadly(NamedTuple):
+    """A place that ends the process that loads it."""
+
+    end: Callable[[], object]
+    shown: str = "deadly"
+    takes_any_shape: bool = False
+
+    def load(self, other=None):
+        self.end()
+
+
+def exit_with_words():
+    print("last words")
+    os._exit(3)
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (os.abort, "killed by SIGABRT"),
+        (exit_with_words, "exited with code 3"),
+        (partial(int, "no number"), "exited with code 1"),
+    ],
+    ids=["abort", "exit", "exception"],
+)
+def test_a_process_that_dies_costs_its_pair_alone(pairs, capfd, end, message):
+    name = "it's [50]"
+    pairs[50] = pairs[50]._replace(name=name, actual=Deadly(end))
+    compared = {pair.name: pair for pair in compare_pairs(pairs, TERMS, 2)}
+    assert len(compared) == len(pairs)
+    verdict = compared.pop(name).verdict
+    assert (verdict.status, verdict.reason) == (Status.ERROR, Reason.CRASHED)
+    assert verdict.message == f"{message}; compare it alone to see why: --select {shlex.quote(name)}"
+    assert {pair.verdict.status for pair in compared.values()} == {Status.PASSED, Status.FAILED}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_processes_that_cannot_start_are_one_error(pairs, monkeypatch):
+    def no_file():
+        raise OSError(EMFILE, os.strerror(EMFILE))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", no_file)
+    with pytest.raises(UserError, match="Too many open files") as caught:
+        list(compare_pairs(pairs, TERMS, 2))
+    assert caught.value.slug == "no-workers"
 
 
 def test_giving_up_early_leaves_no_process(pairs):
-    import multiprocessing
-
     results = compare_pairs(pairs, TERMS, 2)
     next(results)
     results.close()
-    assert multiprocessing.active_children() == []
+    assert active_children() == []
 
 
-def test_an_interrupt_waits_until_the_pool_is_whole():
-    done = []
+def compare_until_interrupted(pairs, after_s):
+    Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+    while True:
+        list(compare_pairs(pairs, TERMS, 2))
 
-    def interrupted():
-        with sharing.defer_interrupts():
-            signal.raise_signal(signal.SIGINT)
-            done.append("all of it")
 
+@pytest.mark.parametrize("milliseconds", [1, 2, 3, 5, 8, 13, 21, 34])
+def test_an_interrupt_at_any_moment_leaves_no_process(pairs, capfd, milliseconds):
+    # The server runs already, so that the interrupts come while it forks workers, and later.
+    assert len(list(compare_pairs(pairs, TERMS, 2))) == len(pairs)
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == ["all of it"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_without_an_interrupt_none_is_raised():
-    with sharing.defer_interrupts():
-        pass
+        compare_until_interrupted(pairs, milliseconds / 1000)
+    assert active_children() == []
+    assert capfd.readouterr() == ("", "")

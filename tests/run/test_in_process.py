@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.run.worker import run_in_process
+from precreg.run.worker import CaseTask, run_in_process
 from precreg.types.verdict import Reason
 
 CHAIN = ("cpu",)
@@ -10,13 +10,13 @@ CHAIN = ("cpu",)
 
 def test_cases_come_in_their_order_and_one_at_a_time(project, case):
     cases = [case(name="a"), case("exits", name="b"), case(name="c")]
-    outcomes = run_in_process(iter(cases), project, CHAIN)
+    outcomes = run_in_process(iter(cases), CaseTask(project, CHAIN))
     assert next(outcomes).case == "unit/s/a"
     assert [outcome.case for outcome in outcomes] == ["unit/s/b", "unit/s/c"]
 
 
 def test_what_a_subject_prints_is_kept_with_its_failure_alone(project, case, capsys):
-    failed, passed = run_in_process([case("raises", name="a"), case("double", name="b")], project, CHAIN)
+    failed, passed = run_in_process([case("raises", name="a"), case("double", name="b")], CaseTask(project, CHAIN))
     assert failed.execution.failure.reason is Reason.SUBJECT_ERROR
     assert failed.execution.failure.detail.endswith("printed:\nshortly before\n")
     assert passed.execution.failure is None
@@ -30,13 +30,13 @@ def test_what_a_subject_changes_of_its_process_reaches_nobody_else(project, case
         case("changes_its_process", "needs_its_process_unchanged", name="a"),
         case("needs_its_process_unchanged", name="b"),
     ]
-    assert [outcome.execution.failure for outcome in run_in_process(cases, project, CHAIN)] == [None, None]
+    assert [outcome.execution.failure for outcome in run_in_process(cases, CaseTask(project, CHAIN))] == [None, None]
     assert Path.cwd() == project
 
 
 def test_a_forked_child_gives_no_outcomes(project, case, tmp_path):
     cases = [case("forks_and_comes_back", name=str(number)) for number in range(2)]
     with (tmp_path / "outcomes").open("a", buffering=1) as file:
-        for outcome in run_in_process(cases, project, CHAIN):
+        for outcome in run_in_process(cases, CaseTask(project, CHAIN)):
             file.write(outcome.case + "\n")
     assert (tmp_path / "outcomes").read_text().splitlines() == [case.id for case in cases]

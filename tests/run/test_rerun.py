@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from precreg.baseline.review import diff_proposals
 from precreg.environment.machine import detect_environment
 from precreg.run.rerun import Confirmation, confirm_entry, describe_disagreement, rerun_changes
-from precreg.run.worker import run_in_process
+from precreg.run.worker import CaseTask, run_in_process
 from precreg.suite.expand import load_cases
 from tests.scaled import A, Project
 
@@ -27,7 +27,7 @@ def cases(project):
 
 
 def outcome(project, case):
-    return next(run_in_process([case], project.folder, HERE.chain))
+    return next(run_in_process([case], CaseTask(project.folder, HERE.chain)))
 
 
 def confirmed(project, reruns=2):

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import active_children
 
 import pytest
@@ -10,8 +11,8 @@ from msgspec.structs import replace
 
 from precreg.environment.machine import THREAD_VARIABLES
 from precreg.errors import UserError
-from precreg.run.worker import run_in_process
-from precreg.run.workers import run_in_workers
+from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers import defer_interrupts, run_in_workers
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
 from tests.e2e.command import PATIENCE_S
@@ -22,7 +23,7 @@ CHAIN = ("cpu-x86_64", "cpu", "generic")
 @pytest.fixture
 def run(project):
     def run(cases, jobs=1):
-        outcomes = {outcome.case: outcome for outcome in run_in_workers(cases, project, CHAIN, jobs)}
+        outcomes = {outcome.case: outcome for outcome in run_in_workers(cases, CaseTask(project, CHAIN), jobs)}
         assert set(outcomes) == {case.id for case in cases}
         return [outcomes[case.id] for case in cases]
 
@@ -75,7 +76,7 @@ def test_a_subject_that_goes_wrong_costs_its_own_case(run, case, subject, reason
 
 def test_a_forked_child_gives_no_outcomes(project, case):
     cases = [case("forks_and_comes_back", seeds=3, name=str(number)) for number in range(20)]
-    outcomes = list(run_in_workers(cases, project, CHAIN, 1))
+    outcomes = list(run_in_workers(cases, CaseTask(project, CHAIN), 1))
     assert [outcome.case for outcome in outcomes] == [case.id for case in cases]
     assert [failure_of(outcome) for outcome in outcomes] == [None] * 20
 
@@ -114,7 +115,7 @@ def test_the_outcomes_are_the_same_for_any_number_of_jobs(run, case, project):
         for subject, reference in pairs
         for dtype in ("float16", "float32", "float64")
     ]
-    alone = [without_time(outcome) for outcome in run_in_process(cases, project, CHAIN)]
+    alone = [without_time(outcome) for outcome in run_in_process(cases, CaseTask(project, CHAIN))]
     for jobs in (1, 2, 4):
         assert [without_time(outcome) for outcome in run(cases, jobs)] == alone
 
@@ -161,7 +162,7 @@ def test_a_child_that_holds_the_connection_delays_nobody(run, case):
 def test_no_process_is_left(run, case, project):
     run([case(name=str(number)) for number in range(4)], jobs=2)
     assert active_children() == []
-    outcomes = run_in_workers([case("hangs", name="a"), case("hangs", name="b")], project, CHAIN, 2)
+    outcomes = run_in_workers([case("hangs", name="a"), case("hangs", name="b")], CaseTask(project, CHAIN), 2)
     outcomes.close()
     assert active_children() == []
 
@@ -175,11 +176,12 @@ def test_slow_cases_do_not_wait_behind_each_other(run, case):
 SCRIPT = """
 import sys
 from pathlib import Path
+from precreg.run.worker import CaseTask
 from precreg.run.workers import run_in_workers
 from tests.run.conftest import case_of
 
 cases = [case_of(*{arguments}, name=str(number)) for number in range({count})]
-for outcome in run_in_workers(cases, Path(sys.argv[1]), ("cpu",), 2):
+for outcome in run_in_workers(cases, CaseTask(Path(sys.argv[1]), ("cpu",)), 2):
     print(outcome.case, outcome.execution.failure, flush=True)
 """
 
@@ -240,12 +242,12 @@ def test_workers_that_cannot_start_are_one_error(project, tmp_path):
 def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case, monkeypatch):
     monkeypatch.setattr("precreg.run.workers.serve_batches", os.abort)
     with pytest.raises(UserError, match="expected a worker process to start but it") as caught:
-        list(run_in_workers([case()], project, CHAIN, 1))
+        list(run_in_workers([case()], CaseTask(project, CHAIN), 1))
     assert caught.value.slug == "no-workers"
 
 
 def test_no_cases_need_no_workers(project):
-    assert list(run_in_workers([], project, CHAIN, 2)) == []
+    assert list(run_in_workers([], CaseTask(project, CHAIN), 2)) == []
 
 
 def test_an_outcome_of_a_failure_has_no_facts(run, case):
@@ -275,3 +277,38 @@ def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(tmp_path):
     (tmp_path / "early.py").write_text(EARLY)
     done = subprocess.run([sys.executable, "early.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("alive\n", "")
+
+
+def test_an_interrupt_waits_until_the_worker_is_known():
+    done = []
+
+    def interrupted():
+        with defer_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_an_interrupt_none_is_raised():
+    with defer_interrupts():
+        pass
+
+
+def test_an_interrupt_is_not_lost_behind_an_error():
+    def interrupted():
+        with defer_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            raise OSError
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_cases_run_from_other_threads_too(project, case):
+    with ThreadPoolExecutor(1) as threads:
+        outcomes = threads.submit(lambda: list(run_in_workers([case()], CaseTask(project, CHAIN), 1))).result()
+    assert [failure_of(outcome) for outcome in outcomes] == [None]
