@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from precreg.arithmetic.devices import device_names
 from tests.e2e.command import REPORT_FILES, copy_of, environ, precreg, with_suite
 from tests.e2e.test_road import ROAD
 from tests.packaging.installed import assert_native, assert_numpy, doctor
@@ -60,7 +61,7 @@ def test_the_installed_command_runs_and_writes_every_report(installed, tmp_path)
 
 
 def test_the_tables_of_devices_are_installed(installed, tmp_path):
-    suite = "suite: s\nsubject: k:same\nreference: k:same\nmatrix: {device: [ascend, cpu, gpu-tf32, mlu370]}\n"
+    suite = f"suite: s\nsubject: k:same\nreference: k:same\nmatrix: {{device: [{', '.join(device_names(None))}]}}\n"
     inputs = "device: $device\ninputs: {x: {shape: [8], dtype: float32, normal: {mean: 0, std: 1}}}\n"
     project = with_suite(tmp_path, suite + inputs)
     run(installed, project, "run")

@@ -6,10 +6,10 @@ import numpy as np
 
 from precreg.arithmetic.devices.array import plain_array, simulate_array
 from precreg.arithmetic.devices.computation import DeviceArithmetic
-from precreg.arithmetic.devices.device import device_named
+from precreg.arithmetic.devices.device import device_named, device_names
 from precreg.arithmetic.formats import FORMATS, numpy_dtype
 
-DEVICES = ("ascend", "mlu370", "gpu-tf32")
+DEVICES = [name for name in device_names(None) if name != "cpu"]  # cpu's table is empty
 
 
 @cache
