@@ -1,7 +1,7 @@
 """What a run costs that is kept: changed rows alone against a plain table of every case at every run, SQLite both.
 
-100,000 cases of one output with the 12 metrics that are kept; one case in a hundred changes from run to run. First it
-is checked that both give the same series. Usage: python benchmarks/history.py [RUNS]
+100,000 cases of one output with every metric that baselines keep; one case in a hundred changes from run to run. First
+it is checked that both give the same series. Usage: python benchmarks/history.py [RUNS]
 """
 
 from __future__ import annotations

@@ -4,18 +4,16 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-_ML_NAMES = (
-    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
-    "float6_e2m3fn float6_e3m2fn float4_e2m1fn"
-)
-ML_DTYPES = {name: np.dtype(getattr(ml_dtypes, name)) for name in _ML_NAMES.split() if hasattr(ml_dtypes, name)}
+from precreg.arithmetic.formats import FORMATS
+
+ML_DTYPES = {name: np.dtype(getattr(ml_dtypes, name)) for name in FORMATS if hasattr(ml_dtypes, name)}
 NUMPY_NAMES = (
     "float16 float32 float64 longdouble int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool complex64 complex128 "
     "clongdouble"
 )
 DTYPES = {**{name: np.dtype(name) for name in NUMPY_NAMES.split()}, **ML_DTYPES}
 
-_SMALL = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
+_SMALL = {name for name, dtype in ML_DTYPES.items() if ml_dtypes.finfo(dtype).bits < 8}
 _ONE = np.float64(1).view(np.uint64).item()
 _PLACES = (0, 1, 2**7, 2**15, 2**31, 2**63, 2**64 - 1, _ONE, 0x7FF0 << 48, 0x7F80_0000, 0x7C00, 2**52, 2**23)
 _VALUES = (0.0, -0.0, 1.0, -1.0, 1.5, np.inf, -np.inf, np.nan, 65504.0, 65520.0, 448.0, 465.0, 2.0**-149, 1e-8)
