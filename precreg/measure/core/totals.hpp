@@ -261,8 +261,9 @@ class Totals {
         const double binade = std::fmax(r, smallest_binade);
         const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
         const double product = cap[PEAK_PRODUCT];
-        const double largest[Sums::SIZE] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
-                                      es * es, rs * rs, product, product};
+        const double largest[] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
+                                  es * es, rs * rs, product, product};
+        static_assert(sizeof largest / sizeof *largest == Sums::SIZE, "every sum starts from its largest term");
         for (int s = 0; s < Sums::SIZE; s++) of[s].start(largest[s]);
         largest_on_grid = std::fmax(std::fmax(e, r), cap[PEAK_ULPS] * binade * spacing);
         runs = 0;
