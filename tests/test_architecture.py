@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -235,6 +236,25 @@ def test_the_house_is_as_the_contributors_page_shows_it(shown):
     print(shown())
     assert f"\n\n{shown()}\n\n" in page.replace("```text", "").replace("```", "")
     assert page.count("```") % 2 == 0, "a block of the page is not closed"
+
+
+def said(pattern, *kinds):
+    """Return what the sources of some kinds say in a pattern's groups, in order."""
+    sources = [path for kind in kinds for path in PACKAGE.rglob(kind)]
+    return sorted({found for source in sources for found in re.findall(pattern, source.read_text(encoding="utf-8"))})
+
+
+def test_sources_name_files_that_exist():
+    files = said(r"(?<![\w/.])(?:benchmarks|precreg|tests)/[\w/.-]+\.\w+", "*.py", "*.?pp")
+    assert "precreg/measure/tally.py" in files
+    assert [file for file in files if not (PACKAGE.parent / file).is_file()] == []
+
+
+def test_what_a_core_says_is_in_a_module_stands_there():
+    names = said(r"(\w+) in (precreg/[\w/]+\.py)", "*.?pp")
+    assert ("Sketch", "precreg/measure/tally.py") in names
+    texts = {file: (PACKAGE.parent / file).read_text(encoding="utf-8") for _, file in names}
+    assert [(name, file) for name, file in names if not re.search(rf"\b{name}\b", texts[file])] == []
 
 
 @by_name

@@ -1,4 +1,4 @@
-// Round vectors of float32 or float64 to a number format, once. precreg/arithmetic/roundings.py defines the roundings.
+// Round vectors of float32 or float64 to a number format, once. Rounding in precreg/arithmetic/formats.py names the roundings.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Add one product to a partial sum, in vectors, as precreg/arithmetic/exact/sums.py does for one number.
+// Add one product to a partial sum, in vectors, as precreg/arithmetic/exact.py does for one number.
 #pragma once
 
 #include "rounding.hpp"

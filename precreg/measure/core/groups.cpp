@@ -5,8 +5,8 @@
 
 namespace precreg {
 
-constexpr int64_t MOST_GROUPS = 16;    // as MOST in precreg/measure/kept_groups.py
-constexpr int64_t MOST_IN_TILE = 4096; // as _MOST_IN_TILE in precreg/measure/groups.py: which axes form the tile
+constexpr int64_t MOST_GROUPS = 16;    // as MAX_GROUPS_PER_AXIS in precreg/measure/groups.py
+constexpr int64_t MOST_IN_TILE = 4096; // as _MAX_TILE in precreg/measure/block.py: which axes form the tile
 constexpr int64_t LEAST_IN_TILE = 512; // a narrow tile is repeated up to this width, so that runs seldom wrap around its end
 
 Axis::Axis(int64_t length, int64_t stride)

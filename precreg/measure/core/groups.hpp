@@ -1,4 +1,4 @@
-// Sums in the groups of each axis. Groups in precreg/measure/tally.py defines them; precreg/measure/groups.py has them in numpy.
+// Sums in the groups of each axis. Groups in precreg/measure/tally.py defines them; precreg/measure/block.py has them in numpy.
 //
 // The trailing axes of few elements form one tile that repeats: runs are added to it place by place. Along the axes before
 // them a group is a stretch of some hundred elements or more, and stretches are summed.

@@ -32,7 +32,7 @@ PRECREG_STRUCT(Format,
     bool same;                // the reference has the output's dtype: nothing is rounded
 )
 
-// precreg/measure/regions.py explains each bound.
+// Regions in precreg/measure/metrics.py explains each bound.
 PRECREG_STRUCT(Regions,
     double small_bound, small_error, cancellation_bound, cancellation_rtol;
     double threshold_bound, threshold_rtol, threshold_atol, diff3_bound;

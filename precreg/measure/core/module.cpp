@@ -157,7 +157,7 @@ PyObject* scalar(const Side& side, int64_t at) {
     return PyUnicode_FromString(value != value ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-// Return (indices, actual values, reference values), as Named in precreg/measure/tally.py.
+// Return (indices, actual values, reference values), as NamedPairs in precreg/measure/tally.py.
 template <class Index> PyObject* named(const Job& job, size_t size, Index index) {
     const auto list = [&](auto item) { return list_of((Py_ssize_t)size, [&](Py_ssize_t i) { return item(index((size_t)i)); }); };
     return Py_BuildValue("(NNN)", list([](int64_t at) { return PyLong_FromLongLong(at); }),
@@ -290,7 +290,7 @@ double upper_end(int key) {
     return value;
 }
 
-// Return the fields of Sizes for a sketch, as read_sizes in precreg/measure/sketch.py does.
+// Return the fields of Sizes for a sketch, as read_sketch in precreg/measure/sketch.py does.
 PyObject* sizes(PyObject*, PyObject* arguments) {
     constexpr int PERMILLES[] = {500, 900, 950, 990, 999}; // as there
     constexpr double ENDS[] = {0.5, 1.0, 2.0, 32.0};       // as there

@@ -18,7 +18,7 @@ from precreg.types.case import Location
 
 TABLE = Path(__file__).parents[2] / "golden" / "input_digests.json"
 DTYPES = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int32", "complex64"]
-HERE = Location("tests/inputs/golden_digests.py")
+HERE = Location("tests/suite/inputs/golden_digests.py")
 OPTIONS = {
     "normal": {"normal": {}},
     "normal-shifted": {"normal": {"mean": -3.5, "std": 0.1}},
