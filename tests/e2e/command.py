@@ -15,6 +15,7 @@ from pathlib import Path
 
 import precreg as precreg_package
 from precreg.__main__ import main
+from precreg.subject.module_space import leave_module_space
 
 ROOT = Path(__file__).parents[2]
 # Ends a test that hangs. No test is about this time: it is some fifty times what the slowest command takes when idle.
@@ -119,6 +120,8 @@ def _become(command, function, project, variables, out, err):
         os.environ.clear()
         os.environ.update(variables)
         sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
+        # Cases that tests ran in this process left the folder of their project on the path.
+        leave_module_space()
         sys.path.insert(0, str(project))
         sys.argv = [command[2], *command[3:]]
         _forget_servers()
