@@ -1,5 +1,6 @@
 """The real command in a real project: a folder in a git repository of its own, one process a call."""
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -120,6 +121,8 @@ def _become(command, function, project, variables, out, err):
         os.environ.clear()
         os.environ.update(variables)
         sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
+        # Collections of garbage would walk over, and so copy, all that the tests have in memory.
+        gc.freeze()
         # Cases that tests ran in this process left the folder of their project on the path.
         leave_module_space()
         sys.path.insert(0, str(project))

@@ -299,7 +299,7 @@ def test_a_run_that_finds_nothing_touched_for_the_second_time_neither(tmp_path):
     project = copy_of(ROAD, tmp_path)
     (project / "setup.py").write_text("import nothing")
     time.sleep(SETTLED_NS / 1e9 + 0.1)  # what is younger is not remembered
-    first = precreg(project, "run", "--changed-since", "HEAD")
+    first = started(project, "run", "--changed-since", "HEAD")
     assert (first.returncode, first.stdout) == (0, "no case depends on what changed since HEAD\n")
     second = light(project, "run", "--tier", "unit", "--changed-since", "HEAD")
     assert second == first.stdout + "light\n"
