@@ -22,7 +22,7 @@ def pytest_configure():
 
 
 def pytest_collection_finish():
-    """Keep collections of garbage off the twelve thousand tests, which live to the end: each took a third of a second."""
+    """Keep garbage collections off the twelve thousand tests, which live to the end: each took a third of a second."""
     gc.collect()
     gc.freeze()
 
