@@ -1,35 +1,284 @@
-"""Run a comparison from its settings to its record, in one process or in several."""
+"""How does a comparison happen, from its settings to its record?
+
+The session reads the settings, pairs the arrays, and has each pair loaded, measured and judged, in this process or in
+workers. A file that cannot be read gives a verdict, not an error. The tolerance has the shipped defaults, the project's
+own layers if the user names a project, and the options above both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
+from msgspec import msgpack
+from msgspec.structs import replace
+
 from precreg import __version__
-from precreg.comparison.measuring import ComparisonTerms, PairTask, compare_pair, comparison_layers
-from precreg.comparison.pairing import ArraySide, RawFormat, StoredPair, pair_arrays, read_mapping, read_side
+from precreg.arithmetic import dtype_name
+from precreg.comparison.pairing import (
+    ArrayPlace,
+    ArraySide,
+    RawFormat,
+    StoredPair,
+    pair_arrays,
+    read_mapping,
+    read_side,
+)
 from precreg.environment import detect_environment
-from precreg.errors import UserError
-from precreg.measure import analyzer_entry_point
+from precreg.errors import UserError, nearest
+from precreg.measure import (
+    METRICS,
+    add_analyzer_metrics,
+    analyzer_entry_point,
+    benchmark_ratios,
+    compare_arrays,
+    metrics_like,
+)
 from precreg.run import run_in_workers
-from precreg.suite import match_names
-from precreg.tolerance import tolerance_warnings
+from precreg.storage import Array
+from precreg.suite import match_names, read_foundation
+from precreg.tolerance import (
+    CLOSENESS_KEYS,
+    SHIPPED_LAYERS,
+    drop_unmeasured_settings,
+    find_standard,
+    limit_problem,
+    require_analyzers,
+    resolve_tolerance,
+    tolerance_warnings,
+)
 from precreg.types import (
     COMPARISON_SCHEMA,
     ComparedPair,
+    Comparison,
     ComparisonRecord,
     ComparisonSettings,
     ComparisonWarning,
+    Failure,
     Finding,
+    Layer,
+    Location,
     MissingBenchmark,
+    Positions,
     Reason,
+    Role,
     SkippedFiles,
+    Status,
+    Tolerance,
     ToleranceFact,
     ToleranceWarning,
     UnmeasuredBenchmark,
+    Verdict,
 )
-from precreg.verdict import run_exit_code
+from precreg.verdict import judge_pair, run_exit_code, unmeasured_verdict
+
+# A passed pair keeps few positions, because thousands of pairs would make the record large.
+KEPT_PAIR_POSITIONS = 5
+
+
+class ComparisonTerms(NamedTuple):
+    """Hold how pairs are measured and judged: the tolerance's layers, the chain of environments, the role.
+
+    `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
+    threads for one pair. `analyzers` add their metrics to each pair.
+    """
+
+    layers: tuple[Layer, ...]
+    chain: tuple[str, ...]
+    role: Role
+    worst: int
+    keep_all: bool = False
+    threads: int = 1
+    analyzers: tuple[str, ...] = ()
+
+
+class PairTask(NamedTuple):
+    """The pairs of a comparison, as the task of workers."""
+
+    terms: ComparisonTerms
+
+    def prepare(self) -> None:
+        """Import nothing: a worker that has this class has all modules."""
+
+    def run(self, pair: StoredPair, printed: Callable[[], str]) -> ComparedPair:
+        """Load, measure and judge a pair, and drop the text that analyzers print."""
+        return compare_pair(pair, self.terms)
+
+    def decoder(self) -> msgpack.Decoder[ComparedPair]:
+        """Return the decoder of compared pairs."""
+        return msgpack.Decoder(ComparedPair)
+
+    def item_key(self, pair: StoredPair) -> str:
+        """Return the name of a pair."""
+        return pair.name
+
+    def answer_key(self, compared: ComparedPair) -> str:
+        """Return the name of a compared pair."""
+        return compared.name
+
+    def timeout_s(self, pair: StoredPair) -> float:
+        """Return infinity: a pair may take any time."""
+        return inf
+
+    def give_up(self, pair: StoredPair, failure: Failure) -> ComparedPair:
+        """Return the verdict on a pair whose worker died."""
+        message = f"{failure.message}; compare it alone to see why: --select {quote(pair.name)}"
+        return _unmeasured(pair, failure.reason, message)
+
+
+class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
+    """Load, measure and judge one pair."""
+    try:
+        reference = _load(pair.reference, Reason.REFERENCE_ERROR)
+        actual = _load(pair.actual, Reason.SUBJECT_ERROR, reference)
+        # Raw bytes on the reference side have no shape until the actual array is loaded.
+        if pair.reference is not None and pair.reference.takes_any_shape:
+            reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
+        # After the loads: an unreadable file is an error, and must not be reported as a missing array.
+        if actual is None:
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the actual side has no array {pair.name!r}")
+        if reference is None:
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the {terms.role} side has no array {pair.name!r}")
+        return _judged(pair, actual, reference, terms)
+    except _Unmeasurable as event:
+        return _unmeasured(pair, event.reason, event.message)
+
+
+def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) -> Array | None:
+    if place is None:
+        return None
+    try:
+        return place.load(None if other is None else other.shape)
+    except UserError as problem:
+        # A folder may have thousands of files. One bad file is a verdict, so the others are still compared.
+        raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
+    # A small archive may unpack to more than the memory; that is a fact about the file.
+    except MemoryError:
+        raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
+
+
+def _unmeasured(pair: StoredPair, reason: Reason, message: str) -> ComparedPair:
+    return _answer(pair, unmeasured_verdict(reason, message))
+
+
+def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
+    actual, reference, benchmark = (None if place is None else place.shown for place in pair[1:])
+    return ComparedPair(pair.name, actual, reference, verdict, benchmark_path=benchmark)
+
+
+def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
+    # Layers seldom name an output. Without a name, all pairs of a dtype share one cached tolerance.
+    name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
+    tolerance = resolve_tolerance(terms.layers, name, dtype_name(actual.dtype), terms.chain)
+    comparison = _measured(pair.name, actual, reference, tolerance, terms)
+    if terms.analyzers:
+        comparison = _analyzed(comparison, actual, reference, terms)
+    # A benchmark only adds figures to the pair, so its problem is a warning.
+    benchmark, problem = _benchmark(pair, reference, tolerance, terms)
+    if benchmark is not None:
+        comparison = replace(comparison, metrics=comparison.metrics | benchmark_ratios(comparison, benchmark))
+    verdict = judge_pair(comparison, tolerance, terms.role)
+    if verdict.status is Status.PASSED and not terms.keep_all:
+        comparison = replace(comparison, worst=_first(comparison.worst))
+    return replace(
+        _answer(pair, verdict),
+        comparison=comparison,
+        tolerance=tolerance,
+        benchmark=benchmark,
+        benchmark_problem=problem,
+    )
+
+
+def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms) -> Comparison:
+    return compare_arrays(
+        actual,
+        reference,
+        output=name,
+        # The comparison counts matches in the same pass over the elements, so it needs the limits now.
+        rtol=tolerance.rtol.limit,
+        atol=tolerance.atol.limit,
+        regions=tolerance.regions,
+        worst=terms.worst,
+        threads=terms.threads,
+    )
+
+
+def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: ComparisonTerms) -> Comparison:
+    try:
+        return add_analyzer_metrics(comparison, actual, reference, terms.analyzers, terms.threads)
+    except UserError as problem:
+        raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
+
+
+def _benchmark(
+    pair: StoredPair, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
+) -> tuple[Comparison | None, str | None]:
+    """Measure the benchmark against the same reference, or return why it cannot be measured."""
+    if pair.benchmark is None:
+        return None, None
+    try:
+        array = _load(pair.benchmark, Reason.SUBJECT_ERROR, reference)
+    except _Unmeasurable as event:
+        return None, event.message
+    assert array is not None
+    if array.shape != reference.shape:
+        return None, f"{pair.benchmark.shown}: expected shape {reference.shape} but got shape={array.shape}"
+    return _measured(pair.name, array, reference, tolerance, terms), None
+
+
+def _first(worst: Positions | None) -> Positions | None:
+    if worst is None or len(worst.index) <= KEPT_PAIR_POSITIONS:
+        return worst
+    return Positions(
+        worst.index[:KEPT_PAIR_POSITIONS], worst.actual[:KEPT_PAIR_POSITIONS], worst.reference[:KEPT_PAIR_POSITIONS]
+    )
+
+
+OPTIONS = Location("command line")
+
+
+def comparison_layers(
+    project: Path | None, limits: Mapping[str, float | str], analyzers: Collection[str] = ()
+) -> tuple[Layer, ...]:
+    """Return the layers of the tolerance: shipped, of suites/tolerances.yaml, and of the options.
+
+    Of suites/tolerances.yaml only the default and the environments apply. `limits` are rtol, atol, standard and limits
+    on metrics, including those of the chosen `analyzers`.
+
+    Raises UserError: as reading that file does, and unknown-metric, unknown-standard, unknown-analyzer, bad-value for
+    the options.
+    """
+    for metric, limit in limits.items():
+        _check(metric, limit)
+    # The options come last, because a later layer wins: a person at the command line overrides files.
+    own = (Layer("options", OPTIONS, dict(limits)),) if limits else ()
+    require_analyzers(own, analyzers)
+    if project is None:
+        return (*SHIPPED_LAYERS, *own)
+    # Tiers, suites and cases have layers too, but a stored array belongs to none of them.
+    written = read_foundation(project, {})
+    return (*SHIPPED_LAYERS, *drop_unmeasured_settings((*written.default, *written.environments), analyzers), *own)
+
+
+def _check(metric: str, limit: float | str) -> None:
+    if metric == "standard":
+        find_standard(str(limit), OPTIONS)
+    # A misspelled metric would limit nothing, and the pair would pass.
+    elif metric not in (known := (*CLOSENESS_KEYS, *METRICS, *metrics_like(metric))):
+        message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, known)}"
+        raise UserError("unknown-metric", message, file=OPTIONS.file)
+    elif expected := limit_problem(metric, limit):
+        raise UserError("bad-value", f"expected {expected} but got {metric}={limit}", file=OPTIONS.file)
+
 
 # Messages and warnings list so many names; a folder may have thousands.
 MAX_NAMES = 3

@@ -9,6 +9,12 @@ from .describe import finding_rows as finding_rows
 from .describe import format_columns as format_columns
 from .describe import strip_controls as strip_controls
 from .describe import verdict_rank as verdict_rank
+from .detection import power_json as power_json
+from .detection import render_faults as render_faults
+from .detection import render_power as render_power
+from .detection import render_scores as render_scores
+from .detection import render_tallies as render_tallies
+from .detection import scores_json as scores_json
 from .drift import render_drift_terminal as render_drift_terminal
 from .drift_files import write_drift_reports as write_drift_reports
 from .files import RUN_OUTPUTS as RUN_OUTPUTS
@@ -21,13 +27,7 @@ from .html import json_for_script as json_for_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .html import unravel_index as unravel_index
-from .power import power_json as power_json
-from .power import render_power as render_power
 from .record import read_merged_run as read_merged_run
-from .scoring import render_faults as render_faults
-from .scoring import render_scores as render_scores
-from .scoring import render_tallies as render_tallies
-from .scoring import scores_json as scores_json
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
 from .summaries import explain_result as explain_result

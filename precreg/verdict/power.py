@@ -55,7 +55,7 @@ SCALING_MEASURES = tuple(measure for measure in MEAN_MEASURES if METRICS[measure
 
 
 class LossReason(StrEnum):
-    """The reason why a loss has no figure, or why any loss is detected; report/power.py has the sentences."""
+    """The reason why a loss has no figure, or why any loss is detected; report/detection.py has the sentences."""
 
     DECLARED_EXACT = "declared_exact"
     EXACT = "exact"

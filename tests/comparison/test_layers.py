@@ -1,6 +1,6 @@
 import pytest
 
-from precreg.comparison.measuring import comparison_layers
+from precreg.comparison.session import comparison_layers
 from precreg.errors import UserError
 from precreg.tolerance.pyramid import resolve_tolerance
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from precreg.arithmetic.formats import numpy_dtype
-from precreg.comparison.measuring import KEPT_PAIR_POSITIONS, ComparisonTerms, compare_pair, comparison_layers
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair, pair_arrays, read_side
+from precreg.comparison.session import KEPT_PAIR_POSITIONS, ComparisonTerms, compare_pair, comparison_layers
 from precreg.types.verdict import Reason, Status
 
 R = np.random.default_rng(0).standard_normal((8, 16))

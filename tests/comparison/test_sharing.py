@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from precreg.comparison import session as sharing
-from precreg.comparison.measuring import ComparisonTerms, comparison_layers
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
-from precreg.comparison.session import MIN_PAIRS_TO_SHARE, compare_pairs
+from precreg.comparison.session import MIN_PAIRS_TO_SHARE, ComparisonTerms, compare_pairs, comparison_layers
 from precreg.errors import UserError
 from precreg.types.verdict import Reason, Status
 

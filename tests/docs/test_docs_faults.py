@@ -8,7 +8,7 @@ from precreg.arithmetic.faults.orders import MAX_EPSILON
 from precreg.arithmetic.faults.planting import MAX_STEPS
 from precreg.arithmetic.faults.table import FAULTS, HARMLESS_CHANGES
 from precreg.quality.scoring import MAX_SLIGHT_FACTOR, MIN_WORSE_FACTOR, Effect
-from precreg.report.scoring import TALLY_COLUMNS
+from precreg.report.detection import TALLY_COLUMNS
 from tests.docs.test_docs import page, table
 from tests.e2e.command import ROOT, precreg
 from tests.e2e.test_readme import pattern

@@ -4,7 +4,7 @@ import re
 import sys
 from subprocess import run
 
-from precreg.report.power import HEADINGS, MAX_POWER_ROWS
+from precreg.report.detection import HEADINGS, MAX_POWER_ROWS
 from precreg.tolerance.pyramid import DEFAULT_GROWTHS
 from precreg.types.case import STATISTIC
 from precreg.verdict import regression as elsewhere

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.power import POWER_SCHEMA, power_json, render_power, sort_powers
+from precreg.report.detection import POWER_SCHEMA, power_json, render_power, sort_powers
 from precreg.verdict.power import CasePower, DetectableLoss, LossReason, PowerGap
 
 KNOWN = DetectableLoss(

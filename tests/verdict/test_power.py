@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.measure import groups as kept_groups
 from precreg.measure.comparison import compare_arrays
-from precreg.report.power import describe_loss_reason
+from precreg.report.detection import describe_loss_reason
 from precreg.types.case import STATISTIC, Bound
 from precreg.types.outcome import AxisGroups, Execution, Outcome
 from precreg.verdict.power import POWER, CasePower, PowerGap, detectable_log_ratio, detectable_losses, pairing_deviation
