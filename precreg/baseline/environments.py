@@ -16,14 +16,23 @@ from msgspec.structs import replace
 from precreg.baseline.store import BASELINES_FOLDER, delete_file, read_project_bytes, write_file
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.storage import WORKING_FOLDER, convert_data
-from precreg.types import Baseline, BaselineEntry, Environment
+from precreg.types import (
+    Baseline,
+    BaselineEntry,
+    ChangedEnvironment,
+    Environment,
+    EnvironmentDifference,
+    EnvironmentFact,
+    SameDescription,
+    UnknownEnvironment,
+)
 
 ENVIRONMENTS_SCHEMA = "precreg-environments/1"
 ACCEPTED_ENVIRONMENTS_FILE = f"{BASELINES_FOLDER}/environments.json"
 PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
 _HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
 EnvironmentFacts = dict[str, str]
-# The order of facts in messages, from the most likely cause of other bits; others follow by name.
+# The order of facts, from the most likely cause of other bits; others follow by name.
 FIRST_FACTS = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
 
 
@@ -65,14 +74,6 @@ def prune_environment_facts(project: Path, fingerprints: Collection[str]) -> Non
     _write(project, ACCEPTED_ENVIRONMENTS_FILE, before, {id: before[id] for id in before if id in fingerprints})
 
 
-def describe_environment_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Describe differing facts: `numpy 2.3.5 -> 2.5.1, cpu_features without AVX512F`; empty if none differ."""
-    # A dict keeps the order and removes repetitions.
-    names = dict.fromkeys((*FIRST_FACTS, *sorted({*before, *now})))
-    differing = (name for name in names if before.get(name) != now.get(name))
-    return ", ".join(_describe_fact(name, before.get(name), now.get(name)) for name in differing)
-
-
 def explain_baseline(
     found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
 ) -> Baseline | None:
@@ -80,40 +81,34 @@ def explain_baseline(
     if found is None:
         return None
     known = {**known, here.fingerprint: here.decisive}
-    return replace(found, change=_difference(found.entry.fingerprint, here.fingerprint, known))
+    return replace(found, difference=_difference(found.entry.fingerprint, here.fingerprint, known))
 
 
-def describe_entry_environments(
+def entry_environment_difference(
     before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]
-) -> str:
-    """Describe the environment change from one entry to the next; empty for the same fingerprint."""
-    return "" if before is None else _difference(before.fingerprint, now.fingerprint, known)
+) -> EnvironmentDifference | None:
+    """Return how the environments of two entries differ; None for the same fingerprint."""
+    return None if before is None else _difference(before.fingerprint, now.fingerprint, known)
 
 
-def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -> str:
+def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
     if before == now:
-        return ""
+        return None
     unknown = [fingerprint for fingerprint in (before, now) if fingerprint not in known]
     if unknown:
-        return f"nothing is kept of the environment {unknown[0]}"
+        return UnknownEnvironment(unknown[0])
     # Equal facts have equal fingerprints, except between versions of precreg that compute them differently.
-    return (
-        describe_environment_change(known[before], known[now])
-        or f"environments {before} and {now} have the same description"
+    facts = differing_facts(known[before], known[now])
+    return ChangedEnvironment(facts) if facts else SameDescription(before, now)
+
+
+def differing_facts(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[EnvironmentFact, ...]:
+    """Return the facts that differ, the most likely causes of other bits first."""
+    # A dict keeps the order and removes repetitions.
+    names = dict.fromkeys((*FIRST_FACTS, *sorted({*before, *now})))
+    return tuple(
+        EnvironmentFact(name, before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)
     )
-
-
-def _describe_fact(name: str, before: str | None, now: str | None) -> str:
-    if before is None or now is None:
-        return f"{name} {now} new" if before is None else f"{name} {before} gone"
-    if name != "cpu_features":
-        return f"{name} {before} -> {now}"
-    # A processor has dozens of features, so only the difference is readable.
-    had, has = before.split(), now.split()
-    gone = " ".join(each for each in had if each not in has)
-    new = " ".join(each for each in has if each not in had)
-    changes = (f"{word} {features}" for word, features in (("without", gone), ("with", new)) if features)
-    return f"{name} {' and '.join(changes) or 'in another order'}"
 
 
 def _facts_of(value: Any) -> EnvironmentFacts:

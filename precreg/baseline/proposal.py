@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -27,11 +27,12 @@ from precreg.baseline.store import (
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import WORKING_FOLDER, convert_data
-from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, Reason, Status
+from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, NotRegressed, Reason, Status
 
 PROPOSALS_SCHEMA = "precreg-proposals/3"
 PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,9 +136,16 @@ def _paired_entry(result: CaseResult) -> BaselineEntry | None:
 
 
 def _without_infinities(finding: Finding) -> Finding:
-    """Replace infinities and NaN, which JSON cannot store, by None."""
-    numbers = {name: value for name in finding.__struct_fields__ if isinstance(value := getattr(finding, name), float)}
-    return replace(finding, **{name: None for name, value in numbers.items() if not isfinite(value)})
+    """Replace infinities and NaN, which JSON cannot store, by None; in the facts of a passed case, too."""
+    fact = finding.fact
+    if isinstance(fact, NotRegressed) and fact.largest is not None:
+        fact = replace(fact, largest=_with_finite_figures(fact.largest))
+    return replace(_with_finite_figures(finding), fact=fact)
+
+
+def _with_finite_figures(value: _S) -> _S:
+    numbers = {name: each for name in value.__struct_fields__ if isinstance(each := getattr(value, name), float)}
+    return replace(value, **{name: None for name, number in numbers.items() if not isfinite(number)})
 
 
 def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:

@@ -18,7 +18,7 @@ from precreg.baseline.entry import succeed_entry
 from precreg.baseline.environments import (
     PROPOSED_ENVIRONMENTS_FILE,
     accept_environment_facts,
-    describe_entry_environments,
+    entry_environment_difference,
     prune_environment_facts,
     read_environment_facts,
 )
@@ -39,6 +39,7 @@ from precreg.types import (
     STATISTIC,
     BaselineEntry,
     BaselineOutput,
+    EnvironmentDifference,
     MetricDescription,
     Reason,
     is_test_defined,
@@ -93,8 +94,8 @@ class ProposalChange(NamedTuple):
     old: BaselineEntry | None
     new: BaselineEntry
     metrics: tuple[MetricChange, ...]
-    # The difference between the environments of the two entries; empty for one fingerprint.
-    environment_change: str = ""
+    # The difference between the environments of the two entries; None for one fingerprint.
+    environment_change: EnvironmentDifference | None = None
 
     @property
     def verdict(self) -> Reason:
@@ -169,7 +170,7 @@ def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str
     known = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE) | read_environment_facts(project)
     changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
     return [
-        change._replace(environment_change=describe_entry_environments(change.old, change.new, known))
+        change._replace(environment_change=entry_environment_difference(change.old, change.new, known))
         for change in changes
     ]
 

@@ -119,12 +119,15 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
     if baseline is None:
         yield f"baseline    none in {', '.join(environment.chain)}{borrowed}"
         return
+    from precreg.report import describe_environment_difference
+
     entry = baseline.entry
     yield f"baseline    {baseline.file}{borrowed}, accepted {entry.date} by {entry.author}: {entry.reason}"
     if entry.definition != case.baseline_definition:
         yield f"            stale: it was accepted for definition {entry.definition}"
-    if baseline.change:
-        yield f"            accepted elsewhere, so statistics decide and no digest: {baseline.change}"
+    if baseline.difference is not None:
+        change = describe_environment_difference(baseline.difference)
+        yield f"            accepted elsewhere, so statistics decide and no digest: {change}"
 
 
 def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:

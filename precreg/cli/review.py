@@ -17,6 +17,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange
+    from precreg.run import Disagreement
     from precreg.types import AcceptedValue, BaselineEntry, Case, Environment, Finding, RunFinding
     from precreg.verdict import CumulativeLoss
 
@@ -135,27 +136,31 @@ def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, s
     return {id: confirmation.text for id, confirmation in found.items()}
 
 
-def _unconfirmed_error(problems: Mapping[str, str]) -> UserError:
+def _unconfirmed_error(problems: Mapping[str, Disagreement]) -> UserError:
     """Return an error with the problem of the first unconfirmed case, and the names of the others."""
+    from precreg.report import describe_disagreement
+
     first, *others = problems
     more = f" and {len(others) - MAX_NAMED_CASES} more" if others[MAX_NAMED_CASES:] else ""
     named = ", ".join(others[:MAX_NAMED_CASES]) + more
-    message = f"expected reruns to repeat the proposal of {first} but {problems[first]}"
+    message = f"expected reruns to repeat the proposal of {first} but {describe_disagreement(problems[first])}"
     return UserError("unconfirmed-loss", message + (f"; not confirmed either: {named}" if others else ""))
 
 
 def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
     """Yield the case with its verdict, the changes of its environment, and each metric that moved, or all metrics."""
+    from precreg.report import describe_environment_difference
+
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
-    if change.environment_change:
-        yield f"  environment: {change.environment_change}"
+    if change.environment_change is not None:
+        yield f"  environment: {describe_environment_difference(change.environment_change)}"
         # Both changed at once, so the figures alone cannot separate code and environment.
         if change.proposal.paired is None:
             yield f"  {INSEPARABLE}"
     for metric in change.metrics:
         if verbose or metric.kind != "same":
             yield f"  {metric.kind:7} {metric.output}  {metric.metric:16} {_before_and_after(metric)}"
-            if change.environment_change and metric.paired is not None and metric.old is not None:
+            if change.environment_change is not None and metric.paired is not None and metric.old is not None:
                 yield f"  {'':7} {_separated(metric)}"
 
 
@@ -205,19 +210,11 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
     from msgspec import to_builtins
 
     from precreg.baseline import accepted_values
+    from precreg.report import describe_environment_difference
 
     # `found` is beyond its budget; `worst` may be within it.
     found, worst = cumulative_loss_of_change(terms, change), largest_cumulative_loss(terms, change.place, change.new)
-    cumulative_loss = None
-    if worst is not None:
-        cumulative_loss = {
-            "output": worst.output,
-            "metric": worst.metric,
-            "factor": worst.factor,
-            "since": worst.since.date,
-            "beyond_budget": found is not None,
-            "message": str(worst) if found is None else found.message,
-        }
+    difference = change.environment_change
     return {
         "case": change.place.id,
         "environment": change.place.environment,
@@ -226,22 +223,34 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         "message": change.proposal.message,
         "commit": change.new.commit,
         "to_confirm": change.needs_rerun,
-        "environment_change": change.environment_change,
-        "metrics": [
-            {
-                "output": metric.output,
-                "metric": metric.metric,
-                "before": metric.old,
-                "paired": metric.paired,
-                "after": metric.new,
-                "ratio": metric.ratio,
-                "kind": metric.kind,
-            }
-            for metric in change.metrics
-        ],
+        "environment_change": "" if difference is None else describe_environment_difference(difference),
+        "metrics": [*map(_metric_values, change.metrics)],
         "evidence": to_builtins(change.proposal.findings),
         "accepted": to_builtins(() if change.old is None else accepted_values(change.old)),
-        "creep": cumulative_loss,
+        "creep": None if worst is None else _loss_values(worst, found),
+    }
+
+
+def _metric_values(metric: MetricChange) -> dict[str, Any]:
+    return {
+        "output": metric.output,
+        "metric": metric.metric,
+        "before": metric.old,
+        "paired": metric.paired,
+        "after": metric.new,
+        "ratio": metric.ratio,
+        "kind": metric.kind,
+    }
+
+
+def _loss_values(worst: CumulativeLoss, found: RunFinding | None) -> dict[str, Any]:
+    return {
+        "output": worst.output,
+        "metric": worst.metric,
+        "factor": worst.factor,
+        "since": worst.since.date,
+        "beyond_budget": found is not None,
+        "message": str(worst) if found is None else found.message,
     }
 
 

@@ -37,6 +37,7 @@ from precreg.measure import (
     compare_arrays,
     metrics_like,
 )
+from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
 from precreg.storage import Array
 from precreg.suite import match_names, read_foundation
@@ -52,6 +53,7 @@ from precreg.tolerance import (
 )
 from precreg.types import (
     COMPARISON_SCHEMA,
+    AbsentArray,
     ComparedPair,
     Comparison,
     ComparisonRecord,
@@ -62,9 +64,11 @@ from precreg.types import (
     Layer,
     Location,
     MissingBenchmark,
+    NoCommonName,
     Positions,
     Reason,
     Role,
+    SideContents,
     SkippedFiles,
     Status,
     Tolerance,
@@ -145,9 +149,9 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
             reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
         # After the loads: an unreadable file is an error, and must not be reported as a missing array.
         if actual is None:
-            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the actual side has no array {pair.name!r}")
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, AbsentArray("actual", pair.name))
         if reference is None:
-            return _unmeasured(pair, Reason.MISSING_OUTPUT, f"the {terms.role} side has no array {pair.name!r}")
+            return _unmeasured(pair, Reason.MISSING_OUTPUT, AbsentArray(terms.role, pair.name))
         return _judged(pair, actual, reference, terms)
     except _Unmeasurable as event:
         return _unmeasured(pair, event.reason, event.message)
@@ -166,13 +170,13 @@ def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) 
         raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
 
 
-def _unmeasured(pair: StoredPair, reason: Reason, message: str) -> ComparedPair:
-    return _answer(pair, unmeasured_verdict(reason, message))
+def _unmeasured(pair: StoredPair, reason: Reason, cause: AbsentArray | str) -> ComparedPair:
+    return _answer(pair, unmeasured_verdict(reason, cause))
 
 
 def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
     actual, reference, benchmark = (None if place is None else place.shown for place in pair[1:])
-    return ComparedPair(pair.name, actual, reference, verdict, benchmark_path=benchmark)
+    return ComparedPair(pair.name, actual, reference, add_verdict_messages(verdict), benchmark_path=benchmark)
 
 
 def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
@@ -353,15 +357,13 @@ def _selected(pairs: list[StoredPair], patterns: Sequence[str]) -> list[StoredPa
 
 
 def _nothing(actual: ArraySide, reference: ArraySide) -> Finding:
-    sides = f"{_contents(actual)}, {_contents(reference)}"
-    message = f"nothing was compared: no name is on both sides ({sides})"
-    return Finding(Reason.MISSING_OUTPUT, message, rule="hard")
+    fact = NoCommonName(_contents(actual), _contents(reference))
+    return add_finding_message(Finding(Reason.MISSING_OUTPUT, rule="hard", fact=fact))
 
 
-def _contents(side: ArraySide) -> str:
+def _contents(side: ArraySide) -> SideContents:
     names = sorted(side.arrays)
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{side.shown} has {', '.join(names[:MAX_NAMES]) or 'no array'}{more}"
+    return SideContents(side.shown, tuple(names[:MAX_NAMES]), max(0, len(names) - MAX_NAMES))
 
 
 def _noticed(

@@ -26,7 +26,7 @@ from precreg.pytest_plugin.test_cases import (
     role_of,
     tolerance_settings,
 )
-from precreg.report import describe_tolerance_fact
+from precreg.report import add_result_messages, describe_tolerance_fact
 from precreg.tolerance import unmatched_outputs
 from precreg.types import TIERS, CaseResult, Location, Tier
 
@@ -109,7 +109,7 @@ class Precision:
         # A warning of pytest: it names the test, and -W error turns it into a failure.
         for fact in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(describe_tolerance_fact(fact)))
-        return judge.judge(case, outcome)
+        return add_result_messages(judge.judge(case, outcome))
 
     def _test(self) -> str:
         """Join the names of classes and function."""

@@ -74,12 +74,14 @@ def _as_declared(result: CaseResult, why: str) -> CaseResult:
     """Judge a case of a test marked xfail like a case of a suite with `expect: fail`."""
     from msgspec.structs import replace
 
+    from precreg.report import add_verdict_messages
     from precreg.verdict import EXPECTED_FAILURE_REASONS, invert_verdict
 
     # xfail excuses a failed figure, and not a case that could not be judged.
     if result.verdict.reason not in EXPECTED_FAILURE_REASONS:
         return result
-    return replace(result, verdict=invert_verdict(result.verdict, why or "xfail"), acceptable=False)
+    verdict = add_verdict_messages(invert_verdict(result.verdict, why or "xfail"))
+    return replace(result, verdict=verdict, acceptable=False)
 
 
 def unpack_results(texts: Iterable[str]) -> Iterator[CaseResult]:

@@ -99,9 +99,11 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the case, and fail or skip by its verdict."""
+        from precreg.report import add_result_messages
+
         project = self.parent.project
         try:
-            result = self.stash[PROJECTS_KEY].session(project).judge.run(self.case)
+            result = add_result_messages(self.stash[PROJECTS_KEY].session(project).judge.run(self.case))
         finally:
             leave_module_space()  # or tests after this one would import the suite's modules
         keep_result(self, project, result)

@@ -20,7 +20,7 @@ from precreg.baseline import Baselines
 from precreg.measure import mean_over_seeds
 from precreg.quality.variants import make_variant, run_variant
 from precreg.run import Plan, run_and_judge
-from precreg.types import Budget, Case, CaseResult, Status, Tier
+from precreg.types import Budget, Case, CaseResult, Status, Tier, Verdict
 from precreg.verdict import Policy
 
 # A growth of the mean absolute error above it makes a result worse: the verdicts' minimum relevant change of means.
@@ -65,7 +65,8 @@ class Score(Struct, frozen=True):
     reason: str = ""
     output: str = ""
     metric: str = ""
-    message: str = ""
+    # None without an effect.
+    verdict: Verdict | None = None
 
 
 class Unplanted(Struct, frozen=True):
@@ -87,7 +88,7 @@ def score_fault(case: Case, unfaulted: CaseResult, faulted: CaseResult, fault: F
     # Findings come worst first.
     first = verdict.findings[0]
     score = replace(
-        no_effect, reason=verdict.reason, message=verdict.message, output=first.output, metric=first.metric, factor=None
+        no_effect, reason=verdict.reason, verdict=verdict, output=first.output, metric=first.metric, factor=None
     )
     if verdict.status is Status.ERROR:
         return replace(score, effect=Effect.ERROR)

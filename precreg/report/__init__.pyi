@@ -21,6 +21,11 @@ from .files import RUN_OUTPUTS as RUN_OUTPUTS
 from .files import make_reports_folder as make_reports_folder
 from .files import reports_folder as reports_folder
 from .files import write_reports as write_reports
+from .findings import add_finding_message as add_finding_message
+from .findings import add_result_messages as add_result_messages
+from .findings import add_verdict_messages as add_verdict_messages
+from .findings import describe_disagreement as describe_disagreement
+from .findings import describe_environment_difference as describe_environment_difference
 from .html import MAX_DETAIL_POSITIONS as MAX_DETAIL_POSITIONS
 from .html import count_rows as count_rows
 from .html import json_for_script as json_for_script

@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 from msgspec import json, to_builtins
+from msgspec.structs import replace
 
 from precreg.arithmetic.faults import Fault
 from precreg.quality import Effect, Score, ScoreTally, Share, Unplanted, missed_faults, tally_scores, tally_scores_by
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
+from precreg.report.findings import add_verdict_messages
 from precreg.types import TIERS, format_distinct, format_number
 from precreg.verdict import POWER, ROUNDING_FLOOR_ULP, CasePower, DetectableLoss, LossReason, PowerGap
 from precreg.verdict.statistics import MIN_SAMPLES
@@ -39,6 +41,10 @@ def scores_json(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
     return json.format(json.encode(content), indent=2).decode()
 
 
+def _message(score: Score) -> str:
+    return "" if score.verdict is None else add_verdict_messages(score.verdict).message
+
+
 def _tally(row: ScoreTally) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(row)
     return {
@@ -49,7 +55,9 @@ def _tally(row: ScoreTally) -> dict[str, Any]:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    plain: dict[str, Any] = to_builtins(score)
+    plain: dict[str, Any] = to_builtins(replace(score, verdict=None))
+    del plain["verdict"]
+    plain["message"] = _message(score)
     # msgspec writes infinity as null, which already means that no factor is known.
     return {**plain, "factor": "inf"} if score.factor is not None and isinf(score.factor) else plain
 
@@ -174,7 +182,7 @@ def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
     for score in scores:
         if score.effect is Effect.ERROR:
             # A subject that cannot run fails with every fault, so its message appears once.
-            by_reason.setdefault((score.reason, score.message), []).append(score)
+            by_reason.setdefault((score.reason, _message(score)), []).append(score)
     for (reason, message), same in by_reason.items():
         others = f" and {len(same) - 1} more" if same[1:] else ""
         yield f"not judged: {same[0].fault} in {same[0].case}{others}: {reason}{f', {message}' if message else ''}"

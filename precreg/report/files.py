@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
+from precreg.report.findings import add_messages
 from precreg.report.html import render_run_html
 from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
@@ -54,4 +55,4 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
     return [folder / name for name in ("record.json", *texts)]
 
 
-RUN_OUTPUTS = RunOutputs(make_folder=make_reports_folder, write=write_reports)
+RUN_OUTPUTS = RunOutputs(add_messages=add_messages, make_folder=make_reports_folder, write=write_reports)

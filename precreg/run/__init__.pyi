@@ -11,6 +11,7 @@ from .pipeline import Plan as Plan
 from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN
+from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes
 from .session import RunOutputs as RunOutputs
 from .session import RunRequest as RunRequest

@@ -7,25 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import ProposalChange
 from precreg.environment import count_processors
 from precreg.run.pipeline import Plan, judge_outcome, run_cases
-from precreg.types import Baseline, BaselineEntry, Budget, Case, Environment, Outcome, Reason
+from precreg.types import Baseline, BaselineEntry, Budget, Case, Environment, Outcome, Reason, Verdict
 from precreg.verdict import Policy
 
 # Stored with an entry that was accepted without reruns.
 NOT_RERUN = "not run again"
 
 
+class Disagreement(NamedTuple):
+    """The reason why a rerun does not confirm a proposal: other bits, or the verdict with the proposal as baseline.
+
+    `rerun` counts from 1. `cause` is untested for a test-defined case, which only pytest can run again.
+    """
+
+    cause: Literal["untested", "changed", "bits", "verdict"]
+    verdict: Verdict | None = None
+    rerun: int = 0
+    reruns: int = 0
+
+
 class Confirmation(NamedTuple):
     """The result of a case's reruns: the text to store with the entry, or the problem that prevents acceptance."""
 
     text: str
-    problem: str | None = None
+    problem: Disagreement | None = None
 
 
 def rerun_changes(
@@ -56,17 +68,19 @@ def confirm_entry(
 ) -> Confirmation:
     """Compare every rerun of a case with its proposed entry; all must agree with it."""
     if case is None:
-        return Confirmation("", "a test defines the case, and only pytest can run it again")
+        return Confirmation("", Disagreement("untested"))
     for number, outcome in enumerate(reruns, 1):
-        problem = describe_disagreement(case, entry, outcome, environment)
+        problem = find_disagreement(case, entry, outcome, environment)
         if problem is not None:
-            return Confirmation("", f"rerun {number} of {len(reruns)} differs: {problem}")
+            return Confirmation("", problem._replace(rerun=number, reruns=len(reruns)))
     agreed = "the same bits" if all(_same_bits(entry, outcome) for outcome in reruns) else "the same within noise"
     return Confirmation(f"{len(reruns)} {'rerun' if len(reruns) == 1 else 'reruns'}: {agreed}")
 
 
-def describe_disagreement(case: Case, entry: BaselineEntry, outcome: Outcome, environment: Environment) -> str | None:
-    """Describe the difference between an outcome and a proposed entry; return None if they agree.
+def find_disagreement(
+    case: Case, entry: BaselineEntry, outcome: Outcome, environment: Environment
+) -> Disagreement | None:
+    """Return the difference between an outcome and a proposed entry; None if they agree.
 
     The bits must be the same. If the case is declared nondeterministic, or the proposal was made in another
     environment, the figures must be the same within the case's own noise, neither worse nor better.
@@ -76,13 +90,13 @@ def describe_disagreement(case: Case, entry: BaselineEntry, outcome: Outcome, en
     proposed = Baseline(entry, environment.label, "the proposal")
     verdict = judge_outcome(of_figures, proposed, outcome, environment, Policy()).verdict
     if verdict.reason in (Reason.STALE, Reason.INPUTS_CHANGED):
-        return f"{verdict.reason}: the case changed since the proposal"
+        return Disagreement("changed", verdict)
     if verdict.reason is Reason.IDENTICAL:
         return None
     repeats = case.deterministic and entry.fingerprint == environment.fingerprint
     if verdict.reason is Reason.WITHIN_TOLERANCE:
-        return "its bits are not the proposal's" if repeats else None
-    return f"{verdict.reason} against the proposal: {verdict.message}"
+        return Disagreement("bits", verdict) if repeats else None
+    return Disagreement("verdict", verdict)
 
 
 def _same_bits(entry: BaselineEntry, outcome: Outcome) -> bool:

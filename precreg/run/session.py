@@ -98,9 +98,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 class RunOutputs(NamedTuple):
     """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
 
-    `make_folder` makes the folder of the reports; `write` fills it and returns the paths of the files.
+    `add_messages` writes the sentences of a record's facts. `make_folder` makes the folder of the reports; `write`
+    fills it and returns the paths of the files.
     """
 
+    add_messages: Callable[[RunRecord], RunRecord]
     make_folder: Callable[[Path], None]
     write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
 
@@ -263,6 +265,7 @@ class Session:
         )
         if complete:
             record = add_orphans(record, cases, self._baselines)
+        record = self._outputs.add_messages(record)
         written = self._outputs.write(record, folder, request.junit_dialect)
         try:
             if self._is_writable:

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
-from precreg.types.verdict import Reason
+from precreg.types.verdict import Reason, RepeatDifference
 
 
 class Failure(Struct, frozen=True):
@@ -15,25 +15,6 @@ class Failure(Struct, frozen=True):
     reason: Reason
     message: str
     detail: str = ""
-
-
-class RepeatDifference(Struct, frozen=True):
-    """The first difference between one output of a later run and of the first run on the same inputs.
-
-    `repeat` counts runs from 1. `place` is the index along each axis of the first element, in C order, whose bits
-    differ. It is None if one run has no such output, or has it in another shape or dtype. `differing` of `size`
-    elements differ, and `non_finite` of these are NaN or infinite in either run. `largest` is the largest distance
-    between the finite others; None if float64 holds none.
-    """
-
-    output: str
-    seed: int
-    repeat: int
-    place: tuple[int, ...] | None = None
-    differing: int = 0
-    size: int = 0
-    largest: float | None = None
-    non_finite: int = 0
 
 
 class Execution(Struct, frozen=True):

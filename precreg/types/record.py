@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field
 from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
-from precreg.types.verdict import Finding, Verdict
+from precreg.types.verdict import EnvironmentDifference, Finding, Verdict
 from precreg.types.warning import ComparisonWarning, Orphan, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
@@ -117,8 +117,10 @@ class Baseline(Struct, frozen=True):
     entry: BaselineEntry
     environment: str
     file: str
-    # The differences between this environment and the accepting one, in words; empty on the same fingerprint.
+    # The difference between this environment and the accepting one in words; empty until report/ writes it.
     change: str = ""
+    # None on the same fingerprint.
+    difference: EnvironmentDifference | None = None
 
 
 # These facts explain an environment to people and change no bit of a result.

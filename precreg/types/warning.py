@@ -15,17 +15,17 @@ from precreg.types.case import Location
 _F = TypeVar("_F")
 
 
-class _Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
+class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
     """The base of all facts: `kind` names the struct in JSON."""
 
 
-class StoredText(_Fact, frozen=True, tag="text"):
+class StoredText(Fact, frozen=True, tag="text"):
     """A sentence of a record of schema 1, which stored sentences in place of facts."""
 
     text: str
 
 
-class Orphan(_Fact, frozen=True, tag="orphan"):
+class Orphan(Fact, frozen=True, tag="orphan"):
     """A baseline that no case looks up: the case's id, and the file from the project's root.
 
     `renamed` is the id of a new case with the same definition, empty if there is none.
@@ -36,14 +36,14 @@ class Orphan(_Fact, frozen=True, tag="orphan"):
     renamed: str = ""
 
 
-class UnlistedDtype(_Fact, frozen=True, tag="unlisted_dtype"):
+class UnlistedDtype(Fact, frozen=True, tag="unlisted_dtype"):
     """A standard that has no limits for the dtype of an output."""
 
     standard: str
     dtype: str
 
 
-class RtolBelowUlp(_Fact, frozen=True, tag="rtol_below_ulp"):
+class RtolBelowUlp(Fact, frozen=True, tag="rtol_below_ulp"):
     """An rtol that rounding alone can break: `ulp` is 1 ULP of the dtype, relative to the value."""
 
     rtol: float
@@ -52,7 +52,7 @@ class RtolBelowUlp(_Fact, frozen=True, tag="rtol_below_ulp"):
     ulp: float
 
 
-class AtolBelowHalfUlp(_Fact, frozen=True, tag="atol_below_half_ulp"):
+class AtolBelowHalfUlp(Fact, frozen=True, tag="atol_below_half_ulp"):
     """An atol, without rtol, that only exact values meet: `half_ulp` belongs to `magnitude`, the mean |reference|."""
 
     atol: float
@@ -62,7 +62,7 @@ class AtolBelowHalfUlp(_Fact, frozen=True, tag="atol_below_half_ulp"):
     magnitude: float
 
 
-class VacuousTolerance(_Fact, frozen=True, tag="vacuous_tolerance"):
+class VacuousTolerance(Fact, frozen=True, tag="vacuous_tolerance"):
     """A tolerance that admits twice the reference: its limits by metric, and the source of the first.
 
     `magnitude` is the mean |reference|, if atol admits it only because values are so small.
@@ -73,7 +73,7 @@ class VacuousTolerance(_Fact, frozen=True, tag="vacuous_tolerance"):
     magnitude: float | None = None
 
 
-class UnmatchedOutput(_Fact, frozen=True, tag="unmatched_output"):
+class UnmatchedOutput(Fact, frozen=True, tag="unmatched_output"):
     """A layer of a suite that names an output its case does not have; `outputs` are those it has."""
 
     output: str
@@ -85,7 +85,7 @@ class UnmatchedOutput(_Fact, frozen=True, tag="unmatched_output"):
 ToleranceFact = UnlistedDtype | RtolBelowUlp | AtolBelowHalfUlp | VacuousTolerance | UnmatchedOutput
 
 
-class ToleranceWarning(_Fact, frozen=True, tag="tolerance"):
+class ToleranceWarning(Fact, frozen=True, tag="tolerance"):
     """A fact about a tolerance, with the first case that has it; in a comparison, the first pair by name.
 
     `outputs` are the outputs concerned, empty if all are.
@@ -96,7 +96,7 @@ class ToleranceWarning(_Fact, frozen=True, tag="tolerance"):
     outputs: tuple[str, ...] = ()
 
 
-class UnmetThreshold(_Fact, frozen=True, tag="unmet_threshold"):
+class UnmetThreshold(Fact, frozen=True, tag="unmet_threshold"):
     """A threshold of PRECISION_THRESHOLDS that does not apply to some outputs.
 
     `cause` is unmatched if no bound asks for a match ratio, and looser if the project's bound is tighter.
@@ -108,26 +108,26 @@ class UnmetThreshold(_Fact, frozen=True, tag="unmet_threshold"):
     cause: Literal["unmatched", "looser"]
 
 
-class UnknownCommit(_Fact, frozen=True, tag="unknown_commit"):
+class UnknownCommit(Fact, frozen=True, tag="unknown_commit"):
     """A repository that git refuses to read; `problem` is git's message."""
 
     problem: str
 
 
-class UnwritableFolder(_Fact, frozen=True, tag="unwritable_folder"):
+class UnwritableFolder(Fact, frozen=True, tag="unwritable_folder"):
     """A working folder that cannot be written: the run keeps no journal and proposes nothing."""
 
     folder: str
 
 
-class SkippedFiles(_Fact, frozen=True, tag="skipped_files"):
+class SkippedFiles(Fact, frozen=True, tag="skipped_files"):
     """Files of one side of a comparison in no format of arrays: the first few, and the number of the others."""
 
     files: tuple[str, ...]
     others: int = 0
 
 
-class MissingBenchmark(_Fact, frozen=True, tag="missing_benchmark"):
+class MissingBenchmark(Fact, frozen=True, tag="missing_benchmark"):
     """Pairs for which the benchmark's side has no array: the first few, and the number of the others."""
 
     benchmark: str
@@ -135,7 +135,7 @@ class MissingBenchmark(_Fact, frozen=True, tag="missing_benchmark"):
     others: int = 0
 
 
-class UnmeasuredBenchmark(_Fact, frozen=True, tag="unmeasured_benchmark"):
+class UnmeasuredBenchmark(Fact, frozen=True, tag="unmeasured_benchmark"):
     """A benchmark's array that could not be measured; `problem` says why."""
 
     pair: str

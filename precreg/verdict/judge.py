@@ -15,30 +15,47 @@ from msgspec.structs import replace
 
 from precreg.measure import metric_named
 from precreg.types import (
+    RULES,
     Baseline,
     BaselineEntry,
+    BitsNotExact,
+    BoundsHold,
     Case,
+    ChangedBits,
     Comparison,
+    DefinitionChanged,
     Environment,
     Execution,
     Finding,
+    FindingFact,
+    InputsChanged,
     MetricDescription,
+    NewOutput,
+    NoBaseline,
+    NotRegressed,
+    OtherEnvironment,
     Outcome,
     Reason,
     RepeatDifference,
     Role,
+    Rule,
+    SameBits,
+    SameElements,
     Status,
+    TimeGrew,
     Tolerance,
+    UndeclaredDifference,
     Verdict,
 )
 from precreg.verdict.limits import broken_bounds, structural_findings, unmeasurable_findings
 from precreg.verdict.regression import (
     OutputEvidence,
     case_alpha,
-    describe_evidence,
     find_improvement,
     find_regressions,
     gather_evidence,
+    largest_ratio,
+    unjudged_outputs,
 )
 
 
@@ -86,7 +103,7 @@ EXPECTED_FAILURE_REASONS = frozenset(
     }
 )
 
-# Reasons that rest on a comparison with the figures of the baseline, whose environment the message then names.
+# Reasons that rest on a comparison with the figures of the baseline, whose environment the verdict then names.
 _COMPARED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
 
 
@@ -101,15 +118,9 @@ def judge_case(
     """Judge one case; tolerances has one entry per compared output."""
     found = _findings(case, outcome, tolerances, baseline, environment, policy)
     verdict = verdict_of(found, policy, outcome.described)
-    verdict = replace(verdict, message=verdict.message + _environment_note(verdict.reason, baseline))
+    if baseline is not None and baseline.difference is not None and verdict.reason in _COMPARED_REASONS:
+        verdict = replace(verdict, accepted_in=OtherEnvironment(baseline.environment, baseline.difference))
     return verdict if case.expect_failure is None else invert_verdict(verdict, case.expect_failure)
-
-
-def _environment_note(reason: Reason, baseline: Baseline | None) -> str:
-    """Name the environment of a baseline that was accepted in another one, and what differs here."""
-    if baseline is None or not baseline.change or reason not in _COMPARED_REASONS:
-        return ""
-    return f"; by the baseline of {baseline.environment}, accepted elsewhere: {baseline.change}"
 
 
 def is_acceptable(
@@ -187,39 +198,36 @@ def _evidence(
 def _nondeterminism(case: Case, outcome: Outcome) -> Iterator[Finding]:
     """Yield a finding for each output whose repeats differ without being declared to."""
     # Outputs come in the order in which the subject gives them, so the first to differ shows the stage where it starts.
-    for number, (name, where) in enumerate(undeclared_differences(case, outcome.execution)):
-        message = f"{'differs too' if number else f'starts in output {name!r}'}{where}"
-        yield Finding(Reason.NONDETERMINISTIC, message, name, rule="hard")
+    for number, (name, difference) in enumerate(undeclared_differences(case, outcome.execution)):
+        fact = UndeclaredDifference(first=not number, difference=difference)
+        yield Finding(Reason.NONDETERMINISTIC, output=name, rule="hard", fact=fact)
 
 
 def _without_baseline(
     case: Case, outcome: Outcome, baseline: Baseline | None, environment: Environment
 ) -> Iterator[Finding]:
     if baseline is None:
-        yield Finding(Reason.NEW, f"no baseline in {', '.join(environment.chain)}")
+        yield Finding(Reason.NEW, fact=NoBaseline(environment.chain))
         return
     if baseline.entry.definition != case.baseline_definition:
-        message = f"the definition of the case changed since {baseline.file} was accepted"
-        yield Finding(Reason.STALE, f"{message} (subject, reference, params or inputs)")
+        yield Finding(Reason.STALE, fact=DefinitionChanged(baseline.file))
         return
     # The definition has no contents of input files, which may have changed meanwhile.
     drawn = list(outcome.execution.inputs)
     seeds = min(len(drawn), len(baseline.entry.inputs))
     if drawn[:seeds] != baseline.entry.inputs[:seeds]:
-        yield Finding(
-            Reason.INPUTS_CHANGED, f"the inputs changed since {baseline.file} was accepted, with the same definition"
-        )
+        yield Finding(Reason.INPUTS_CHANGED, fact=InputsChanged(baseline.file))
         return
     for name in outcome.execution.outputs:
         if name not in baseline.entry.outputs:
-            yield Finding(Reason.NEW, f"output {name!r} has no baseline in {baseline.file}", name)
+            yield Finding(Reason.NEW, output=name, fact=NewOutput(baseline.file))
 
 
 def _regressions(
     case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry, environment: Environment
 ) -> Iterator[Finding]:
     if case.exact and not _same_bits(case, outcome, entry):
-        yield Finding(Reason.REGRESSED, "the case is declared exact, and its bits are not the baseline's", rule="hard")
+        yield Finding(Reason.REGRESSED, rule="hard", fact=BitsNotExact())
     for output in outputs:
         yield from find_regressions(output)
     yield from _over_budget(case, outcome, entry, environment)
@@ -232,28 +240,38 @@ def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment
         return
     current, baseline = outcome.execution.duration_s, entry.duration_s
     if current > limit * baseline:
-        message = f"the subject took {current:.3g} s, {current / baseline:.3g} times the baseline's {baseline:.3g} s"
-        figures = (current, baseline, current / baseline, limit)
-        yield Finding(Reason.OVER_BUDGET, message, "", "duration_s", None, *figures, rule="budget")
+        yield Finding(
+            Reason.OVER_BUDGET,
+            metric="duration_s",
+            current=current,
+            baseline=baseline,
+            ratio=current / baseline,
+            limit=limit,
+            rule="budget",
+            fact=TimeGrew(),
+        )
 
 
 def _not_regressed(
     case: Case, outcome: Outcome, outputs: list[OutputEvidence], entry: BaselineEntry
 ) -> Iterator[Finding]:
+    runs = _agreeing_runs(case, outcome.execution)
     if _same_bits(case, outcome, entry):
-        seeds = f"; seeds from {len(entry.inputs)} on have no baseline" if _more_seeds(outcome, entry) else ""
-        yield Finding(
-            Reason.IDENTICAL, f"every output has the baseline's bits{seeds}{describe_unneeded(case, outcome.execution)}"
-        )
+        seeds = len(entry.inputs) if _more_seeds(outcome, entry) else None
+        yield Finding(Reason.IDENTICAL, fact=SameBits(seeds, runs))
         return
     improved = [found for found in map(find_improvement, outputs) if found is not None]
     yield from improved or [
-        Finding(
-            Reason.WITHIN_TOLERANCE,
-            f"{describe_bits(case, outcome.execution)}, and {describe_evidence(outputs)}"
-            f"{describe_unneeded(case, outcome.execution)}",
-        )
+        Finding(Reason.WITHIN_TOLERANCE, fact=_passing_fact(_changed_bits(case, outcome.execution), outputs, runs))
     ]
+
+
+def _passing_fact(bits: ChangedBits, outputs: Sequence[OutputEvidence], runs: int | None) -> NotRegressed:
+    unjudged = unjudged_outputs(outputs)
+    if not unjudged:
+        return NotRegressed(bits, largest_ratio(outputs), runs=runs)
+    has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
+    return NotRegressed(bits, unjudged=unjudged, has_thresholds=has_thresholds, runs=runs)
 
 
 def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:
@@ -302,7 +320,7 @@ def verdict_of(findings: list[Finding], policy: Policy, described: Sequence[Metr
         status = Status.FAILED
     if first.reason is Reason.UNAVAILABLE and policy.require:
         status = Status.ERROR
-    return Verdict(status, first.reason, _message(first), worst_first)
+    return Verdict(status, first.reason, findings=worst_first)
 
 
 def _worst_first(finding: Finding, described: Sequence[MetricDescription]) -> tuple[int, bool, bool, float]:
@@ -311,27 +329,15 @@ def _worst_first(finding: Finding, described: Sequence[MetricDescription]) -> tu
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
 
 
-def _message(finding: Finding) -> str:
-    # The message of nondeterminism names its output itself.
-    named = not finding.output or finding.reason is Reason.NONDETERMINISTIC
-    message = finding.message if named else f"{finding.output}: {finding.message}"
-    # A broken bound would be the worse reason, so a regression that decides is always within tolerance.
-    return f"{message}, though within tolerance" if finding.reason is Reason.REGRESSED else message
-
-
 def invert_verdict(verdict: Verdict, why: str) -> Verdict:
     """Return the verdict on a case that is declared known-bad for the reason `why`; errors and skips stay."""
     if verdict.reason in EXPECTED_FAILURE_REASONS:
-        message = f"failed as declared ({why}): {verdict.reason}: {verdict.message}"
-        return replace(
-            verdict, status=Status.PASSED, reason=Reason.EXPECTED_FAILURE, message=message, underlying=verdict.reason
-        )
-    if verdict.status is Status.PASSED:
-        message = f"declared known-bad ({why}), yet it passed: {verdict.message}; remove expect: fail"
-        return replace(
-            verdict, status=Status.FAILED, reason=Reason.UNEXPECTED_PASS, message=message, underlying=verdict.reason
-        )
-    return verdict
+        status, reason = Status.PASSED, Reason.EXPECTED_FAILURE
+    elif verdict.status is Status.PASSED:
+        status, reason = Status.FAILED, Reason.UNEXPECTED_PASS
+    else:
+        return verdict
+    return replace(verdict, status=status, reason=reason, message="", underlying=verdict.reason, declared=why)
 
 
 def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verdict:
@@ -342,63 +348,40 @@ def judge_pair(comparison: Comparison, tolerance: Tolerance, role: Role) -> Verd
     return verdict_of([replace(finding, output="", seed=None) for finding in found], Policy(), comparison.described)
 
 
-def unmeasured_verdict(reason: Reason, message: str) -> Verdict:
-    """Return the verdict on a pair that could not be measured: a side is missing or cannot be read."""
-    return verdict_of([Finding(reason, message, rule="hard" if reason is Reason.MISSING_OUTPUT else "")], Policy(), ())
+def unmeasured_verdict(reason: Reason, cause: FindingFact | str) -> Verdict:
+    """Return the verdict on a pair that could not be measured, for a missing side or the message of an error."""
+    rule: Rule = "hard" if reason is Reason.MISSING_OUTPUT else ""
+    found = Finding(reason, cause, rule=rule) if isinstance(cause, str) else Finding(reason, rule=rule, fact=cause)
+    return verdict_of([found], Policy(), ())
 
 
 def _sound(comparison: Comparison) -> Iterator[Finding]:
     if comparison.metrics.get("equal_share") == 1:
-        yield Finding(Reason.IDENTICAL, "every element is the reference's, to the bit, in the actual's dtype")
+        yield Finding(Reason.IDENTICAL, fact=SameElements())
     else:
-        yield Finding(Reason.WITHIN_TOLERANCE, "every bound holds")
+        yield Finding(Reason.WITHIN_TOLERANCE, fact=BoundsHold())
 
 
-def undeclared_differences(case: Case, execution: Execution) -> Iterator[tuple[str, str]]:
-    """Yield the name of each output whose repeats differ without being declared to, and where they differ."""
+def undeclared_differences(case: Case, execution: Execution) -> Iterator[tuple[str, RepeatDifference | None]]:
+    """Yield the name of each output whose repeats differ without being declared to, and the difference, if known."""
     differences = {difference.output: difference for difference in execution.differences}
     for name in execution.unsteady:
         difference = differences.get(name)
         # A declaration allows other bits; another shape, dtype or set of outputs it does not.
         if case.deterministic or (difference is not None and difference.place is None):
-            yield name, describe_difference(difference)
+            yield name, difference
 
 
-def describe_bits(case: Case, execution: Execution) -> str:
-    """Describe the bits of a case that does not have the baseline's bits."""
+def _changed_bits(case: Case, execution: Execution) -> ChangedBits:
+    """Return the bits of a case that does not have the baseline's bits."""
     if case.deterministic or (case.repeats > 1 and not execution.unsteady):
-        return "bits changed"
+        return ChangedBits("change")
     if not execution.unsteady:
-        return "bits may change from run to run, as declared"
-    first = next((each for each in execution.differences if each.output == execution.unsteady[0]), None)
-    return f"repeats differ as declared, starting in output {execution.unsteady[0]!r}{describe_difference(first)}"
+        return ChangedBits("undecided")
+    name = execution.unsteady[0]
+    return ChangedBits("repeats", name, next((each for each in execution.differences if each.output == name), None))
 
 
-def describe_unneeded(case: Case, execution: Execution) -> str:
-    """Return a note if all runs of a case agree that is declared not to repeat."""
-    if case.deterministic or case.repeats == 1 or execution.unsteady:
-        return ""
-    return f"; all {case.repeats} runs of each seed agree, so `deterministic: false` may not be needed"
-
-
-def describe_difference(difference: RepeatDifference | None) -> str:
-    """Describe where an output of a later run differs from the first run's; empty for an unknown difference."""
-    if difference is None:
-        return ""
-    runs = f"between run 1 and {difference.repeat} of seed {difference.seed}"
-    if difference.place is None:
-        return f": missing in one of them, or of another shape or dtype, {runs}"
-    place = f" at {list(difference.place)}" if difference.place else ""
-    verb = "differs" if difference.differing == 1 else "differ"
-    elements = f"{difference.differing} of {difference.size} elements {verb}"
-    return f"{place}: {elements}, {_extent(difference)}, {runs}"
-
-
-def _extent(difference: RepeatDifference) -> str:
-    """Describe by how much elements differ, and how many are NaN or infinite."""
-    strange = f"{difference.non_finite} of them NaN or infinite" if difference.non_finite else ""
-    if difference.largest is None:
-        return strange or "by more than float64 holds"
-    # A largest difference of 0 comes from 0.0 and -0.0, or from other bits of NaN.
-    largest_difference = f"by at most {difference.largest:.3g}" if difference.largest else "in their bits alone"
-    return f"{strange}, {largest_difference}" if strange else largest_difference
+def _agreeing_runs(case: Case, execution: Execution) -> int | None:
+    """Return the number of runs of each seed if all agree and the case is declared not to repeat."""
+    return None if case.deterministic or case.repeats == 1 or execution.unsteady else case.repeats

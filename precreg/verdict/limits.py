@@ -16,19 +16,31 @@ from msgspec.structs import replace
 from precreg.measure import mean_over_seeds, metric_named, metric_ratio
 from precreg.types import (
     RULES,
+    AbsentOutput,
     BaselineEntry,
     BaselineOutput,
     Bound,
+    BrokenBound,
+    BrokenLimit,
     Comparison,
     Finding,
+    FindingFact,
+    FirstElement,
     Metric,
     MetricDescription,
+    MetricGrew,
+    NoAlternative,
+    NoElement,
+    NoFinitePair,
+    NonFiniteElements,
+    NothingCompared,
+    OtherDtype,
+    OtherShape,
     Outcome,
     Positions,
     Reason,
     Role,
     Tolerance,
-    format_distinct,
 )
 
 # Thresholds apply only if all seeds together measured at least this many finite pairs. The mean of fewer, such as a
@@ -45,9 +57,9 @@ ROUNDING_FLOOR_MAX_ULP = 1.0
 def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:
     """Yield the findings that make measurements meaningless, whatever the tolerance: nothing passes by absence."""
     for name in outcome.missing:
-        yield _hard(Reason.MISSING_OUTPUT, f"the subject gave no output {name!r}, which the {role} has", name)
+        yield _hard(Reason.MISSING_OUTPUT, AbsentOutput(role), name)
     if not outcome.comparisons and not outcome.missing:
-        yield _hard(Reason.MISSING_OUTPUT, "nothing was compared: neither side gave an output")
+        yield _hard(Reason.MISSING_OUTPUT, NothingCompared())
     for comparison in outcome.comparisons:
         yield from unmeasurable_findings(comparison, role)
     if entry is not None:
@@ -58,49 +70,43 @@ def unmeasurable_findings(comparison: Comparison, role: Role) -> Iterator[Findin
     """Yield the findings that make one pair meaningless: shape, dtype, NaN and infinities, no finite element."""
     name, seed, counts = comparison.output, comparison.seed, comparison.counts
     if comparison.shape != comparison.reference_shape:
-        message = f"expected shape {_shape(comparison.reference_shape)} but got shape={_shape(comparison.shape)}"
-        yield _hard(Reason.SHAPE_MISMATCH, message, name, seed=seed)
+        shapes = OtherShape(comparison.reference_shape, comparison.shape, "oracle")
+        yield _hard(Reason.SHAPE_MISMATCH, shapes, name, seed=seed)
         return
     # A reference is computed in higher precision, so only a golden has the dtype of the output.
     if role == "golden" and comparison.dtype != comparison.reference_dtype:
-        message = f"expected the golden's dtype {comparison.reference_dtype} but got dtype={comparison.dtype}"
-        yield _hard(Reason.DTYPE_MISMATCH, message, name, seed=seed)
+        dtypes = OtherDtype(comparison.reference_dtype, comparison.dtype, "golden")
+        yield _hard(Reason.DTYPE_MISMATCH, dtypes, name, seed=seed)
     mismatched = counts.get("nan_mismatched", 0) + counts.get("inf_mismatched", 0)
     if mismatched:
-        message = f"{mismatched} of {counts['n']} elements differ in NaN or infinity{_first(comparison.non_finite)}"
-        found = _hard(Reason.NON_FINITE_MISMATCH, message, name, seed=seed)
+        elements = NonFiniteElements(mismatched, counts["n"], _first(comparison.non_finite))
+        found = _hard(Reason.NON_FINITE_MISMATCH, elements, name, seed=seed)
         yield replace(found, current=mismatched, limit=0)
     elif not counts.get("n", 0):
-        yield _hard(Reason.EMPTY, f"shape {_shape(comparison.shape)} has no element", name, seed=seed)
+        yield _hard(Reason.EMPTY, NoElement(comparison.shape), name, seed=seed)
     elif not counts.get("finite", 0):
-        yield _hard(Reason.EMPTY, "not one pair of elements is finite, so nothing was measured", name, seed=seed)
+        yield _hard(Reason.EMPTY, NoFinitePair(), name, seed=seed)
 
 
 def _against_baseline(outcome: Outcome, entry: BaselineEntry) -> Iterator[Finding]:
     current = {comparison.output: comparison for comparison in outcome.comparisons}
     for name, accepted in entry.outputs.items():
         if name not in current and name not in outcome.missing:
-            yield _hard(Reason.MISSING_OUTPUT, f"the baseline has an output {name!r} that is gone", name)
+            yield _hard(Reason.MISSING_OUTPUT, AbsentOutput("baseline"), name)
         elif name in current and current[name].dtype != accepted.dtype:
-            message = f"expected the baseline's dtype {accepted.dtype} but got dtype={current[name].dtype}"
-            yield _hard(Reason.DTYPE_MISMATCH, message, name)
+            yield _hard(Reason.DTYPE_MISMATCH, OtherDtype(accepted.dtype, current[name].dtype, "baseline"), name)
         elif name in current and current[name].shape != accepted.shape:
-            message = f"expected the baseline's shape {_shape(accepted.shape)} but got {_shape(current[name].shape)}"
-            yield _hard(Reason.SHAPE_MISMATCH, message, name)
+            yield _hard(Reason.SHAPE_MISMATCH, OtherShape(accepted.shape, current[name].shape, "baseline"), name)
 
 
-def _hard(reason: Reason, message: str, output: str = "", *, seed: int | None = None) -> Finding:
-    return Finding(reason, message, output, seed=seed, rule="hard")
+def _hard(reason: Reason, fact: FindingFact, output: str = "", *, seed: int | None = None) -> Finding:
+    return Finding(reason, output=output, seed=seed, rule="hard", fact=fact)
 
 
-def _first(positions: Positions | None) -> str:
+def _first(positions: Positions | None) -> FirstElement | None:
     if positions is None or not positions.index:
-        return ""
-    return f", first at {positions.index[0]}: actual {positions.actual[0]}, reference {positions.reference[0]}"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
+        return None
+    return FirstElement(positions.index[0], positions.actual[0], positions.reference[0])
 
 
 def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Finding]:
@@ -109,8 +115,8 @@ def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Find
     If each alternative of a tolerance has a broken bound, one finding names them all.
     """
     for bound in _broken(comparison, tolerance.bounds):
-        message = f"{_fact(comparison, bound)} ({_origin(bound)}){_closeness([bound], tolerance)}"
-        yield _broken_bound(comparison, bound, message)
+        fact = BrokenBound(_broken_limit(comparison, bound), bound.layer, _closeness([bound], tolerance))
+        yield _broken_bound(comparison, bound, fact)
     branches = [[*_broken(comparison, alternative)] for alternative in tolerance.alternatives]
     if branches and all(branches):
         yield _no_alternative(comparison, tolerance, branches)
@@ -137,47 +143,37 @@ def _broken(comparison: Comparison, bounds: Sequence[Bound]) -> Iterator[Bound]:
 
 def _no_alternative(comparison: Comparison, tolerance: Tolerance, branches: list[list[Bound]]) -> Finding:
     """Return the finding that names the broken bounds of each alternative; the numbers are the first bound's."""
-    facts = "; or ".join(", and ".join(_fact(comparison, bound) for bound in branch) for branch in branches)
+    broken = tuple(tuple(_broken_limit(comparison, bound) for bound in branch) for branch in branches)
     first = branches[0][0]
     closeness = _closeness([bound for branch in branches for bound in branch], tolerance)
-    message = f"none of {len(branches)} alternatives holds: {facts} ({_origin(first)}){closeness}"
-    return _broken_bound(comparison, first, message)
+    return _broken_bound(comparison, first, NoAlternative(broken, first.layer, closeness))
 
 
-def _broken_bound(comparison: Comparison, bound: Bound, message: str) -> Finding:
-    current = comparison.metrics.get(bound.metric)
+def _broken_bound(comparison: Comparison, bound: Bound, fact: BrokenBound | NoAlternative) -> Finding:
     return Finding(
         Reason.OUT_OF_TOLERANCE,
-        message,
-        comparison.output,
-        bound.metric,
-        comparison.seed,
-        current=current,
+        output=comparison.output,
+        metric=bound.metric,
+        seed=comparison.seed,
+        current=comparison.metrics.get(bound.metric),
         limit=bound.limit,
         ratio=_severity(comparison, bound),
         source=bound.source,
         rule="bound",
+        fact=fact,
     )
 
 
-def _fact(comparison: Comparison, bound: Bound) -> str:
+def _broken_limit(comparison: Comparison, bound: Bound) -> BrokenLimit:
     current = comparison.metrics.get(bound.metric)
     metric = metric_named(bound.metric, comparison.described)
-    unknown = "needs a benchmark" if metric.needs_benchmark else "is not defined on this data"
-    got = unknown if current is None else f"is {current:.7g}"
-    relation = "at least" if metric.better == "higher" else "at most"
-    return f"{bound.metric} {got}, and must be {relation} {bound.limit:.7g}"
+    lacks_benchmark = current is None and metric.needs_benchmark
+    return BrokenLimit(bound.metric, bound.limit, current, metric.better == "higher", lacks_benchmark)
 
 
-def _origin(bound: Bound) -> str:
-    return f"{bound.layer}, {bound.source}"
-
-
-def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> str:
-    if all(bound.metric != "match_ratio" for bound in bounds):
-        return ""
-    rtol, atol = tolerance.rtol, tolerance.atol
-    return f" at rtol={rtol.limit:g} ({rtol.source}), atol={atol.limit:g} ({atol.source})"
+def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> tuple[Bound, ...]:
+    """Return rtol and atol if one of the bounds is on the matches that they count."""
+    return (tolerance.rtol, tolerance.atol) if any(bound.metric == "match_ratio" for bound in bounds) else ()
 
 
 def _severity(comparison: Comparison, bound: Bound) -> float | None:
@@ -255,23 +251,16 @@ def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps:
 
 
 def _grown(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
-    factor = metric_ratio(metric, current, baseline)
-    if factor is None:
-        message = f"{metric.name} was {baseline:.4g} and is {current:.4g}"
-    else:
-        times, allowed, _ = format_distinct([factor, allowed_ratio(metric, threshold), 1.0], 3)
-        figures = " against ".join(format_distinct([current, baseline]))
-        message = f"{metric.name} is {times} times the baseline's ({figures}, allowed {allowed} times)"
     return Finding(
         Reason.REGRESSED,
-        message,
-        output,
-        metric.name,
+        output=output,
+        metric=metric.name,
         current=current,
         baseline=baseline,
-        ratio=factor,
+        ratio=metric_ratio(metric, current, baseline),
         limit=allowed_ratio(metric, threshold),
         rule="guard",
+        fact=MetricGrew(),
     )
 
 

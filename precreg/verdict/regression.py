@@ -10,14 +10,30 @@ docs/verdicts.md has the derivation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil, inf, log2
+from math import ceil, log2
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.arithmetic import FORMATS
 from precreg.measure import METRICS, metric_named
-from precreg.types import RULES, STATISTIC, BaselineEntry, Comparison, Finding, Reason, Role, Tolerance, format_distinct
+from precreg.types import (
+    STATISTIC,
+    BaselineEntry,
+    Comparison,
+    ExactnessGained,
+    ExactnessLost,
+    Finding,
+    FindingFact,
+    LargestRatio,
+    MatchesLost,
+    RatioMoved,
+    Reason,
+    Role,
+    Tolerance,
+    UnjudgedOutputs,
+)
 from precreg.verdict.limits import (
     ROUNDING_FLOOR_ULP,
     growth_findings,
@@ -29,7 +45,6 @@ from precreg.verdict.limits import (
 from precreg.verdict.statistics import (
     INTERVAL_ALPHA,
     MATCH_MEASURE,
-    MIN_SAMPLES,
     TESTS_PER_OUTPUT,
     ErrorRatio,
     error_ratio_of_runs,
@@ -148,7 +163,7 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     grown = growth_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance, output.role)
     improved = find_improvement(output) is not None
     for found in grown:
-        # The message of an improvement names a maximum that rose meanwhile. After a hard rule, growth adds nothing.
+        # The fact of an improvement has a maximum that rose meanwhile. After a hard rule, growth adds nothing.
         maximum = metric_named(found.metric, output.comparisons[0].described).maximum
         excused = maximum and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
@@ -165,12 +180,10 @@ def find_improvement(output: OutputEvidence) -> Finding | None:
     """Return the finding that the mean |d| improved beyond noise and the minimum relevant change, or became 0."""
     current, baseline = output.seed_means("mean_abs_error")
     if current == 0 and baseline is not None and baseline > 0 and not _is_rounding(output, "mean_abs_error"):
-        message = f"the output is exact at every seed, and was not: mean_abs_error is 0 and was {baseline:.4g}"
-        return _hard_finding(output, Reason.IMPROVED, "mean_abs_error", message, current, baseline)
+        return _hard_finding(output, Reason.IMPROVED, "mean_abs_error", ExactnessGained(), current, baseline)
     for ratio in output.ratios:
         if ratio.metric == "mean_abs_error" and _is_better(output, ratio):
-            found = _finding(output, ratio, Reason.IMPROVED)
-            return replace(found, message=found.message + _larger_maximum(output))
+            return replace(_finding(output, ratio, Reason.IMPROVED), fact=_with_larger_maximum(output))
     return None
 
 
@@ -230,48 +243,20 @@ def smallest_significant_ratio(output: OutputEvidence, ratio: ErrorRatio) -> flo
 
 def _finding(output: OutputEvidence, ratio: ErrorRatio, reason: Reason) -> Finding:
     current, baseline = output.seed_means(ratio.metric)
-    explained = smallest_significant_ratio(output, ratio)
-    min_ratio = 1 + output.min_relevant_growth(ratio.metric)
     return Finding(
         reason,
-        _describe_ratio(ratio, current, baseline, explained, min_ratio),
-        output.output,
-        ratio.metric,
+        output=output.output,
+        metric=ratio.metric,
         current=current,
         baseline=baseline,
         ratio=ratio.ratio,
-        limit=min_ratio,
+        limit=1 + output.min_relevant_growth(ratio.metric),
         rule="statistic",
         lower=ratio.lower,
         upper=ratio.upper,
-        floor=explained,
+        floor=smallest_significant_ratio(output, ratio),
+        fact=RatioMoved(),
     )
-
-
-def _describe_ratio(
-    ratio: ErrorRatio, current: float | None, baseline: float | None, explained: float, min_ratio: float
-) -> str:
-    figures = (
-        "" if current is None or baseline is None else f"{' against '.join(format_distinct([current, baseline]))}; "
-    )
-    noise_is = f"noise {'explains' if explained < inf else 'may be'} {_times(explained, ratio.ratio, 3)} times"
-    if ratio.metric == "bias":
-        grew = f"grew by {ratio.ratio - 1:.3g} of the mean |d|"
-        return f"bias {grew} ({figures}{ratio.lower - 1:.3g} to {ratio.upper - 1:.3g})"
-    scale = " in the scale of each element" if METRICS[ratio.metric].unit != "value" else ""
-    is_times = f"{ratio.metric} is {_times(ratio.ratio, explained, 4)} times the baseline's{scale}"
-    return f"{is_times} ({figures}{_interval(ratio, min_ratio)}; {noise_is})"
-
-
-def _times(ratio: float, other: float, digits: int) -> str:
-    """Format a ratio with the digits that distinguish it from 1 and from the other one."""
-    return format_distinct([ratio, other, 1.0], digits)[0]
-
-
-def _interval(ratio: ErrorRatio, min_ratio: float) -> str:
-    """Format the bounds of a ratio with the digits that distinguish them from 1 and the minimum relevant ratio."""
-    lower, upper = (format_distinct([bound, min_ratio, 1.0], 3)[0] for bound in (ratio.lower, ratio.upper))
-    return f"between {lower} and {upper}"
 
 
 def _exactness_lost(output: OutputEvidence) -> Iterator[Finding]:
@@ -279,54 +264,63 @@ def _exactness_lost(output: OutputEvidence) -> Iterator[Finding]:
     metric = "mean_abs_error"
     current, baseline = output.seed_means(metric)
     if baseline == 0 and current is not None and current > 0 and not _is_rounding(output, metric):
-        message = f"the output was exact at every seed, and is not: mean_abs_error was 0 and is {current:.4g}"
-        yield _hard_finding(output, Reason.REGRESSED, metric, message, current, baseline)
+        yield _hard_finding(output, Reason.REGRESSED, metric, ExactnessLost(), current, baseline)
 
 
 def _match_ratio_lost(output: OutputEvidence) -> Iterator[Finding]:
     current, baseline = output.seed_means("match_ratio")
     if output.role == "golden" and current is not None and baseline is not None and current < baseline:
-        counts = "any loss counts"
         # Runs that need not repeat lose matches by luck, so a loss must be significant.
-        if output.comparisons[0].runs:
+        tested = bool(output.comparisons[0].runs)
+        if tested:
             found = error_ratio_of_runs(MATCH_MEASURE, output.comparisons, output.entry.outputs[output.output])
             if found is None or found.p_value >= output.alpha:
                 return
-            counts = "more than runs differ by"
-        message = f"match_ratio against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
-        yield _hard_finding(output, Reason.REGRESSED, "match_ratio", message, current, baseline)
+        yield _hard_finding(output, Reason.REGRESSED, "match_ratio", MatchesLost(tested), current, baseline)
 
 
 def _hard_finding(
-    output: OutputEvidence, reason: Reason, metric: str, message: str, current: float, baseline: float
+    output: OutputEvidence, reason: Reason, metric: str, fact: FindingFact, current: float, baseline: float
 ) -> Finding:
-    times = current / baseline if baseline else None
-    return Finding(reason, message, output.output, metric, None, current, baseline, times, 1.0, None, rule="hard")
+    return Finding(
+        reason,
+        output=output.output,
+        metric=metric,
+        current=current,
+        baseline=baseline,
+        ratio=current / baseline if baseline else None,
+        limit=1.0,
+        rule="hard",
+        fact=fact,
+    )
 
 
-def _larger_maximum(output: OutputEvidence) -> str:
+def _with_larger_maximum(output: OutputEvidence) -> RatioMoved:
+    """Return the fact of an improvement with the maximum error, if that rose meanwhile."""
     current, baseline = output.seed_means("max_abs_error")
     if current is None or baseline is None or current <= baseline:
-        return ""
-    times = f", {current / baseline:.3g} times" if baseline else ""
-    return f"; its maximum rose from {baseline:.4g} to {current:.4g}{times}"
+        return RatioMoved()
+    return RatioMoved(baseline, current)
 
 
-def describe_evidence(outputs: Sequence[OutputEvidence]) -> str:
-    """Describe the evidence that no output regressed: the largest ratio, or why the statistic judged none."""
-    ratios = [(ratio, output) for output in outputs for ratio in output.ratios if ratio.metric != "bias"]
-    with_ratios = {output.output for _, output in ratios}
-    unjudged: dict[str, list[str]] = {}
+def unjudged_outputs(outputs: Sequence[OutputEvidence]) -> tuple[UnjudgedOutputs, ...]:
+    """Return the outputs whose errors have no ratio to the baseline's, by cause."""
+    unjudged: dict[Literal["few_samples", "statistic_off"], list[str]] = {}
     for output in outputs:
-        if output.output not in with_ratios:
+        if not _error_ratios(output):
             is_on = STATISTIC in output.tolerance.regression
-            why = f"fewer than {MIN_SAMPLES} samples" if is_on else f"{STATISTIC} is off"
-            unjudged.setdefault(why, []).append(output.output)
-    if unjudged:
-        alone = "; ".join(f"{', '.join(names)}: {why}" for why, names in unjudged.items())
-        has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
-        return f"{alone}, so only {'bounds and thresholds' if has_thresholds else 'bounds'} apply"
+            unjudged.setdefault("few_samples" if is_on else "statistic_off", []).append(output.output)
+    return tuple(UnjudgedOutputs(cause, tuple(names)) for cause, names in unjudged.items())
+
+
+def largest_ratio(outputs: Sequence[OutputEvidence]) -> LargestRatio:
+    """Return the ratio with the largest upper bound, the evidence that no output regressed; each output has ratios."""
+    ratios = [(ratio, output) for output in outputs for ratio in _error_ratios(output)]
     ratio, output = max(ratios, key=lambda pair: pair[0].upper)
-    interval = _interval(ratio, 1 + output.min_relevant_growth(ratio.metric))
-    times = f"{_times(ratio.ratio, 1.0, 4)} times the baseline's, {interval}"
-    return f"no judged metric is worse: {output.output}: {ratio.metric} is {times}"
+    min_ratio = 1 + output.min_relevant_growth(ratio.metric)
+    return LargestRatio(output.output, ratio.metric, ratio.ratio, ratio.lower, ratio.upper, min_ratio)
+
+
+def _error_ratios(output: OutputEvidence) -> list[ErrorRatio]:
+    """Return the ratios of an output apart from the bias, whose growth is no ratio."""
+    return [ratio for ratio in output.ratios if ratio.metric != "bias"]

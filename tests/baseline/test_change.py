@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from precreg.baseline.proposal import Proposal, pending_proposals, update_proposals
 from precreg.baseline.review import MetricChange, ProposalChange, change_of_proposal
 from precreg.baseline.store import BaselineKey, Baselines, store_entries
-from precreg.types.verdict import Finding, Reason
+from precreg.types.verdict import ChangedBits, Finding, LargestRatio, NotRegressed, Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, entry, result
 
 X = "unit/a/x"
@@ -67,3 +67,12 @@ def test_a_proposal_keeps_its_evidence_and_what_json_has_no_number_for_is_left_o
     proposal = pending_proposals(tmp_path)[X]
     assert (proposal.message, proposal.findings) == ("out: worse", [replace(found, ratio=None)])
     assert change_of_proposal(Baselines(tmp_path), X, proposal).old == entry(error=1.0)
+
+
+def test_a_fact_without_a_finite_bound_can_be_proposed(tmp_path):
+    largest = LargestRatio("out", "rms_error", 1.0, 0.5, float("inf"), 1.02)
+    found = Finding(Reason.WITHIN_TOLERANCE, "unclear", fact=NotRegressed(ChangedBits(), largest))
+    judged = result(X, Reason.WITHIN_TOLERANCE, error=2.0, found="generic")
+    update_proposals(tmp_path, [replace(judged, verdict=replace(judged.verdict, findings=(found,)))], ENVIRONMENT, GIT)
+    (kept,) = pending_proposals(tmp_path)[X].findings
+    assert kept.fact == NotRegressed(ChangedBits(), replace(largest, upper=None))

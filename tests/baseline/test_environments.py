@@ -8,8 +8,8 @@ from precreg.baseline.environments import (
     PROPOSED_ENVIRONMENTS_FILE,
     accept_environment_facts,
     add_environment_facts,
-    describe_entry_environments,
-    describe_environment_change,
+    differing_facts,
+    entry_environment_difference,
     explain_baseline,
     propose_environment_facts,
     prune_environment_facts,
@@ -18,10 +18,12 @@ from precreg.baseline.environments import (
 from precreg.baseline.store import lock_baselines
 from precreg.errors import UserError
 from precreg.types.record import Baseline, Environment
+from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, SameDescription, UnknownEnvironment
 from tests.baseline.samples import ENTRY
 
 FACTS = {"blas": "openblas 0.3", "cpu": "Xeon", "cpu_features": "X86_V2 AVX2", "numpy": "2.3.5", "python": "3.11.7"}
 HERE = Environment("cpu-x86_64", ("cpu-x86_64", "generic"), "aaaaaaaa", {**FACTS, "os": "Linux 6.1"})
+NUMPY = EnvironmentFact("numpy", "2.3.5", "2.5.1")
 BASELINE = Baseline(ENTRY, "generic", "baselines/generic/unit/a.json")
 
 
@@ -79,29 +81,30 @@ def test_what_no_baseline_has_any_more_is_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("now", "words"),
+    ("now", "differing"),
     [
-        ({}, ""),
-        ({"numpy": "2.5.1"}, "numpy 2.3.5 -> 2.5.1"),
-        ({"cpu_features": "X86_V2"}, "cpu_features without AVX2"),
-        ({"cpu_features": "X86_V2 AVX2 AVX512F"}, "cpu_features with AVX512F"),
-        ({"cpu_features": "X86_V2 AVX512F"}, "cpu_features without AVX2 and with AVX512F"),
-        ({"torch": "2.13"}, "torch 2.13 new"),
-        ({"driver": "7", "cpu": "EPYC", "numpy": "2.5.1"}, "numpy 2.3.5 -> 2.5.1, cpu Xeon -> EPYC, driver 7 new"),
+        ({}, ()),
+        ({"numpy": "2.5.1"}, (EnvironmentFact("numpy", "2.3.5", "2.5.1"),)),
+        ({"torch": "2.13"}, (EnvironmentFact("torch", None, "2.13"),)),
+        (
+            {"driver": "7", "cpu": "EPYC", "numpy": "2.5.1"},
+            (NUMPY, EnvironmentFact("cpu", "Xeon", "EPYC"), EnvironmentFact("driver", None, "7")),
+        ),
     ],
 )
-def test_a_change_is_told_in_words(now, words):
-    assert describe_environment_change(FACTS, {**FACTS, **now}) == words
+def test_facts_that_differ_come_in_the_order_of_causes(now, differing):
+    assert differing_facts(FACTS, {**FACTS, **now}) == differing
 
 
-def test_a_fact_that_is_gone_is_told():
-    assert describe_environment_change({**FACTS, "torch": "2.13"}, FACTS) == "torch 2.13 gone"
+def test_a_fact_that_is_gone_differs():
+    assert differing_facts({**FACTS, "torch": "2.13"}, FACTS) == (EnvironmentFact("torch", "2.13", None),)
 
 
 def test_a_baseline_of_another_environment_says_what_is_different_here():
     known = {ENTRY.fingerprint: {**FACTS, "numpy": "2.1.0"}}
-    assert explain_baseline(BASELINE, known, HERE).change == "numpy 2.1.0 -> 2.3.5"
-    assert "nothing is kept" in explain_baseline(BASELINE, {}, HERE).change
+    upgraded = ChangedEnvironment((EnvironmentFact("numpy", "2.1.0", "2.3.5"),))
+    assert explain_baseline(BASELINE, known, HERE).difference == upgraded
+    assert explain_baseline(BASELINE, {}, HERE).difference == UnknownEnvironment(ENTRY.fingerprint)
     assert explain_baseline(None, known, HERE) is None
 
 
@@ -113,12 +116,13 @@ def test_a_baseline_of_this_environment_says_nothing():
 def test_what_is_different_between_two_entries_is_told():
     known = {ENTRY.fingerprint: FACTS, "cccccccc": {**FACTS, "numpy": "2.5.1"}}
     now = replace(ENTRY, fingerprint="cccccccc")
-    assert describe_entry_environments(ENTRY, now, known) == "numpy 2.3.5 -> 2.5.1"
-    assert describe_entry_environments(ENTRY, ENTRY, {}) == describe_entry_environments(None, now, known) == ""
-    assert (
-        describe_entry_environments(ENTRY, now, {"cccccccc": FACTS})
-        == f"nothing is kept of the environment {ENTRY.fingerprint}"
-    )
+    assert entry_environment_difference(ENTRY, now, known) == ChangedEnvironment((NUMPY,))
+    assert entry_environment_difference(ENTRY, ENTRY, {}) is None
+    assert entry_environment_difference(None, now, known) is None
+    same = {ENTRY.fingerprint: FACTS, "cccccccc": FACTS}
+    assert entry_environment_difference(ENTRY, now, same) == SameDescription(ENTRY.fingerprint, "cccccccc")
+    unknown = UnknownEnvironment(ENTRY.fingerprint)
+    assert entry_environment_difference(ENTRY, now, {"cccccccc": FACTS}) == unknown
 
 
 @pytest.mark.parametrize(

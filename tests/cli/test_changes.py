@@ -4,16 +4,18 @@ from precreg.baseline.proposal import Proposal
 from precreg.baseline.review import MetricChange, ProposalChange
 from precreg.baseline.store import BaselineKey
 from precreg.cli.review import describe_change
-from precreg.types.verdict import Reason
+from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, Reason
 from tests.baseline.samples import entry
 
+NUMPY = ChangedEnvironment((EnvironmentFact("numpy", "1", "2"),))
 
-def lines(*metrics, surroundings=""):
+
+def lines(*metrics, difference=None):
     proposal = Proposal(Reason.WITHIN_TOLERANCE, "generic", "generic", entry(), paired=entry())
     place = BaselineKey("generic", "unit/a/x")
-    return list(
-        describe_change(ProposalChange(place, proposal, entry(), entry(), metrics, surroundings), verbose=False)
-    )[1:]
+    return list(describe_change(ProposalChange(place, proposal, entry(), entry(), metrics, difference), verbose=False))[
+        1:
+    ]
 
 
 def test_figures_that_differ_never_look_alike():
@@ -26,7 +28,7 @@ def test_what_did_not_change_is_not_shown():
 
 
 def test_a_change_of_the_environment_is_told_apart_from_that_of_the_code():
-    shown = lines(MetricChange("out", "mean_ulp", 0.25, 0.500001, 0.5), surroundings="numpy 1 -> 2")
+    shown = lines(MetricChange("out", "mean_ulp", 0.25, 0.500001, 0.5), difference=NUMPY)
     assert shown[0] == "  environment: numpy 1 -> 2"
     told = "due to the environment 0.25 -> 0.5 (2 times), due to the code 0.5 -> 0.500001 (1.000002 times)"
     assert shown[2].strip() == told

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic.formats import FORMATS
 from precreg.measure.metrics import METRICS, baseline_metrics
+from precreg.report.findings import describe_finding
 from precreg.tolerance.pyramid import DEFAULT_GROWTHS, SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.outcome import Comparison
 from precreg.types.record import BaselineOutput, Environment
@@ -133,7 +134,7 @@ def test_the_message_of_the_page_is_what_is_said():
 
     found = accepted(outcome(errors))
     verdict = judge_case(case(), outcome(larger, name="b"), {"out": tolerance()}, found, here, Policy(baselines=600))
-    (said,) = (each.message for each in verdict.findings if each.metric == "mean_abs_error")
+    (said,) = (describe_finding(each) for each in verdict.findings if each.metric == "mean_abs_error")
     assert verdict.reason is Reason.REGRESSED
     assert re.sub(r"\d[\d.e-]*", "#", said) == re.sub(r"\d[\d.e-]*", "#", shown)
 

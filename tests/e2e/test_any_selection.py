@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.store import Baselines
+from precreg.report.findings import add_result_messages
 from precreg.report.record import read_run_record
 from precreg.run.pipeline import Plan, run_and_judge
 from precreg.suite.expand import load_cases
@@ -97,7 +98,7 @@ def test_in_any_selection_and_order(project, whole, chosen):
     environment = read_run_record(project / "whole" / "record.json").environment  # this process may have other threads
     baselines = Baselines(project)
     policy = Policy(baselines=baselines.number(environment.chain))
-    for result in run_and_judge(some, Plan(project, environment, jobs=0), policy, baselines):
+    for result in map(add_result_messages, run_and_judge(some, Plan(project, environment, jobs=0), policy, baselines)):
         verdict = whole[result.id]
         assert result.verdict.message == verdict["message"]
         assert [finding.message for finding in result.verdict.findings] == [

@@ -109,4 +109,4 @@ def test_what_could_not_be_judged_is_neither_caught_nor_missed():
     failed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(Reason.SUBJECT_ERROR, "ValueError: too few")))
     told = scored(failed)
     assert (told.effect, told.worse, told.factor) == (Effect.ERROR, False, None)
-    assert (told.reason, told.message) == ("subject_error", "ValueError: too few")
+    assert (told.reason, told.verdict.findings[0].message) == ("subject_error", "ValueError: too few")

@@ -7,6 +7,7 @@ from precreg.baseline.proposal import pending_proposals, update_proposals
 from precreg.baseline.review import accept_proposals, prune_baselines
 from precreg.baseline.store import Baselines
 from precreg.errors import UserError
+from precreg.report.findings import add_messages
 from precreg.run import session as composer
 from precreg.run.session import (
     CaseJudge,
@@ -103,7 +104,11 @@ def test_a_record_has_the_studies_of_the_cases_that_ran(tmp_path):
     ]
 
 
-OUTPUTS = RunOutputs(make_folder=lambda folder: folder.mkdir(exist_ok=True), write=lambda record, folder, dialect: [])
+OUTPUTS = RunOutputs(
+    add_messages=add_messages,
+    make_folder=lambda folder: folder.mkdir(exist_ok=True),
+    write=lambda record, folder, dialect: [],
+)
 
 
 def composed(folder, every=None, **options):
@@ -125,6 +130,9 @@ def test_a_request_becomes_a_record_and_proposals(tmp_path):
     record, shown = composed(folder)
     assert shown == [(record, [])]
     assert {result.verdict.reason for result in record.results} == {Reason.NEW}
+    words = "no baseline in cpu-test, cpu, generic"
+    assert {result.verdict.message for result in record.results} == {words}
+    assert {proposal.message for proposal in pending_proposals(folder).values()} == {words}
     assert set(pending_proposals(folder)) == {result.id for result in record.results}
     some, _ = composed(folder, selection=Selection(patterns=("n=16",)))
     assert [result.id for result in some.results] == [record.results[0].id]

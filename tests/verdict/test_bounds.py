@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.types.case import Bound, Location
+from precreg.types.verdict import BrokenBound, BrokenLimit, NoAlternative
 from precreg.verdict.limits import broken_bounds, satisfies_bound
-from tests.verdict.made import comparison, tolerance
+from tests.verdict.made import bound, comparison, tolerance
 
 PLACE = Location("s.yaml", 4)
 
@@ -37,11 +38,8 @@ def test_one_alternative_of_which_all_bounds_hold_is_enough(metrics, count):
 
 def test_no_alternative_holding_is_one_finding_with_the_numbers_of_each():
     (finding,) = broken({"mean_ulp": 70.5, "share_above_32_ulp": 0.2}, *EITHER)
-    assert finding.message == (
-        "none of 2 alternatives holds: mean_ulp is 70.5, and must be at most 64; or share_above_32_ulp is 0.2, and "
-        "must be at most 0.05, and max_ulp is not defined on this data, and must be at most 1000000 "
-        "(suite, standard x, s.yaml:4)"
-    )
+    shares = BrokenLimit("share_above_32_ulp", 0.05, 0.2), BrokenLimit("max_ulp", 1e6)
+    assert finding.fact == NoAlternative(((BrokenLimit("mean_ulp", 64, 70.5),), shares), "suite, standard x")
     assert (finding.metric, finding.current, finding.limit, finding.source) == ("mean_ulp", 70.5, 64, PLACE)
     assert finding.ratio == 70.5 / 64
 
@@ -55,12 +53,12 @@ def test_an_alternative_that_matches_elements_says_how_near():
     (finding,) = broken(
         {"match_ratio": 0.5, "rms_error": 1.0}, branch(match_ratio=1.0), branch(rms_error=0.1), match_ratio=0
     )
-    assert finding.message.endswith(" at rtol=1e-05 (suites/unit/s.yaml:3), atol=1e-05 (suites/unit/s.yaml:3)")
+    assert finding.fact.closeness == (bound("rtol", 1e-5), bound("atol", 1e-5))
 
 
 def test_a_metric_against_a_benchmark_that_is_not_there_is_broken_and_says_what_it_needs():
     (finding,) = broken({}, mare_ratio=10.0)
-    assert finding.message.startswith("mare_ratio needs a benchmark, and must be at most 10")
+    assert finding.fact == BrokenBound(BrokenLimit("mare_ratio", 10.0, lacks_benchmark=True), "suite")
 
 
 @pytest.mark.parametrize(

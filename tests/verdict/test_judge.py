@@ -5,10 +5,29 @@ from msgspec.structs import replace
 
 from precreg.types.case import Budget
 from precreg.types.outcome import Execution, Failure, Outcome, Positions, RepeatDifference
-from precreg.types.verdict import Reason, Status
-from precreg.verdict.judge import EXPECTED_FAILURE_REASONS, Policy, is_acceptable, judge_case
+from precreg.types.verdict import (
+    AbsentOutput,
+    BrokenBound,
+    BrokenLimit,
+    ChangedEnvironment,
+    EnvironmentFact,
+    FirstElement,
+    MetricGrew,
+    NonFiniteElements,
+    OtherEnvironment,
+    Reason,
+    SameBits,
+    Status,
+    UndeclaredDifference,
+)
+from precreg.verdict.judge import (
+    EXPECTED_FAILURE_REASONS,
+    Policy,
+    is_acceptable,
+    judge_case,
+)
 from precreg.verdict.whole_run import NOTHING_TO_JUDGE, run_exit_code
-from tests.verdict.made import ENVIRONMENT, baseline, case, comparison, entry, outcome, tolerance
+from tests.verdict.made import ENVIRONMENT, SOURCE, baseline, bound, case, comparison, entry, outcome, tolerance
 
 ERRORS = (Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR)
 
@@ -29,19 +48,20 @@ def test_other_bits_that_are_no_worse_are_within_tolerance():
 
 
 def test_a_baseline_of_another_environment_names_its_level_and_what_is_different_here():
-    elsewhere = replace(baseline(), change="numpy 2.3.5 -> 2.5.1")
-    told = "; by the baseline of generic, accepted elsewhere: numpy 2.3.5 -> 2.5.1"
-    bits_alone = case(exact=True)
-    assert verdict(against=elsewhere).message == verdict().message + told
-    assert verdict(bits_alone, against=elsewhere).message == verdict(bits_alone).message + told
-    assert "elsewhere" not in verdict(on=outcome(digests=("a0", "a1")), against=elsewhere).message
+    difference = ChangedEnvironment((EnvironmentFact("numpy", "2.3.5", "2.5.1"),))
+    elsewhere, bits_alone = replace(baseline(), difference=difference), case(exact=True)
+    assert verdict(against=elsewhere).accepted_in == OtherEnvironment("generic", difference)
+    assert verdict(bits_alone, against=elsewhere).accepted_in == OtherEnvironment("generic", difference)
+    assert verdict(on=outcome(digests=("a0", "a1")), against=elsewhere).accepted_in is None
+    assert verdict().accepted_in is None
 
 
 @pytest.mark.parametrize("reason", ERRORS)
 def test_a_failure_of_execution_is_an_error_and_nothing_else_is_asked(reason):
     failed = Outcome("unit/s/a", "1:d", Execution(failure=Failure(reason, "boom")))
     assert verdict(on=failed, against=False).status is Status.ERROR
-    assert verdict(on=failed).message == "boom"
+    (finding,) = verdict(on=failed).findings
+    assert (finding.message, finding.fact) == ("boom", None), "the words are those of an exception"
 
 
 def test_unavailable_is_skipped_and_an_error_where_it_is_required():
@@ -55,7 +75,9 @@ def test_nothing_compared_never_passes():
     assert verdict(on=nothing).reason is Reason.MISSING_OUTPUT
     missing = replace(outcome(), missing=("loss",))
     assert verdict(on=missing).reason is Reason.MISSING_OUTPUT
-    assert "'loss'" in verdict(on=missing).message
+    assert [(found.output, found.fact) for found in verdict(on=missing).findings] == [
+        ("loss", AbsentOutput("reference"))
+    ]
 
 
 def test_an_empty_array_and_one_without_a_finite_pair_never_pass():
@@ -68,7 +90,7 @@ def test_a_one_sided_nan_or_infinity_fails_and_names_the_place(kind):
     one = replace(comparison(counts={kind: 1}), non_finite=Positions([7], ["nan"], [1.5]))
     given = verdict(on=outcome(one))
     assert given.reason is Reason.NON_FINITE_MISMATCH
-    assert "first at 7: actual nan, reference 1.5" in given.message
+    assert given.findings[0].fact == NonFiniteElements(1, 100, FirstElement(7, "nan", 1.5))
 
 
 def test_another_shape_or_dtype_than_reference_golden_or_baseline_fails():
@@ -93,21 +115,18 @@ def test_an_output_that_only_the_baseline_has_is_missing_and_one_that_only_the_r
 
 def test_repeats_that_differ_are_nondeterministic():
     given = verdict(on=outcome(unsteady=("out",)))
-    assert (given.reason, given.message) == (Reason.NONDETERMINISTIC, "starts in output 'out'")
-    assert given.findings[0].rule == "hard"
+    (finding,) = given.findings
+    assert (given.reason, finding.output, finding.rule) == (Reason.NONDETERMINISTIC, "out", "hard")
+    assert finding.fact == UndeclaredDifference(first=True)
 
 
 def test_nondeterminism_starts_in_the_first_output_that_differs():
     plain = outcome(unsteady=("out", "m"))
     differences = (RepeatDifference("out", 0, 2, (0, 37), 12, 512, 1.2e-7), RepeatDifference("m", 1, 2, (), 1, 1, 1.0))
     given = verdict(on=replace(plain, execution=replace(plain.execution, differences=differences)))
-    assert given.message == (
-        "starts in output 'out' at [0, 37]: 12 of 512 elements differ, by at most 1.2e-07, "
-        "between run 1 and 2 of seed 0"
-    )
-    assert [(finding.output, finding.message) for finding in given.findings] == [
-        ("out", given.message),
-        ("m", "differs too: 1 of 1 elements differs, by at most 1, between run 1 and 2 of seed 1"),
+    assert [(finding.output, finding.fact) for finding in given.findings] == [
+        ("out", UndeclaredDifference(first=True, difference=differences[0])),
+        ("m", UndeclaredDifference(first=False, difference=differences[1])),
     ]
 
 
@@ -115,15 +134,15 @@ def test_a_broken_bound_at_any_seed_fails_with_its_provenance():
     given = verdict(on=outcome(comparison(0), comparison(1, match_ratio=0.99)))
     assert (given.status, given.reason) == (Status.FAILED, Reason.OUT_OF_TOLERANCE)
     assert (given.findings[0].seed, given.findings[0].current, given.findings[0].limit) == (1, 0.99, 1.0)
-    assert (
-        "must be at least 1 (suite, suites/unit/s.yaml:3) at rtol=1e-05 (suites/unit/s.yaml:3), atol=" in given.message
-    )
+    limits = bound("rtol", 1e-5), bound("atol", 1e-5)
+    broken = BrokenLimit("match_ratio", 1.0, 0.99, at_least=True)
+    assert (given.findings[0].fact, given.findings[0].source) == (BrokenBound(broken, "suite", limits), SOURCE)
 
 
 def test_a_bound_on_an_undefined_metric_is_broken():
     given = verdict(tolerances={"out": tolerance(max_rel_error=1e-3)})
     assert given.reason is Reason.OUT_OF_TOLERANCE
-    assert "is not defined" in given.message
+    assert given.findings[0].fact == BrokenBound(BrokenLimit("max_rel_error", 1e-3), "suite")
 
 
 def test_a_bound_on_the_bias_holds_its_size():
@@ -154,10 +173,9 @@ def test_without_a_baseline_a_case_is_proposed_here_and_fails_in_ci(of, on, agai
 def test_a_regression_inside_the_tolerance_is_found():
     given = verdict(on=outcome(comparison(mean_abs_error=4.9e-6)))
     assert (given.status, given.reason) == (Status.FAILED, Reason.REGRESSED)
-    assert given.message == (
-        "out: mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06, allowed 1.1 times), "
-        "though within tolerance"
-    )
+    (found,) = given.findings
+    assert (found.output, found.metric, found.fact) == ("out", "mean_abs_error", MetricGrew())
+    assert found.ratio == pytest.approx(4.9)
 
 
 def test_what_is_inaccurate_and_worse_is_told_both_and_the_bound_decides():
@@ -203,7 +221,7 @@ def test_a_known_bad_case_passes_by_failing_and_fails_by_passing():
         Reason.UNEXPECTED_PASS,
         Reason.WITHIN_TOLERANCE,
     )
-    assert "overflows int32" in fine.message
+    assert given.declared == fine.declared == "overflows int32"
 
 
 @pytest.mark.parametrize("reason", [Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH])
@@ -243,7 +261,7 @@ def test_seeds_that_the_baseline_lacks_may_be_accepted():
     one_seed = baseline(entry(digests=("a0",)))
     more = outcome(digests=("a0", "a1"))
     given = verdict(on=more, against=one_seed)
-    assert given.message == "every output has the baseline's bits; seeds from 1 on have no baseline"
+    assert given.findings[0].fact == SameBits(seeds=1)
     assert may_accept(more, against=one_seed)
 
 
