@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from precreg.measure.metrics import METRICS
+
 PACKAGE = Path(__file__).parent.parent / "precreg"
 
 # From the ground up, a line a room. A room imports from the rooms above its line in this list, and from itself.
@@ -76,6 +78,9 @@ RANK = {room: level for level, room in enumerate(ROOMS)}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 45
 MAX_MODULES = 200
+
+# Values that a run or a comparison finds. report/ writes their sentences.
+FACTUAL = {"Finding", "RunFinding", "Verdict", "IntegrityChange", "PairedRun"}
 
 
 def dotted(module):
@@ -298,6 +303,36 @@ def test_a_module_and_its_functions_can_be_seen_whole(module):
     for node in ast.walk(parse(module)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, f"{node.name} is too long to see whole"
+
+
+def spaced_texts(tree):
+    """Yield the texts with a space, also inside f-strings, apart from docstrings and messages of errors."""
+    aside = [node.value if isinstance(node, ast.Expr) else node for node in ast.walk(tree) if is_aside(node)]
+    ignored = {id(node) for each in aside for node in ast.walk(each)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in ignored)
+    yield from (node.value for node in constants if isinstance(node.value, str) and " " in node.value)
+
+
+def is_aside(node):
+    """Tell whether a node is a docstring or an error."""
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if dotted(module).startswith("verdict")], ids=dotted)
+def test_a_verdict_has_facts_and_no_words(module):
+    units = {metric.unit for metric in METRICS.values()}
+    assert set(spaced_texts(parse(module))) <= units, "report/ alone writes sentences"
+
+
+@by_name
+def test_a_finding_is_made_of_facts(module):
+    """Below report/ the fields of messages stay empty, or quote an error."""
+    if RANK[dotted(module).partition(".")[0]] >= RANK["report"]:
+        return
+    for node in ast.walk(parse(module)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FACTUAL:
+            words = [*spaced_texts(node), *(each for each in ast.walk(node) if isinstance(each, ast.JoinedStr))]
+            assert not words, f"{node.func.id} gets words in line {node.lineno}: report/ alone writes sentences"
 
 
 def test_no_drawers():

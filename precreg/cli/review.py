@@ -18,8 +18,7 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange
     from precreg.run import Disagreement
-    from precreg.types import AcceptedValue, BaselineEntry, Case, Environment, Finding, RunFinding
-    from precreg.verdict import CumulativeLoss
+    from precreg.types import AcceptedValue, BaselineEntry, Case, CumulativeLoss, Environment, Finding, RunFinding
 
 # Cases that an error names: enough to recognize the suite, and no screen full of ids.
 MAX_NAMED_CASES = 5
@@ -116,7 +115,10 @@ def cumulative_loss_of_change(terms: AcceptTerms, change: ProposalChange) -> Run
 
 def describe_cumulative_loss(found: RunFinding) -> str:
     """Describe the finding of later runs, and the way to allow it."""
-    return f"accepting it exceeds the budget: {found.message}; runs then fail unless baselines/allow.yaml allows it"
+    from precreg.report import describe_run_finding
+
+    words = describe_run_finding(found)
+    return f"accepting it exceeds the budget: {words}; runs then fail unless baselines/allow.yaml allows it"
 
 
 def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, str]:
@@ -167,6 +169,7 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
 def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose: bool) -> Iterator[str]:
     """Yield the findings of the verdict, the values accepted before, and the cumulative loss since then."""
     from precreg.baseline import accepted_values
+    from precreg.report import describe_loss
 
     findings = change.proposal.findings
     shown = findings if verbose else findings[:MAX_SHOWN_FINDINGS]
@@ -184,7 +187,7 @@ def describe_change_evidence(terms: AcceptTerms, change: ProposalChange, verbose
     if found is not None:
         yield f"  {'cumulative':10}  {describe_cumulative_loss(found)}"
     elif worst is not None:
-        yield f"  {'cumulative':10}  {worst}"
+        yield f"  {'cumulative':10}  {describe_loss(worst)}"
 
 
 def largest_cumulative_loss(terms: AcceptTerms, place: BaselineKey, entry: BaselineEntry) -> CumulativeLoss | None:
@@ -199,9 +202,10 @@ def largest_cumulative_loss(terms: AcceptTerms, place: BaselineKey, entry: Basel
 def describe_accepted_values(terms: AcceptTerms, place: BaselineKey, entry: BaselineEntry) -> Iterator[str]:
     """Yield the cumulative loss of an entry, and its accepted values, oldest first."""
     from precreg.baseline import accepted_values
+    from precreg.report import describe_loss
 
     found = largest_cumulative_loss(terms, place, entry)
-    yield f"  {'cumulative':10}  {'none' if found is None else found}"
+    yield f"  {'cumulative':10}  {'none' if found is None else describe_loss(found)}"
     yield from (f"  {'accepted':10}  {describe_accepted_value(value)}" for value in accepted_values(entry))
 
 
@@ -244,13 +248,15 @@ def _metric_values(metric: MetricChange) -> dict[str, Any]:
 
 
 def _loss_values(worst: CumulativeLoss, found: RunFinding | None) -> dict[str, Any]:
+    from precreg.report import describe_loss, describe_run_finding
+
     return {
         "output": worst.output,
         "metric": worst.metric,
         "factor": worst.factor,
-        "since": worst.since.date,
+        "since": worst.date,
         "beyond_budget": found is not None,
-        "message": str(worst) if found is None else found.message,
+        "message": describe_loss(worst) if found is None else describe_run_finding(found),
     }
 
 

@@ -33,6 +33,8 @@ from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .html import unravel_index as unravel_index
 from .record import read_merged_run as read_merged_run
+from .run_findings import describe_loss as describe_loss
+from .run_findings import describe_run_finding as describe_run_finding
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
 from .summaries import explain_result as explain_result

@@ -13,6 +13,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from precreg.measure import METRICS
+from precreg.report.run_findings import add_run_finding_message
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -72,7 +73,11 @@ from precreg.verdict.statistics import MIN_SAMPLES
 
 def add_messages(record: RunRecord) -> RunRecord:
     """Fill in the empty messages of a record."""
-    return replace(record, results=tuple(map(add_result_messages, record.results)))
+    return replace(
+        record,
+        results=tuple(map(add_result_messages, record.results)),
+        findings=tuple(map(add_run_finding_message, record.findings)),
+    )
 
 
 def add_result_messages(result: CaseResult) -> CaseResult:

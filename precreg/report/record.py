@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
+from precreg.report.run_findings import add_run_finding_message
 from precreg.report.sections import (
     describe_orphan,
     describe_selection,
@@ -168,7 +169,7 @@ def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]
     reasons = {finding.about: finding.allowed for finding in every if finding.kind is FindingKind.COMBINED_LOSS}
     yield from (finding for finding in every if finding.kind is not FindingKind.COMBINED_LOSS)
     for finding in combined_losses(results, fingerprints.pop()):
-        yield replace(finding, allowed=reasons.get(finding.about))
+        yield add_run_finding_message(replace(finding, allowed=reasons.get(finding.about)))
 
 
 # Facts that all shards of one run share; records that differ here belong to different runs.

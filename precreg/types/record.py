@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -11,7 +10,7 @@ from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.verdict import EnvironmentDifference, Finding, Verdict
-from precreg.types.warning import ComparisonWarning, Orphan, RunWarning, StoredText
+from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
@@ -148,54 +147,6 @@ class GitState(Struct, frozen=True):
     branch: str
     dirty: bool
     author: str
-
-
-class FindingKind(StrEnum):
-    """The kind of a finding on a whole run; docs/integrity.md and docs/verdicts.md have the tables."""
-
-    BASELINE_CHANGED = "baseline_changed"
-    BASELINE_REMOVED = "baseline_removed"
-    BOUND_LOOSENED = "bound_loosened"
-    REGRESSION_LOOSENED = "regression_loosened"
-    CASE_REMOVED = "case_removed"
-    CASE_RENAMED = "case_renamed"
-    CASE_REDEFINED = "case_redefined"
-    CASE_SKIPPED = "case_skipped"
-    CASE_INTRODUCED = "case_introduced"
-    SEEDS_LOWERED = "seeds_lowered"
-    REPEATS_LOWERED = "repeats_lowered"
-    EXPECT_FAILURE_ADDED = "expect_failure_added"
-    EXACT_DROPPED = "exact_dropped"
-    DETERMINISM_DROPPED = "determinism_dropped"
-    BUDGET_LOOSENED = "budget_loosened"
-    SETTING_LOOSENED = "setting_loosened"
-    REFERENCE_CHANGED = "reference_changed"
-    HISTORY_REMOVED = "history_removed"
-    BASE_UNREADABLE = "base_unreadable"
-    ALLOWANCE_UNUSED = "allowance_unused"
-    CREEP = "creep"
-    COMBINED_LOSS = "combined_loss"
-
-
-class RunFinding(Struct, frozen=True):
-    """A finding on a whole run; it fails the run unless baselines/allow.yaml allows it.
-
-    `about` is a case id, a suite (tier/suite), or a file. `factor` is the ratio of looseness or loss, if there is one.
-    `allowed` is the reason in baselines/allow.yaml. `fails` is False for a finding that is only reported.
-    """
-
-    kind: FindingKind
-    about: str
-    message: str
-    factor: float | None = None
-    source: Location | None = None
-    allowed: str | None = None
-    fails: bool = True
-
-    @property
-    def binding(self) -> bool:
-        """Return True if the finding fails the run."""
-        return self.fails and self.allowed is None
 
 
 class PairedRun(Struct, frozen=True):

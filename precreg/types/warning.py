@@ -1,16 +1,18 @@
-"""Facts about a run or a comparison that a person should look at; report/warnings.py writes their sentences.
+"""Which facts about a whole run or comparison should a person look at?
 
-A record stores these facts and no words, so that reports can sort, place and count them.
+Warnings, orphans and findings on a run have fields, so that reports can sort, place and count them. report/ writes
+their sentences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from precreg.types.case import Location
+from precreg.types.case import Location, Role
 
 _F = TypeVar("_F")
 
@@ -150,3 +152,268 @@ ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | Unmeasu
 def read_facts(stored: Iterable[_F | str]) -> tuple[_F | StoredText, ...]:
     """Return stored facts as they are, and each sentence of a record of schema 1 as a StoredText."""
     return tuple(StoredText(fact) if isinstance(fact, str) else fact for fact in stored)
+
+
+class FindingKind(StrEnum):
+    """The kind of a finding on a whole run; docs/integrity.md and docs/verdicts.md have the tables."""
+
+    BASELINE_CHANGED = "baseline_changed"
+    BASELINE_REMOVED = "baseline_removed"
+    BOUND_LOOSENED = "bound_loosened"
+    REGRESSION_LOOSENED = "regression_loosened"
+    CASE_REMOVED = "case_removed"
+    CASE_RENAMED = "case_renamed"
+    CASE_REDEFINED = "case_redefined"
+    CASE_SKIPPED = "case_skipped"
+    CASE_INTRODUCED = "case_introduced"
+    SEEDS_LOWERED = "seeds_lowered"
+    REPEATS_LOWERED = "repeats_lowered"
+    EXPECT_FAILURE_ADDED = "expect_failure_added"
+    EXACT_DROPPED = "exact_dropped"
+    DETERMINISM_DROPPED = "determinism_dropped"
+    BUDGET_LOOSENED = "budget_loosened"
+    SETTING_LOOSENED = "setting_loosened"
+    REFERENCE_CHANGED = "reference_changed"
+    HISTORY_REMOVED = "history_removed"
+    BASE_UNREADABLE = "base_unreadable"
+    ALLOWANCE_UNUSED = "allowance_unused"
+    CREEP = "creep"
+    COMBINED_LOSS = "combined_loss"
+
+
+class BaselineRemoved(Fact, frozen=True, tag="baseline_removed"):
+    """An entry that was removed from its file; `date` is the day of its acceptance, empty if unknown."""
+
+    file: str
+    date: str
+
+
+class BaselineChanged(Fact, frozen=True, tag="baseline_changed"):
+    """An entry of which parts changed, and the average that grew most: the factor of the finding is its growth."""
+
+    file: str
+    parts: tuple[str, ...]
+    metric: str = ""
+    output: str = ""
+
+
+class HistoryRemoved(Fact, frozen=True, tag="history_removed"):
+    """An entry that lost earlier accepted values."""
+
+    file: str
+
+
+class FirstBaseline(Fact, frozen=True, tag="first_baseline"):
+    """A first entry of a known case in an environment."""
+
+    environment: str
+
+
+class CloserBaseline(Fact, frozen=True, tag="closer_baseline"):
+    """A new entry that takes precedence over the one of the environment `former`, which judged."""
+
+    file: str
+    former: str
+
+
+class BorrowedBaseline(Fact, frozen=True, tag="borrowed_baseline"):
+    """A case that another case's baseline judges now; `former` is empty if its own did before."""
+
+    lender: str
+    former: str = ""
+
+
+BaselineFact = BaselineRemoved | BaselineChanged | HistoryRemoved | FirstBaseline | CloserBaseline | BorrowedBaseline
+
+
+class CaseRemoved(Fact, frozen=True, tag="case_removed"):
+    """A case that its suite no longer has."""
+
+    source: Location
+
+
+class CaseRenamed(Fact, frozen=True, tag="case_renamed"):
+    """A case of the base under another id."""
+
+    former: str
+
+
+class CaseIntroduced(Fact, frozen=True, tag="case_introduced"):
+    """A case that the base does not have."""
+
+
+class CaseRedefined(Fact, frozen=True, tag="case_redefined"):
+    """A case of which parts of the definition changed under the same id."""
+
+    parts: tuple[str, ...]
+
+
+class OracleFilesChanged(Fact, frozen=True, tag="oracle_files_changed"):
+    """Files of a reference or golden that changed."""
+
+    role: Role
+    files: tuple[str, ...]
+
+
+class OracleCodeChanged(Fact, frozen=True, tag="oracle_code_changed"):
+    """A reference or golden whose code changed."""
+
+    role: Role
+    code: str
+
+
+class OraclePatched(Fact, frozen=True, tag="oracle_patched"):
+    """Attributes of imported objects that a subject newly sets, and that its reference or golden may use."""
+
+    role: Role
+    attributes: tuple[str, ...]
+
+
+OracleFact = OracleFilesChanged | OracleCodeChanged | OraclePatched
+CaseFact = CaseRemoved | CaseRenamed | CaseIntroduced | CaseRedefined | OracleFact
+
+
+class LoweredCount(Fact, frozen=True, tag="lowered_count"):
+    """Fewer seeds or repeats."""
+
+    setting: Literal["seeds", "repeats"]
+    now: int
+    before: int
+
+
+class AnalyzerDropped(Fact, frozen=True, tag="analyzer_dropped"):
+    """An analyzer that no longer measures a case."""
+
+    analyzer: str
+
+
+class ExpectFailureAdded(Fact, frozen=True, tag="expect_failure_added"):
+    """A case that is newly declared known-bad, for the reason `why`."""
+
+    why: str
+
+
+class DeclarationDropped(Fact, frozen=True, tag="declaration_dropped"):
+    """A case that is no longer declared exact, or deterministic."""
+
+    setting: Literal["exact", "deterministic"]
+
+
+class LooserTime(Fact, frozen=True, tag="looser_time"):
+    """A larger ratio of times, or none; or a longer timeout in seconds."""
+
+    setting: Literal["time_ratio", "timeout"]
+    before: float
+    now: float | None = None
+
+
+class SkipAdded(Fact, frozen=True, tag="skip_added"):
+    """A requirement without which a case is skipped, or a lost tag, so that a selection by it leaves the case out."""
+
+    setting: Literal["requires", "tags"]
+    name: str
+
+
+SettingFact = LoweredCount | AnalyzerDropped | ExpectFailureAdded | DeclarationDropped | LooserTime | SkipAdded
+
+
+class LooserScope(Struct, frozen=True, omit_defaults=True):
+    """The first few dtypes, outputs or environments to which a looser setting applies, and the number of the others.
+
+    An output "" stands for all outputs that no layer names.
+    """
+
+    names: tuple[str, ...]
+    others: int = 0
+
+
+class LooserLimit(Fact, frozen=True, tag="looser_limit"):
+    """A limit that is looser than before; None stands for no limit.
+
+    `before` is the number of alternatives of which one had to hold, or `now` the number of one that is weaker than
+    every former one. A region has other constants, or the shipped ones.
+    """
+
+    key: str
+    sort: Literal["bound", "growth", "region", "alternatives"]
+    before: float | None = None
+    now: float | None = None
+    at_least: bool = False
+    scopes: tuple[LooserScope, ...] = ()
+
+
+class ThresholdsFreed(Fact, frozen=True, tag="thresholds_freed"):
+    """A permission for PRECISION_THRESHOLDS to replace any bound."""
+
+
+class UnreadableBase(Fact, frozen=True, tag="unreadable_base"):
+    """Files of the base that cannot be read for one reason, in the words of the error."""
+
+    problem: str
+    files: int = 1
+
+
+class UnusedAllowance(Fact, frozen=True, tag="unused_allowance"):
+    """An entry of baselines/allow.yaml that nothing uses, or whose change is `merged`."""
+
+    change: FindingKind
+    case: str
+    merged: bool = False
+
+
+class CumulativeLoss(Fact, frozen=True, tag="cumulative_loss"):
+    """The ratio of one metric to the value accepted on `date` for `reason`, which is at least the rounding floor.
+
+    `steps` of the kept values were accepted since. `lower` is the lower bound of the factor, and 0 if it is not known.
+    `allowed` is the factor of the budget.
+    """
+
+    output: str
+    metric: str
+    factor: float
+    lower: float
+    current: float
+    before: float
+    date: str
+    reason: str
+    steps: int
+    allowed: float | None = None
+
+
+class CombinedLoss(Fact, frozen=True, tag="combined_loss"):
+    """The growth of a metric over the cases of a suite together; `lower` is its lower bound."""
+
+    cases: int
+    metric: str
+    factor: float
+    lower: float
+    p_value: float
+
+
+CriteriaFact = LooserLimit | ThresholdsFreed | UnreadableBase | UnusedAllowance
+LossFact = CumulativeLoss | CombinedLoss
+RunFindingFact = BaselineFact | CaseFact | SettingFact | CriteriaFact | LossFact
+
+
+class RunFinding(Struct, frozen=True):
+    """A finding on a whole run; it fails the run unless baselines/allow.yaml allows it.
+
+    `about` is a case id, a suite (tier/suite), or a file. `factor` is the ratio of looseness or loss, if there is one.
+    `allowed` is the reason in baselines/allow.yaml. `fails` is False for a finding that is only reported. `fact` has
+    the ingredients of the message; None in old records.
+    """
+
+    kind: FindingKind
+    about: str
+    # Empty until report/ writes it.
+    message: str = ""
+    factor: float | None = None
+    source: Location | None = None
+    allowed: str | None = None
+    fails: bool = True
+    fact: RunFindingFact | None = None
+
+    @property
+    def binding(self) -> bool:
+        """Return True if the finding fails the run."""
+        return self.fails and self.allowed is None

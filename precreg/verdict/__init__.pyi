@@ -21,7 +21,6 @@ from .regression import find_regressions as find_regressions
 from .regression import gather_evidence as gather_evidence
 from .whole_run import CUMULATIVE_BUDGET as CUMULATIVE_BUDGET
 from .whole_run import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
-from .whole_run import CumulativeLoss as CumulativeLoss
 from .whole_run import combined_losses as combined_losses
 from .whole_run import cumulative_loss_finding as cumulative_loss_finding
 from .whole_run import cumulative_losses as cumulative_losses

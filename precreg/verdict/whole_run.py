@@ -18,16 +18,19 @@ from itertools import groupby
 from math import exp, fsum, hypot, inf, log
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_ratio
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     CUMULATIVE_LOSS,
     STATISTIC,
-    AcceptedValue,
     BaselineEntry,
     BaselineOutput,
     CaseResult,
+    CombinedLoss,
     Comparison,
+    CumulativeLoss,
     FindingKind,
     Location,
     RunFinding,
@@ -66,32 +69,6 @@ def run_exit_code(verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding]
     return 0
 
 
-class CumulativeLoss(NamedTuple):
-    """The ratio of one metric to an earlier accepted value, which is at least the rounding floor.
-
-    `steps` of the kept values were accepted since. `lower` is the lower bound of the factor, and 0 if it is not known.
-    """
-
-    output: str
-    metric: str
-    factor: float
-    lower: float
-    current: float
-    before: float
-    since: AcceptedValue
-    steps: int
-
-    def __str__(self) -> str:
-        """Describe the factor, its lower bound, the earlier value and the number of steps."""
-        since = f"{self.since.date} ({self.since.reason})" if self.since.reason else self.since.date
-        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        sure = f"at least {self.lower:.4g}" if self.lower else "too few samples to separate from noise"
-        return (
-            f"{self.metric} of {self.output} is {self.factor:.4g} times ({sure}) the value accepted on {since}, "
-            f"in {steps}: {self.current:.4g} against {self.before:.4g}"
-        )
-
-
 def cumulative_loss_finding(
     about: str, entry: BaselineEntry, budgets: Mapping[str, float], source: Location
 ) -> RunFinding | None:
@@ -103,8 +80,8 @@ def cumulative_loss_finding(
     if not beyond:
         return None
     worst = max(beyond, key=lambda found: found.lower / budgets[found.output])
-    message = f"{worst}; {budgets[worst.output]:.4g} times are allowed"
-    return RunFinding(FindingKind.CREEP, about, message, worst.factor, source)
+    fact = replace(worst, allowed=budgets[worst.output])
+    return RunFinding(FindingKind.CREEP, about, factor=worst.factor, source=source, fact=fact)
 
 
 def cumulative_losses(entry: BaselineEntry, budgets: Mapping[str, float]) -> Iterator[CumulativeLoss]:
@@ -134,7 +111,8 @@ def _since(name: str, metric: str, entry: BaselineEntry, large: float) -> Iterat
         # Values of another definition of the case cannot be compared, but their steps belong to the way.
         if found is not None and value.definition == entry.definition:
             lower = found.factor * exp(-half_width)
-            yield CumulativeLoss(name, metric, found.factor, lower, *found[1:], value, len(entry.accepted) - index)
+            steps = len(entry.accepted) - index
+            yield CumulativeLoss(name, metric, found.factor, lower, *found[1:], value.date, value.reason, steps)
         after, half_widths, joined = then, value.reach, value.steps
 
 
@@ -232,8 +210,5 @@ def _combined_loss(suite: str, ratios: Sequence[tuple[float, float]], alpha: flo
     min_growth = max(growth for _, growth in ratios)
     if mean <= 0 or p_value >= alpha or lower <= log(1 + min_growth):
         return None
-    message = (
-        f"{cases} cases together: {COMBINED_METRIC} is {exp(mean):.4g} times the baseline's, "
-        f"and at least {exp(lower):.4g} (p-value {p_value:.2g})"
-    )
-    return RunFinding(FindingKind.COMBINED_LOSS, suite, message, exp(mean))
+    fact = CombinedLoss(cases, COMBINED_METRIC, exp(mean), exp(lower), p_value)
+    return RunFinding(FindingKind.COMBINED_LOSS, suite, factor=exp(mean), fact=fact)

@@ -103,7 +103,7 @@ def test_thinning_forgets_no_doubt(steps):
         made = succeed_entry(entry(number, error), last)
         last = replace(made, reach={"out": {"mean_abs_error": step}}) if number else made
     (found,) = (one for one in cumulative_losses(last, {}) if one.metric == "mean_abs_error")
-    if found.since.reason == "reason 0":
+    if found.reason == "reason 0":
         assert isclose(found.lower, found.factor * exp(-hypot(*steps)))
     else:
         assert found.lower >= 1.01 ** len(steps) * exp(-hypot(*steps))

@@ -37,7 +37,7 @@ def test_every_case_is_found_with_its_file(folder):
     assert list(crept) == [A, B]
     assert crept[A].factor == pytest.approx(1.4, rel=0.01)
     assert crept[A].source.file == "baselines/generic/unit/s.json"
-    assert "(step 0), in 2 steps" in crept[A].message
+    assert (crept[A].fact.reason, crept[A].fact.steps) == ("step 0", 2)
 
 
 def test_a_run_fails_for_it_whatever_it_selects(copy):
@@ -56,7 +56,7 @@ def test_the_pyramid_says_how_much_is_allowed(copy):
     change(suite, "creep: 0.5", "creep: off")
     assert found(copy) == {}
     change(suite, "creep: off", "creep: 0.3")
-    assert "1.3 times are allowed" in found(copy)[A].message
+    assert found(copy)[A].fact.allowed == 1.3
 
 
 def test_an_allowance_names_the_reason(copy):

@@ -6,7 +6,7 @@ import pytest
 
 from precreg.baseline.integrity.sides import COMPUTED_KINDS
 from precreg.cli.main import precreg
-from precreg.types.record import FindingKind
+from precreg.types.warning import FindingKind
 from tests.baseline.integrity import demo
 from tests.baseline.integrity.test_tricks import TRICKS
 from tests.docs.test_docs import commands, matches, page, sections, write_files

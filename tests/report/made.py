@@ -11,12 +11,11 @@ from precreg.types.record import (
     BaselineOutput,
     CaseResult,
     Environment,
-    FindingKind,
     GitState,
-    RunFinding,
     RunRecord,
 )
 from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.warning import FindingKind, RunFinding
 
 SUITE = Location("suites/unit/row_sum.yaml", 1)
 SHIPPED = Location("precreg:standards/torch-2.13")

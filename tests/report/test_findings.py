@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.report import sections as findings
 from precreg.report.sections import Standing
 from precreg.types.case import Location
-from precreg.types.record import FindingKind, RunFinding
+from precreg.types.warning import FindingKind, RunFinding
 from tests.report.made import CHANGED, LOOSENED, REMOVED, SUITE, UNUSED, passed, run_of
 
 

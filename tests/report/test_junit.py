@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from precreg.report.ci_reports import render_run_junit
 from precreg.types.outcome import Execution, Outcome
-from precreg.types.record import FindingKind
 from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.warning import FindingKind
 from tests.report.gitlab import TYPECASTS, pipeline
 from tests.report.golden import RECORD, expected, settled
 from tests.report.made import (

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.report.record import merge_run_records, read_run_record, require_every_shard
+from precreg.report.run_findings import add_run_finding_message
 from precreg.storage import write_json_record
 from precreg.types.case import Growth, Study, TradeOff
-from precreg.types.record import FindingKind, GitState
-from precreg.types.warning import Orphan, UnwritableFolder
+from precreg.types.record import GitState
+from precreg.types.warning import FindingKind, Orphan, UnwritableFolder
 from precreg.verdict.whole_run import combined_losses
 from tests.report.made import (
     CHANGED,
@@ -217,7 +218,8 @@ def test_what_a_suite_lost_is_told_of_all_its_shards_together_and_in_any_groupin
     here = replace(road().environment, fingerprint=FINGERPRINT)
     shards = [run_of(*lost[start::6], environment=here, exit_code=0) for start in range(6)]
     merged = merge_run_records(shards)
-    assert merged.findings == tuple(combined_losses(lost, FINGERPRINT))
+    assert merged.findings == tuple(map(add_run_finding_message, combined_losses(lost, FINGERPRINT)))
+    assert merged.findings[0].message
     assert ([finding.kind for finding in merged.findings], merged.exit_code) == ([FindingKind.COMBINED_LOSS], 1)
     assert merge_run_records([merge_run_records(shards[3:]), merge_run_records(shards[:3])]) == merged
 

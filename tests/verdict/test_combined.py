@@ -5,8 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.types.case import Location
-from precreg.types.record import CaseResult, FindingKind
+from precreg.types.record import CaseResult
 from precreg.types.verdict import Reason, Status
+from precreg.types.warning import FindingKind
 from precreg.verdict.judge import Policy, judge_case
 from precreg.verdict.whole_run import combined_losses
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
@@ -45,7 +46,9 @@ def test_twenty_four_small_losses_are_one_finding_and_no_case_fails_alone():
         for n in range(24)
     ]
     assert found.factor == pytest.approx(1.06 * np.exp(np.mean(np.log(ratios))), rel=2e-3)
-    assert "24 cases together" in found.message
+    assert (found.fact.cases, found.fact.metric, found.fact.factor) == (24, "mean_abs_error", found.factor)
+    assert 1 < found.fact.lower < found.factor
+    assert found.fact.p_value < 1e-3
 
 
 def test_the_order_of_results_does_not_matter():

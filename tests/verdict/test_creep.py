@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.types.case import Location
-from precreg.types.record import AcceptedValue, FindingKind
+from precreg.types.record import AcceptedValue
+from precreg.types.warning import FindingKind
 from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.whole_run import cumulative_loss_finding, cumulative_losses
 from tests.verdict.made import METRICS, entry
@@ -40,10 +41,11 @@ def test_twelve_losses_of_less_than_two_percent_are_a_finding_though_each_is_too
     finding = found(crept(*errors))
     assert (finding.kind, finding.about, finding.source, finding.binding) == (FindingKind.CREEP, "unit/s/a", FILE, True)
     assert finding.factor == pytest.approx(1.019**12)
-    assert finding.message == (
-        "mean_abs_error of out is 1.253 times (at least 1.253) the value accepted on 2026-11-01 (reason 0), "
-        "in 12 steps: 1.253e-06 against 1e-06; 1.25 times are allowed"
-    )
+    grown = pytest.approx(1.019**12)
+    assert (finding.fact.output, finding.fact.metric) == ("out", "mean_abs_error")
+    assert (finding.fact.factor, finding.fact.lower, finding.fact.allowed) == (grown, grown, 1.25)
+    assert (finding.fact.before, finding.fact.current) == (1e-6, errors[-1])
+    assert (finding.fact.date, finding.fact.reason, finding.fact.steps) == ("2026-11-01", "reason 0", 12)
 
 
 ratios = st.lists(st.floats(0.5, 2.0), min_size=1, max_size=30)
@@ -104,8 +106,8 @@ def test_what_is_most_beyond_its_own_budget_is_told():
         accepted=[replace(one.accepted[0], means=one.accepted[0].means | {"loss": {"mean_ulp": [1.0, 1.0]}})],
         reach=SURE | {"loss": {"mean_ulp": 0.0}},
     )
-    assert "of loss" in cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.1}, FILE).message
-    assert "of out" in cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.2}, FILE).message
+    assert cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.1}, FILE).fact.output == "loss"
+    assert cumulative_loss_finding("unit/s/a", both, {"out": 1.1, "loss": 1.2}, FILE).fact.output == "out"
 
 
 def test_a_step_that_noise_explains_adds_nothing_and_one_beyond_it_does():
@@ -129,14 +131,14 @@ def test_the_value_counts_that_the_present_one_is_most_surely_above():
     (one,) = (
         each for each in cumulative_losses(crept(1e-6, 1e-6, 2e-6, reach=unsure), {}) if each.metric == "mean_abs_error"
     )
-    assert (one.steps, one.since.reason) == (1, "reason 1")
+    assert (one.steps, one.reason) == (1, "reason 1")
 
 
 @pytest.mark.parametrize("reach", [{}, {"out": {"rms_error": 0.0}}])
 def test_without_enough_samples_no_creep_is_proven(reach):
     entry = crept(1e-6, 9e-6, reach=reach)
     assert found(entry) is None
-    assert "too few samples" in str(next(iter(cumulative_losses(entry, {}))))
+    assert next(iter(cumulative_losses(entry, {}))).lower == 0
 
 
 def test_values_of_another_definition_are_not_compared():

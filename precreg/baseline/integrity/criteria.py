@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -18,7 +18,26 @@ from precreg.baseline.store import BaselineKey
 from precreg.environment import environment_chain
 from precreg.measure import declared_metric
 from precreg.tolerance import CLOSENESS_KEYS, REGION_PREFIX, REGRESSION_PREFIX, is_tighter, resolve_tolerance
-from precreg.types import BaselineEntry, Bound, Case, FindingKind, Layer, Location, Tolerance
+from precreg.types import (
+    AnalyzerDropped,
+    BaselineEntry,
+    BorrowedBaseline,
+    Bound,
+    Case,
+    CaseRedefined,
+    DeclarationDropped,
+    ExpectFailureAdded,
+    FindingKind,
+    Layer,
+    Location,
+    LooserLimit,
+    LooserScope,
+    LooserTime,
+    LoweredCount,
+    RunFindingFact,
+    SkipAdded,
+    Tolerance,
+)
 
 
 class UnreadableFile(Struct, frozen=True):
@@ -43,11 +62,11 @@ class ProjectSide(Struct, frozen=True):
 
 
 class IntegrityChange(Struct, frozen=True):
-    """Describe one loosened criterion: the kind of finding, and the case or file that it is about."""
+    """Hold one loosened criterion: the kind of finding, and the case or file that it is about."""
 
     kind: FindingKind
     about: str
-    message: str
+    fact: RunFindingFact
     factor: float | None = None
     source: Location | None = None
 
@@ -90,11 +109,10 @@ def pair_cases(base: dict[str, Case], head: dict[str, Case]) -> CasePairs:
 
 
 PyramidLayers = tuple[Layer, ...]
-# Dtypes, outputs or environments that a message lists before "and N more".
+# Dtypes, outputs or environments that a finding names; it counts the others.
 MAX_SCOPES = 3
 _ANY_OUTPUT = ""
 _GENERIC = "generic"
-_OTHERS = {_ANY_OUTPUT: "other outputs", _GENERIC: "other environments"}
 
 
 class _Scope(NamedTuple):
@@ -204,49 +222,28 @@ def _implies(required: Sequence[Bound], wanted: Sequence[Bound]) -> bool:
 
 
 def _bound_change(looser: _Looser, where: list[_Scope], scopes: list[_Scope], about: str) -> IntegrityChange:
-    kind = FindingKind.REGRESSION_LOOSENED if looser.key.startswith(REGRESSION_PREFIX) else FindingKind.BOUND_LOOSENED
-    message = f"{_describe(looser)}{_describe_scopes(where, scopes)}"
-    return IntegrityChange(kind, about, message, _factor(looser), looser.source)
+    key, sort = looser.key, _sort(looser.key)
+    kind = FindingKind.REGRESSION_LOOSENED if sort == "growth" else FindingKind.BOUND_LOOSENED
+    at_least = sort == "bound" and key not in CLOSENESS_KEYS and declared_metric(key).better == "higher"
+    fact = LooserLimit(key, sort, looser.old, looser.new, at_least, tuple(_looser_scopes(where, scopes)))
+    return IntegrityChange(kind, about, fact, _factor(looser), looser.source)
 
 
-def _describe(looser: _Looser) -> str:
-    key, old, new = looser.key, looser.old, looser.new
-    if key == "alternatives" and new is None:
-        return f"no alternative has to hold, and one of {old:g} had to"
+def _sort(key: str) -> Literal["bound", "growth", "region", "alternatives"]:
     if key == "alternatives":
-        return f"alternative {new:g} suffices now, and is weaker than every former one"
-    has, had = _distinct_texts(new, old)
+        return "alternatives"
     if key.startswith(REGRESSION_PREFIX):
-        return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
-    if key.startswith(REGION_PREFIX):
-        return f"{key} is {_figure(new)}, and was {_figure(old)}: other elements count"
-    relation = "at least" if key not in CLOSENESS_KEYS and declared_metric(key).better == "higher" else "at most"
-    now = "is not bound" if new is None else f"has to be {relation} {has}"
-    return f"{key} {now}, and had to be {relation} {had}"
+        return "growth"
+    return "region" if key.startswith(REGION_PREFIX) else "bound"
 
 
-def _distinct_texts(new: float | None, old: float | None) -> tuple[str, str]:
-    """Write two numbers with enough digits to differ, at least six."""
-    # 17 digits distinguish any two float64, and 6 suffice for nearly all bounds.
-    figures = (tuple("" if each is None else f"{each:.{digits}g}" for each in (new, old)) for digits in range(6, 18))
-    return next(((has, had) for has, had in figures if has != had), ("", ""))
-
-
-def _figure(value: float | None) -> str:
-    return "the shipped one" if value is None else f"{value:g}"
-
-
-def _describe_scopes(where: list[_Scope], scopes: list[_Scope]) -> str:
-    """Describe where a setting is looser, for each part that does not apply everywhere."""
-    parts: list[str] = []
+def _looser_scopes(where: list[_Scope], scopes: list[_Scope]) -> Iterator[LooserScope]:
+    """Yield where a setting is looser, for each part that does not apply everywhere."""
     for field in ("dtype", "output", "environment"):
         every = {getattr(scope, field) for scope in scopes}
         some = sorted({getattr(scope, field) for scope in where})
         if len(some) < len(every):
-            names = [_OTHERS.get(name, name) for name in some]
-            shown = ", ".join(names[:MAX_SCOPES])
-            parts.append(shown + (f" and {len(names) - MAX_SCOPES} more" if len(names) > MAX_SCOPES else ""))
-    return f" ({'; '.join(parts)})" if parts else ""
+            yield LooserScope(tuple(some[:MAX_SCOPES]), max(0, len(some) - MAX_SCOPES))
 
 
 def _factor(looser: _Looser) -> float | None:
@@ -274,68 +271,56 @@ def find_weakened_settings(before: Case, now: Case) -> Iterator[IntegrityChange]
     yield from _widened_skips(before, now)
     # A case may borrow another case's baseline. A change of the lender moves the bar as a changed baseline does.
     if before.baseline_id != now.baseline_id and before.baseline_id != before.id:
-        message = f"judged by the baseline of {now.baseline_id}, formerly of {before.baseline_id}"
-        yield _setting_change(FindingKind.SETTING_LOOSENED, now, message)
+        fact = BorrowedBaseline(now.baseline_id, before.baseline_id)
+        yield _setting_change(FindingKind.SETTING_LOOSENED, now, fact)
     elif now.baseline_id != now.id and before.baseline_id == before.id:
-        yield _setting_change(
-            FindingKind.SETTING_LOOSENED, now, f"judged by the baseline of {now.baseline_id}, formerly by its own"
-        )
+        yield _setting_change(FindingKind.SETTING_LOOSENED, now, BorrowedBaseline(now.baseline_id))
 
 
 def _lowered_counts(before: Case, now: Case) -> Iterator[IntegrityChange]:
     if now.seeds < before.seeds:
-        message = f"seeds: {now.seeds}, and had {before.seeds}"
-        yield _setting_change(FindingKind.SEEDS_LOWERED, now, message, before.seeds / now.seeds)
+        fact = LoweredCount("seeds", now.seeds, before.seeds)
+        yield _setting_change(FindingKind.SEEDS_LOWERED, now, fact, before.seeds / now.seeds)
     if now.repeats < before.repeats:
-        message = f"repeats: {now.repeats}, and had {before.repeats}"
-        yield _setting_change(FindingKind.REPEATS_LOWERED, now, message, before.repeats / now.repeats)
+        fact = LoweredCount("repeats", now.repeats, before.repeats)
+        yield _setting_change(FindingKind.REPEATS_LOWERED, now, fact, before.repeats / now.repeats)
     for analyzer in before.analyzers:
         if analyzer not in now.analyzers:
-            yield _setting_change(FindingKind.SETTING_LOOSENED, now, f"analyzer {analyzer} no longer measures it")
+            yield _setting_change(FindingKind.SETTING_LOOSENED, now, AnalyzerDropped(analyzer))
 
 
 def _weakened_rules(before: Case, now: Case) -> Iterator[IntegrityChange]:
     if now.expect_failure is not None and before.expect_failure is None:
-        yield _setting_change(FindingKind.EXPECT_FAILURE_ADDED, now, f"expect: fail is new: {now.expect_failure}")
+        yield _setting_change(FindingKind.EXPECT_FAILURE_ADDED, now, ExpectFailureAdded(now.expect_failure))
     if before.exact and not now.exact:
-        yield _setting_change(
-            FindingKind.EXACT_DROPPED, now, "exact: true was removed: other bits no longer count as a regression"
-        )
-
+        yield _setting_change(FindingKind.EXACT_DROPPED, now, DeclarationDropped("exact"))
     if before.deterministic and not now.deterministic:
-        yield _setting_change(FindingKind.DETERMINISM_DROPPED, now, "deterministic: false is new: repeats may differ")
+        yield _setting_change(FindingKind.DETERMINISM_DROPPED, now, DeclarationDropped("deterministic"))
     old, new = before.budget.time_ratio, now.budget.time_ratio
     if old is not None and (new is None or new > old):
-        budget = "no time_ratio" if new is None else f"time_ratio: {new:g}"
-        yield _setting_change(
-            FindingKind.BUDGET_LOOSENED, now, f"{budget}, and had {old:g}", None if new is None else new / old
-        )
+        factor = None if new is None else new / old
+        yield _setting_change(FindingKind.BUDGET_LOOSENED, now, LooserTime("time_ratio", old, new), factor)
     # Under the base's own timeout a slower case would end as timed_out.
     if now.timeout_s > before.timeout_s:
-        message = f"timeout: {now.timeout_s:g} s, and had {before.timeout_s:g} s"
-        yield _setting_change(FindingKind.BUDGET_LOOSENED, now, message, now.timeout_s / before.timeout_s)
+        fact = LooserTime("timeout", before.timeout_s, now.timeout_s)
+        yield _setting_change(FindingKind.BUDGET_LOOSENED, now, fact, now.timeout_s / before.timeout_s)
 
 
 def _widened_skips(before: Case, now: Case) -> Iterator[IntegrityChange]:
     """Yield settings that can now skip a case, or leave it out of a selection."""
     for requirement in now.requires:
         if requirement not in before.requires:
-            yield _setting_change(
-                FindingKind.CASE_SKIPPED, now, f"requires {requirement} now, and is skipped without it"
-            )
+            yield _setting_change(FindingKind.CASE_SKIPPED, now, SkipAdded("requires", requirement))
     for tag in before.tags:
         if tag not in now.tags:
-            yield _setting_change(
-                FindingKind.CASE_SKIPPED, now, f"lost the tag {tag}: a selection by this tag leaves the case out"
-            )
+            yield _setting_change(FindingKind.CASE_SKIPPED, now, SkipAdded("tags", tag))
 
 
 def find_redefinitions(before: Case, now: Case) -> Iterator[IntegrityChange]:
     """Yield the finding that a case has another computation or oracle under its old name."""
     if is_redefined(before, now):
         parts = [name for name, differs in _differing_parts(before, now).items() if differs]
-        message = f"computes something else under the same name: {', '.join(parts)} changed; HEAD's baseline judges"
-        yield _setting_change(FindingKind.CASE_REDEFINED, now, message)
+        yield _setting_change(FindingKind.CASE_REDEFINED, now, CaseRedefined(tuple(parts)))
 
 
 def _differing_parts(before: Case, now: Case) -> dict[str, bool]:
@@ -348,5 +333,7 @@ def _differing_parts(before: Case, now: Case) -> dict[str, bool]:
     }
 
 
-def _setting_change(kind: FindingKind, case: Case, message: str, factor: float | None = None) -> IntegrityChange:
-    return IntegrityChange(kind, case.id, message, factor, case.source)
+def _setting_change(
+    kind: FindingKind, case: Case, fact: RunFindingFact, factor: float | None = None
+) -> IntegrityChange:
+    return IntegrityChange(kind, case.id, fact, factor, case.source)

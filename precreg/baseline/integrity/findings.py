@@ -27,9 +27,28 @@ from precreg.baseline.store import BaselineKey
 from precreg.environment import environment_chain
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_ratio
 from precreg.tolerance import TOLERANCES_FILE
-from precreg.types import BaselineEntry, BaselineOutput, Case, FindingKind, Location, RunFinding, is_test_defined
+from precreg.types import (
+    BaselineChanged,
+    BaselineEntry,
+    BaselineOutput,
+    BaselineRemoved,
+    Case,
+    CaseIntroduced,
+    CaseRemoved,
+    CaseRenamed,
+    CloserBaseline,
+    FindingKind,
+    FirstBaseline,
+    HistoryRemoved,
+    Location,
+    OracleFact,
+    RunFinding,
+    ThresholdsFreed,
+    UnreadableBase,
+    is_test_defined,
+)
 
-# Names in messages for the fields of an entry that affect a verdict; reason, author, date and commit do not.
+# The parts of an entry, by its fields, that affect a verdict; reason, author, date and commit do not.
 _PARTS = {
     "definition": "definition",
     "inputs": "inputs",
@@ -38,7 +57,7 @@ _PARTS = {
     "outputs": "figures",
     "sketch": "figures",
     "groups": "figures",
-    "described": "metrics of analyzers",
+    "described": "analyzers",
     "reach": "past",
     "accepted": "past",
 }
@@ -64,27 +83,24 @@ def _compare_entries(
 ) -> Iterator[IntegrityChange]:
     source = Location(place.file)
     if now is None:
-        message = f"the baseline accepted on {before.date or 'an unknown day'} was removed from {place.file}"
-        yield IntegrityChange(FindingKind.BASELINE_REMOVED, id, message, source=source)
+        fact = BaselineRemoved(place.file, before.date)
+        yield IntegrityChange(FindingKind.BASELINE_REMOVED, id, fact, source=source)
         return
-    # A dict in place of a set: the message lists parts in the order of the fields, each once.
+    # A dict in place of a set: the finding has the parts in the order of the fields, each once.
     parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
     if parts:
-        worst = _worst(before, now)
-        message = f"the baseline in {place.file} changed: {', '.join(parts)}"
-        if worst is not None:
-            message += f"; {worst[1]} is {worst[0]:.3g} times the accepted value"
-        yield IntegrityChange(FindingKind.BASELINE_CHANGED, id, message, None if worst is None else worst[0], source)
+        factor, metric, output = _worst(before, now) or (None, "", "")
+        changed = BaselineChanged(place.file, tuple(parts), metric, output)
+        yield IntegrityChange(FindingKind.BASELINE_CHANGED, id, changed, factor, source)
     # Another definition computes something else, so its accepted values begin anew.
     if before.definition == now.definition and not is_continuation(now, before):
-        message = f"accepted values were removed from {place.file}: small losses could add up unseen"
-        yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, message, source=source)
+        yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, HistoryRemoved(place.file), source=source)
 
 
-def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str] | None:
-    """Return the largest growth of an average and its name; None if none changed."""
+def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str, str] | None:
+    """Return the largest growth of an average, the metric and the output; None if none changed."""
     found = [
-        (grown, f"{metric} of {name}")
+        (grown, metric, name)
         for name, output in before.outputs.items()
         if name in now.outputs
         for metric in mean_metrics()  # maxima move by themselves
@@ -116,18 +132,16 @@ def _added_entries(base: ProjectSide, head: ProjectSide, ids: Mapping[str, str])
 def _added_entry(place: BaselineKey, judged: str | None) -> IntegrityChange:
     source = Location(place.file)
     if judged is None:
-        message = f"has a first baseline in {place.environment}, and HEAD's judges there"
-        return IntegrityChange(FindingKind.CASE_INTRODUCED, place.id, message, source=source)
-    message = f"{place.file} is new, and comes before the baseline of {judged}, which judged"
-    return IntegrityChange(FindingKind.BASELINE_CHANGED, place.id, message, source=source)
+        return IntegrityChange(FindingKind.CASE_INTRODUCED, place.id, FirstBaseline(place.environment), source=source)
+    return IntegrityChange(FindingKind.BASELINE_CHANGED, place.id, CloserBaseline(place.file, judged), source=source)
 
 
 def integrity_changes(
-    base: ProjectSide, head: ProjectSide, pairs: CasePairs, references: Mapping[str, str]
+    base: ProjectSide, head: ProjectSide, pairs: CasePairs, references: Mapping[str, OracleFact]
 ) -> tuple[IntegrityChange, ...]:
     """Return every way in which `head` is less strict than `base`, or tests something else.
 
-    `references` describes, by the id of a case at HEAD, changes of its reference that its definition does not show.
+    `references` has, by the id of a case at HEAD, changes of its reference that its definition does not show.
     """
     return (
         *_unreadable(base),
@@ -149,11 +163,11 @@ def integrity_findings(
         RunFinding(
             change.kind,
             change.about,
-            change.message,
-            change.factor,
-            change.source,
-            allowed_reason(change.kind, change.about, allowances),
+            factor=change.factor,
+            source=change.source,
+            allowed=allowed_reason(change.kind, change.about, allowances),
             fails=change.kind is not FindingKind.CASE_INTRODUCED,
+            fact=change.fact,
         )
         for change in (*known, *_introduced(pairs))
     ]
@@ -166,23 +180,20 @@ def _unreadable(base: ProjectSide) -> Iterator[IntegrityChange]:
     for each in base.unreadable:
         files.setdefault(each.message, []).append(each.file)
     for message, names in files.items():
-        several = f"{len(names)} files " if len(names) > 1 else ""
-        text = f"{several}cannot be read as the base has it, so HEAD's own criteria apply: {message}"
-        yield IntegrityChange(FindingKind.BASE_UNREADABLE, commonpath(names), text)
+        yield IntegrityChange(FindingKind.BASE_UNREADABLE, commonpath(names), UnreadableBase(message, len(names)))
 
 
 def _project_changes(base: ProjectSide, head: ProjectSide) -> Iterator[IntegrityChange]:
     if head.looser_thresholds and not base.looser_thresholds:
-        message = "allow_looser_thresholds is new: PRECISION_THRESHOLDS may replace any bound"
-        yield IntegrityChange(FindingKind.SETTING_LOOSENED, TOLERANCES_FILE, message, source=Location(TOLERANCES_FILE))
+        place = Location(TOLERANCES_FILE)
+        yield IntegrityChange(FindingKind.SETTING_LOOSENED, TOLERANCES_FILE, ThresholdsFreed(), source=place)
 
 
-def _case_changes(pairs: CasePairs, references: Mapping[str, str]) -> Iterator[IntegrityChange]:
+def _case_changes(pairs: CasePairs, references: Mapping[str, OracleFact]) -> Iterator[IntegrityChange]:
     for case in pairs.removed:
-        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, f"was removed from {case.source}")
+        yield IntegrityChange(FindingKind.CASE_REMOVED, case.id, CaseRemoved(case.source))
     for before, now in pairs.renamed:
-        message = f"is {before.id} under another name, and its baseline judges"
-        yield IntegrityChange(FindingKind.CASE_RENAMED, now.id, message, source=now.source)
+        yield IntegrityChange(FindingKind.CASE_RENAMED, now.id, CaseRenamed(before.id), source=now.source)
     compared: dict[tuple[int, int], tuple[IntegrityChange, ...]] = {}
     for before, now in pairs.judged:
         yield from find_redefinitions(before, now)
@@ -205,9 +216,7 @@ def _loosened(
 
 def _introduced(pairs: CasePairs) -> Iterator[IntegrityChange]:
     for case in pairs.introduced:
-        yield IntegrityChange(
-            FindingKind.CASE_INTRODUCED, case.id, "is new: HEAD's baseline judges", source=case.source
-        )
+        yield IntegrityChange(FindingKind.CASE_INTRODUCED, case.id, CaseIntroduced(), source=case.source)
 
 
 def _by_suite(found: Sequence[RunFinding], pairs: CasePairs) -> Iterator[RunFinding]:

@@ -31,7 +31,18 @@ from precreg.baseline.store import (
 from precreg.errors import UserError, nearest
 from precreg.storage import Source, expect_mapping, format_value, read_yaml, resolve_inside
 from precreg.suite import expand_suite, read_foundation, read_suite, suite_files
-from precreg.types import BaselineEntry, Case, FindingKind, Location, RunFinding
+from precreg.types import (
+    BaselineEntry,
+    Case,
+    FindingKind,
+    Location,
+    OracleCodeChanged,
+    OracleFact,
+    OracleFilesChanged,
+    OraclePatched,
+    RunFinding,
+    UnusedAllowance,
+)
 from precreg.vcs import changed_files_since_commit, files_at_commit, paths_in
 
 FILE = "baselines/allow.yaml"
@@ -131,7 +142,13 @@ def find_unused_allowances(allowances: Iterable[Allowance], changes: Iterable[In
     """Return a finding that fails nothing for each unused entry: it is spent, or matches no change."""
     found = list(changes)
     return [
-        RunFinding(FindingKind.ALLOWANCE_UNUSED, FILE, _why_unused(entry), source=entry.source, fails=False)
+        RunFinding(
+            FindingKind.ALLOWANCE_UNUSED,
+            FILE,
+            source=entry.source,
+            fails=False,
+            fact=UnusedAllowance(entry.kind, entry.case, entry.spent),
+        )
         for entry in allowances
         if entry.kind not in COMPUTED_KINDS
         and (entry.spent or not any(entry.kind is change.kind and entry.names(change.about) for change in found))
@@ -143,13 +160,6 @@ def find_merged_allowances(allowances: Iterable[Allowance]) -> list[RunFinding]:
     return find_unused_allowances((replace(entry, spent=True) for entry in allowances), ())
 
 
-def _why_unused(entry: Allowance) -> str:
-    named = f"{entry.kind} of {entry.case}"
-    if entry.spent:
-        return f"{named} is merged: the entry permits nothing further, remove it"
-    return f"{named} is allowed, and nothing uses that: remove the entry"
-
-
 _READ_SUFFIXES = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml")
 # Suites only check that these exist. Their contents may be gigabytes, and stay in git.
 _ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
@@ -158,13 +168,13 @@ _ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
 class IntegritySides(Struct, frozen=True):
     """Hold a base and the project at HEAD, the pairs of their cases, and the permissions between them.
 
-    `references` describes, by the id of a case at HEAD, changes of its reference that its definition does not show.
+    `references` has, by the id of a case at HEAD, changes of its reference that its definition does not show.
     """
 
     base: ProjectSide
     head: ProjectSide
     pairs: CasePairs
-    references: dict[str, str]
+    references: dict[str, OracleFact]
     allowances: tuple[Allowance, ...]
 
 
@@ -289,21 +299,21 @@ def _try_allowances(folder: Path) -> tuple[Sequence[Allowance], list[UserError]]
         return (), [error]
 
 
-def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str]) -> dict[str, str]:
-    """Describe changes behind the names in a case's definition, by the id of the case at HEAD: its files, or code.
+def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str]) -> dict[str, OracleFact]:
+    """Return changes behind the names in a case's definition, by the id of the case at HEAD: its files, or code.
 
     `changed` are the files of the project that differ from the base.
     """
-    changes: dict[str, str] = {}
+    changes: dict[str, OracleFact] = {}
     # Modules are parsed only if one changed: most merge requests change suites or code, and seldom references.
     code = _CodeOfBoth(ProjectCode(then, changed), ProjectCode(now, changed))
     modules = any(path.endswith((".py", *COMPILED_SUFFIXES)) for path in changed)
     for before, case in pairs.judged if changed else ():
         files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
         if files:
-            changes[case.id] = f"files of its {case.role} changed: {', '.join(files)}"
-        elif modules and (text := code.change(before, case)):
-            changes[case.id] = text
+            changes[case.id] = OracleFilesChanged(case.role, tuple(files))
+        elif modules and (fact := code.change(before, case)):
+            changes[case.id] = fact
     return changes
 
 
@@ -319,14 +329,14 @@ class _CodeOfBoth:
         """Return the files that the code of a reference names."""
         return self._files(case.oracle.spec, case.directory) if case.oracle.kind == "python" else frozenset()
 
-    def change(self, before: Case, case: Case) -> str:
-        """Describe how the code of a reference changed, or which attributes its subject newly sets; else return ""."""
+    def change(self, before: Case, case: Case) -> OracleCodeChanged | OraclePatched | None:
+        """Return that the code of a reference changed, or which attributes its subject newly sets; else None."""
         folders = before.directory, case.directory
         if case.oracle.kind == before.oracle.kind == "python" and self._differs(case.oracle.spec, *folders):
-            return f"the code of its {case.role} {case.oracle.spec} changed"
+            return OracleCodeChanged(case.role, case.oracle.spec)
         if case.subject.kind == before.subject.kind == "python" and (new := self._patched(case.subject.spec, *folders)):
-            return f"its subject alters what its {case.role} may use: {', '.join(sorted(new))}"
-        return ""
+            return OraclePatched(case.role, tuple(sorted(new)))
+        return None
 
     def _is_other(self, target: str, former: str, directory: str) -> bool:
         return self.then.of(target, former) != self.now.of(target, directory)

@@ -12,7 +12,7 @@ from precreg.baseline.integrity.sides import (
     read_allowances,
 )
 from precreg.errors import UserError
-from precreg.types.record import FindingKind
+from precreg.types.warning import AnalyzerDropped, FindingKind, LooserLimit
 from tests.verdict.made import case
 
 ENTRY = "allow:\n  - case: {case}\n    change: bound_loosened\n    reason: the device is coarser\n"
@@ -102,7 +102,7 @@ def test_what_stood_in_the_base_word_by_word_is_spent_and_a_new_reason_is_not(wr
     assert (first.spent, second.spent) == (True, False)
     assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/s/a", [first]) is None
     assert allowed_reason(FindingKind.BOUND_LOOSENED, "unit/s/a", [first, second]) == "the device is newer"
-    change = IntegrityChange(FindingKind.BOUND_LOOSENED, "unit/s/a", "")
+    change = IntegrityChange(FindingKind.BOUND_LOOSENED, "unit/s/a", LooserLimit("max_ulp", "bound", 4, 8))
     assert [finding.source for finding in find_unused_allowances([first, second], [change])] == [first.source]
 
 
@@ -116,8 +116,8 @@ def test_what_only_a_run_finds_is_not_called_unused(written):
 
 def test_an_analyzer_that_is_gone_is_a_setting():
     found = list(find_weakened_settings(case(analyzers=("spectrum", "ours")), case(analyzers=("ours",))))
-    assert [(change.kind, change.message) for change in found] == [
-        (FindingKind.SETTING_LOOSENED, "analyzer spectrum no longer measures it")
+    assert [(change.kind, change.fact) for change in found] == [
+        (FindingKind.SETTING_LOOSENED, AnalyzerDropped("spectrum"))
     ]
     assert list(find_weakened_settings(case(analyzers=("ours",)), case(analyzers=("spectrum", "ours")))) == []
 

@@ -8,7 +8,7 @@ from precreg.baseline.integrity.criteria import find_loosened_bounds
 from precreg.measure.metrics import METRICS
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.case import Layer, Location
-from precreg.types.record import FindingKind
+from precreg.types.warning import FindingKind, LooserLimit, LooserScope
 
 CHAIN = ("npu-1", "npu", "generic")
 
@@ -19,8 +19,7 @@ def layer(bounds=None, regression=None, line=1, **restriction):
 
 def found(before, now):
     return [
-        change.message
-        for change in find_loosened_bounds((*SHIPPED_LAYERS, *before), (*SHIPPED_LAYERS, *now), "unit/s/a")
+        change.fact for change in find_loosened_bounds((*SHIPPED_LAYERS, *before), (*SHIPPED_LAYERS, *now), "unit/s/a")
     ]
 
 
@@ -29,36 +28,36 @@ def test_the_same_is_not_looser_wherever_it_stands():
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "message", "factor"),
+    ("before", "now", "fact", "factor"),
     [
-        ({"max_ulp": 4}, {"max_ulp": 8}, "max_ulp has to be at most 8, and had to be at most 4", 2),
+        ({"max_ulp": 4}, {"max_ulp": 8}, LooserLimit("max_ulp", "bound", 4, 8), 2),
         (
             {"rms_error": 0.1},
             {"rms_error": 0.1000001},
-            "rms_error has to be at most 0.1000001, and had to be at most 0.1",
+            LooserLimit("rms_error", "bound", 0.1, 0.1000001),
             0.1000001 / 0.1,
         ),
-        ({"max_ulp": 4}, {}, "max_ulp is not bound, and had to be at most 4", None),
-        ({"snr": 60}, {"snr": 20}, "snr has to be at least 20, and had to be at least 60", None),
+        ({"max_ulp": 4}, {}, LooserLimit("max_ulp", "bound", 4), None),
+        ({"snr": 60}, {"snr": 20}, LooserLimit("snr", "bound", 60, 20, at_least=True), None),
         (
             {"match_ratio": 0.99},
             {"match_ratio": 0.9},
-            "match_ratio has to be at least 0.9, and had to be at least 0.99",
+            LooserLimit("match_ratio", "bound", 0.99, 0.9, at_least=True),
             10,
         ),
         (
             {"max_abs_error": 0},
             {"max_abs_error": 1},
-            "max_abs_error has to be at most 1, and had to be at most 0",
+            LooserLimit("max_abs_error", "bound", 0, 1),
             None,
         ),
     ],
 )
-def test_a_looser_bound_is_told_with_both_figures_and_how_many_times_it_is(before, now, message, factor):
+def test_a_looser_bound_is_told_with_both_figures_and_how_many_times_it_is(before, now, fact, factor):
     (change,) = find_loosened_bounds(
         (*SHIPPED_LAYERS, layer(before)), (*SHIPPED_LAYERS, layer(now, line=7)), "unit/s/a"
     )
-    assert (change.kind, change.about, change.message) == (FindingKind.BOUND_LOOSENED, "unit/s/a", message)
+    assert (change.kind, change.about, change.fact) == (FindingKind.BOUND_LOOSENED, "unit/s/a", fact)
     assert change.factor is None if factor is None else change.factor == pytest.approx(factor)
 
 
@@ -71,17 +70,17 @@ def test_closeness_binds_only_where_elements_have_to_match():
     exact = layer({"standard": "msprobe-binary-26.2.0"})
     assert found([exact], [exact, layer({}, dtype="float16")]) == []
     before, now = layer({"rtol": 1e-3, "atol": 0}), layer({"rtol": 1e-2, "atol": 0})
-    assert found([before], [now]) == ["rtol has to be at most 0.01, and had to be at most 0.001"]
+    assert found([before], [now]) == [LooserLimit("rtol", "bound", 1e-3, 1e-2)]
 
 
 def test_where_a_bound_is_looser_is_named():
     everywhere = layer({"max_ulp": 4})
     assert found([everywhere], [everywhere, layer({"max_ulp": 8}, dtype="float16", output="y", environment="npu")]) == [
-        "max_ulp has to be at most 8, and had to be at most 4 (float16; y; npu)"
+        LooserLimit("max_ulp", "bound", 4, 8, scopes=tuple(LooserScope((name,)) for name in ("float16", "y", "npu")))
     ]
     tight = [everywhere, layer({"max_ulp": 1}, environment="npu")]
     assert found(tight, [layer({"max_ulp": 8}), tight[1]]) == [
-        "max_ulp has to be at most 8, and had to be at most 4 (other environments)"
+        LooserLimit("max_ulp", "bound", 4, 8, scopes=(LooserScope(("generic",)),))
     ]
 
 
@@ -89,19 +88,18 @@ def test_an_alternative_that_asks_for_less_is_looser_and_one_that_asks_for_more_
     several = layer({"standard": "msprobe-ulp-26.2.0"}, dtype="float32")
     more = layer({"mean_ulp": 1}, dtype="float32")
     assert found([several], [several, more]) == []
-    assert any(
-        "no alternative has to hold" in message for message in found([several], [layer({"standard": "torch-2.13"})])
-    )
+    facts = found([several], [layer({"standard": "torch-2.13"})])
+    assert any(fact.sort == "alternatives" and fact.now is None for fact in facts)
 
 
 def test_growth_is_looser_where_more_is_allowed_or_it_is_off():
     before = [layer(regression={"mean_abs_error": 0.1})]
     assert found(before, [layer(regression={"mean_abs_error": 0.05})]) == []
     assert found(before, [layer(regression={"mean_abs_error": 0.2})]) == [
-        "regression.mean_abs_error allows 0.2, and allowed 0.1"
+        LooserLimit("regression.mean_abs_error", "growth", 0.1, 0.2)
     ]
     assert found(before, [layer(regression={"mean_abs_error": None})]) == [
-        "regression.mean_abs_error is off, and allowed 0.1"
+        LooserLimit("regression.mean_abs_error", "growth", 0.1)
     ]
 
 

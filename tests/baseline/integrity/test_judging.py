@@ -7,8 +7,8 @@ import pytest
 
 from precreg.baseline.integrity.base import BaseBaselines
 from precreg.baseline.integrity.criteria import ProjectSide, pair_cases
-from precreg.types.record import FindingKind
 from precreg.types.verdict import Reason
+from precreg.types.warning import FindingKind, FirstBaseline, UnusedAllowance
 from tests.baseline.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.baseline.integrity.test_tricks import TRICKS
 from tests.e2e.command import git, repository
@@ -129,7 +129,7 @@ def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_be
     assert [(finding.kind, finding.about, finding.fails) for finding in found] == [
         (FindingKind.CASE_INTRODUCED, "unit/mean", False)
     ]
-    assert "first baseline in npu" in found[0].message
+    assert found[0].fact == FirstBaseline("npu")
 
 
 def test_a_tighter_bar_is_no_finding_and_judges_at_once(project):
@@ -229,7 +229,7 @@ def test_what_nothing_needs_is_told(project):
     assert [(finding.kind, finding.fails, str(finding.source)) for finding in found] == [
         (FindingKind.ALLOWANCE_UNUSED, False, "baselines/allow.yaml:2")
     ]
-    assert "unit/maen/*" in found[0].message
+    assert found[0].fact == UnusedAllowance(FindingKind.BASELINE_CHANGED, "unit/maen/*")
 
 
 def test_a_base_with_older_baselines_is_told_and_head_judges(project):
@@ -241,7 +241,7 @@ def test_a_base_with_older_baselines_is_told_and_head_judges(project):
     assert [(finding.kind, finding.about, finding.binding) for finding in held.findings] == [
         (FindingKind.BASE_UNREADABLE, MEANS, True)
     ]
-    assert "precreg-baseline/0" in held.findings[0].message
+    assert "precreg-baseline/0" in held.findings[0].fact.problem
     assert project.judged(CASE, base=older).verdict.reason is Reason.IDENTICAL
     allow(project, FindingKind.BASE_UNREADABLE, "baselines/generic")
     assert kinds(project.bar(base=older)) == set()

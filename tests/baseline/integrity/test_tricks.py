@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
-from precreg.types.record import FindingKind
+from precreg.report.run_findings import describe_run_finding
+from precreg.types.warning import FindingKind
 from tests.baseline.integrity.demo import CASE, COPY, DEVICE, KERNELS, MEAN, MEANS, RECORDED
 from tests.e2e.command import ROOT, git
 
@@ -384,7 +385,8 @@ def test_a_trick_is_found_and_binds_unless_it_is_allowed(name, project):
     found = of_kind(project.bar().findings, trick)
     assert found, project.bar().findings
     assert all(finding.binding for finding in found)
-    assert any(trick.says in finding.message for finding in found), [finding.message for finding in found]
+    words = [*map(describe_run_finding, found)]
+    assert any(trick.says in text for text in words), words
     project.allow({"case": trick.about, "change": str(trick.kind), "reason": "on purpose"})
     allowed = of_kind(project.bar().findings, trick)
     assert [finding.allowed for finding in allowed] == ["on purpose"] * len(found)
