@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from precreg.measure import METRICS
 from precreg.report.run_findings import add_run_finding_message
+from precreg.report.sections import describe_pair_problem
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -51,6 +52,7 @@ from precreg.types import (
     NotRegressed,
     OtherDtype,
     OtherShape,
+    PairedRun,
     PassFact,
     RatioMoved,
     Reason,
@@ -82,8 +84,19 @@ def add_messages(record: RunRecord) -> RunRecord:
 
 def add_result_messages(result: CaseResult) -> CaseResult:
     """Fill in the empty messages of a result."""
-    baseline, accepted = (each and _add_change(each) for each in (result.baseline, result.accepted))
-    return replace(result, verdict=add_verdict_messages(result.verdict), baseline=baseline, accepted=accepted)
+    return replace(
+        result,
+        verdict=add_verdict_messages(result.verdict),
+        baseline=result.baseline and _add_change(result.baseline),
+        accepted=result.accepted and _add_change(result.accepted),
+        paired=result.paired and _add_problem(result.paired),
+    )
+
+
+def _add_problem(paired: PairedRun) -> PairedRun:
+    if paired.problem or paired.cause is None:
+        return paired
+    return replace(paired, problem=describe_pair_problem(paired.cause))
 
 
 def _add_change(baseline: Baseline) -> Baseline:

@@ -21,9 +21,14 @@ from precreg.types import (
     AtolBelowHalfUlp,
     CaseResult,
     ComparisonWarning,
+    KnownBadCase,
     Location,
     MissingBenchmark,
     Orphan,
+    OtherVersionFailed,
+    OtherVersionInputs,
+    OtherVersionOutputs,
+    PairProblem,
     RtolBelowUlp,
     RunFinding,
     RunRecord,
@@ -122,10 +127,25 @@ def describe_judge(result: CaseResult) -> str:
     if result.paired is None:
         return ""
     # Without a pair the stored baseline judged, and a reader must not take one for the other.
-    if result.paired.problem or result.baseline is None:
+    if result.paired.fell_back or result.baseline is None:
         return f"what was accepted: {result.paired.problem}"
     commit = result.baseline.entry.commit[:8]
     return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result)} of both"
+
+
+def describe_pair_problem(cause: PairProblem) -> str:
+    """Write why the other version of a pair could not judge."""
+    match cause:
+        case OtherVersionFailed(reason, message):
+            return f"{reason} there: {message}"
+        case OtherVersionInputs():
+            return "it gets other inputs there, which it reads from files"
+        case OtherVersionOutputs(absent):
+            return f"it gives no {', '.join(absent)} there"
+        case KnownBadCase():
+            return "declared to be known-bad"
+        case _:
+            assert_never(cause)
 
 
 def describe_paired_run(record: RunRecord) -> Iterator[str]:
@@ -133,11 +153,11 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
     if not record.pair:
         return
     passed = [result for result in record.results if result.verdict.status is Status.PASSED]
-    alone = [result for result in record.results if result.paired is not None and result.paired.problem]
+    alone = [result for result in record.results if result.paired is not None and result.paired.fell_back]
     judged = len(record.results) - len(alone)
     yield f"{judged} of {len(record.results)} cases judged by {record.pair[:8]}, run side by side"
     for result in passed:
-        if result.paired is not None and not (result.paired.clear or result.paired.problem):
+        if result.paired is not None and not (result.paired.clear or result.paired.fell_back):
             yield f"not clear after {_seeds(result)}: {result.id}: {result.verdict.message}"
     by_problem: dict[str, list[str]] = {}
     for result in alone:

@@ -20,7 +20,18 @@ from precreg.run.pipeline import Plan, judge_outcome
 from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool
 from precreg.subject import TreePair
-from precreg.types import Baseline, Case, CaseResult, Outcome, PairedRun
+from precreg.types import (
+    Baseline,
+    Case,
+    CaseResult,
+    KnownBadCase,
+    OtherVersionFailed,
+    OtherVersionInputs,
+    OtherVersionOutputs,
+    Outcome,
+    PairedRun,
+    PairProblem,
+)
 from precreg.vcs import checkout_commit, commit_has_path, resolve_revision, unset_hook_variables, worktree_root
 from precreg.verdict import Policy, judge_case
 from precreg.verdict.statistics import (
@@ -160,7 +171,7 @@ class _Analyzed(NamedTuple):
     def goes_on(self, seconds: float) -> bool:
         """Return True if the result is not conclusive and the budget allows twice the seeds."""
         paired = self.result.paired
-        is_open = paired is not None and not paired.clear and not paired.problem
+        is_open = paired is not None and not paired.clear and not paired.fell_back
         return is_open and bool(self.analyses) and self.spent + 2 * self.seconds <= seconds
 
 
@@ -195,9 +206,9 @@ class _PairedRun(NamedTuple):
         stored, environment = self.accepted[case.id], self.plan.environment
         result = judge_outcome(case, stored, pair.own, environment, self.policy)
         # A known-bad case is judged by its baseline: another version that is as bad would pass it.
-        problem = "declared to be known-bad" if case.expect_failure is not None else _problem(pair)
-        if problem:
-            return _Analyzed(case, replace(result, paired=PairedRun(case.seeds, False, problem)), pair, 0.0, ())
+        cause = KnownBadCase() if case.expect_failure is not None else _problem(pair)
+        if cause is not None:
+            return _Analyzed(case, replace(result, paired=PairedRun(case.seeds, False, cause=cause)), pair, 0.0, ())
         analyses = interim_analyses(case.seeds, self.budget.seeds)
         other = self._baseline(case, pair)
         policy = split_alpha(self.policy, len(analyses))
@@ -209,7 +220,7 @@ class _PairedRun(NamedTuple):
 
     def _again(self, before: _Analyzed, pair: OutcomePair) -> _Analyzed:
         """Judge more seeds of a case."""
-        if _problem(pair):
+        if _problem(pair) is not None:
             return before._replace(analyses=())
         case, analyses = before.case, len(interim_analyses(before.case.seeds, self.budget.seeds))
         # The shortest time of all analyses is the least disturbed one.
@@ -236,17 +247,17 @@ def _with_seeds(case: Case, seeds: int) -> Case:
     return replace(case, seeds=seeds, timeout_s=case.timeout_s * seeds / case.seeds)
 
 
-def _problem(pair: OutcomePair) -> str:
-    """Return the reason why the other version cannot judge; an empty text if it can."""
+def _problem(pair: OutcomePair) -> PairProblem | None:
+    """Return the reason why the other version cannot judge; None if it can."""
     failure = pair.other.execution.failure
     if failure is not None:
-        return f"{failure.reason} there: {failure.message}"
+        return OtherVersionFailed(failure.reason, failure.message)
     if pair.own.execution.failure is not None:
-        return ""
+        return None
     if pair.other.execution.inputs != pair.own.execution.inputs:
-        return "it gets other inputs there, which it reads from files"
-    new = [name for name in pair.own.execution.outputs if name not in pair.other.execution.outputs]
-    return f"it gives no {', '.join(new)} there" if new else ""
+        return OtherVersionInputs()
+    new = tuple(name for name in pair.own.execution.outputs if name not in pair.other.execution.outputs)
+    return OtherVersionOutputs(new) if new else None
 
 
 def _shortest(before: Outcome, now: Outcome) -> Outcome:

@@ -58,7 +58,12 @@ from .record import ComparisonSettings as ComparisonSettings
 from .record import Environment as Environment
 from .record import GitState as GitState
 from .record import KeptSums as KeptSums
+from .record import KnownBadCase as KnownBadCase
+from .record import OtherVersionFailed as OtherVersionFailed
+from .record import OtherVersionInputs as OtherVersionInputs
+from .record import OtherVersionOutputs as OtherVersionOutputs
 from .record import PairedRun as PairedRun
+from .record import PairProblem as PairProblem
 from .record import RunRecord as RunRecord
 from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct, field
 from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
-from precreg.types.verdict import EnvironmentDifference, Finding, Verdict
-from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
+from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
+from precreg.types.warning import ComparisonWarning, Fact, Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
@@ -149,16 +149,48 @@ class GitState(Struct, frozen=True):
     author: str
 
 
+class OtherVersionFailed(Fact, frozen=True, tag="failed"):
+    """A failure of the other version; `message` quotes it."""
+
+    reason: Reason
+    message: str
+
+
+class OtherVersionInputs(Fact, frozen=True, tag="other_inputs"):
+    """Inputs that the other version reads from files, and that differ there."""
+
+
+class OtherVersionOutputs(Fact, frozen=True, tag="absent_outputs"):
+    """Outputs that the other version does not give."""
+
+    absent: tuple[str, ...]
+
+
+class KnownBadCase(Fact, frozen=True, tag="known_bad"):
+    """A case that is declared known-bad, which another version that is as bad would pass."""
+
+
+PairProblem = OtherVersionFailed | OtherVersionInputs | OtherVersionOutputs | KnownBadCase
+
+
 class PairedRun(Struct, frozen=True):
     """The result of running two versions of a case side by side.
 
     Both versions ran on `seeds` seeds. A `clear` result needs no further seeds: the bits are equal, or the test is
-    significant or futile. `problem` explains a failure of the other version, after which the stored baseline judged.
+    significant or futile. `cause` is the reason why the other version could not judge, and the stored baseline did.
     """
 
     seeds: int
     clear: bool
+    # The sentence of the cause; empty until report/ writes it.
     problem: str = ""
+    cause: PairProblem | None = None
+
+    @property
+    def fell_back(self) -> bool:
+        """Return True if the stored baseline judged."""
+        # Old records have the sentence alone.
+        return self.cause is not None or bool(self.problem)
 
 
 class CaseResult(Struct, frozen=True):
@@ -188,7 +220,7 @@ class CaseResult(Struct, frozen=True):
     @property
     def stored(self) -> Baseline | None:
         """The stored baseline of the case, in a paired run and in any other."""
-        return self.baseline if self.paired is None or self.paired.problem else self.accepted
+        return self.baseline if self.paired is None or self.paired.fell_back else self.accepted
 
 
 class RunRecord(Struct, frozen=True):

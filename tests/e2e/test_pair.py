@@ -66,7 +66,10 @@ def test_a_version_that_gives_the_same_bits_passes_without_any_baseline(project)
     assert f"1 of 1 cases judged by {commit[:8]}, run side by side" in done.stdout
     record, result = record_of(project), only_result(project)
     assert record["pair"] == result["baseline"]["entry"]["commit"] == commit
-    assert (result["verdict"]["reason"], result["paired"]) == ("identical", {"seeds": 3, "clear": True, "problem": ""})
+    assert (result["verdict"]["reason"], result["paired"]) == (
+        "identical",
+        {"seeds": 3, "clear": True, "problem": "", "cause": None},
+    )
 
 
 def test_a_project_may_lie_below_the_top_and_the_command_run_anywhere_in_it(tmp_path):
@@ -99,7 +102,7 @@ def test_a_loss_that_three_seeds_cannot_show_is_found_by_more(project):
     done = precreg(project, "run", "--pair", "HEAD", "--pair-seconds", "0", "--no-ci")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not clear after 3 seeds: unit/s/default: " in done.stdout
-    assert only_result(project)["paired"] == {"seeds": 3, "clear": False, "problem": ""}
+    assert only_result(project)["paired"] == {"seeds": 3, "clear": False, "problem": "", "cause": None}
     done = precreg(project, "run", "--pair", "HEAD", "--max-seeds", "200", "--pair-seconds", "60")
     assert done.returncode == 1, done.stdout + done.stderr
     result = only_result(project)

@@ -4,12 +4,14 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.report import describe
 from precreg.report import summaries as terminal
+from precreg.report.findings import add_result_messages
 from precreg.report.html import describe_case
 from precreg.report.record import merge_run_records, read_run_record
 from precreg.report.sections import describe_judge, describe_paired_run
 from precreg.report.summaries import render_run_markdown
 from precreg.storage import write_json_record
-from precreg.types.record import PairedRun
+from precreg.types.record import KnownBadCase, OtherVersionFailed, OtherVersionInputs, OtherVersionOutputs, PairedRun
+from precreg.types.verdict import Reason
 from tests.report.made import accepted, passed, regressed, run_of, skipped
 
 OTHER = replace(accepted([0.5, 0.5], [0.6, 0.6]), environment="cpu", file="pair main")
@@ -76,3 +78,22 @@ def test_what_was_accepted_is_known_whatever_judged(tmp_path):
 def test_shards_of_different_pairs_are_no_one_run():
     with pytest.raises(UserError, match="expected records with one commit of the pair"):
         merge_run_records([RUN, replace(RUN, pair="ffff")])
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (OtherVersionFailed(Reason.CRASHED, "exited with code 3"), "crashed there: exited with code 3"),
+        (OtherVersionInputs(), "it gets other inputs there, which it reads from files"),
+        (OtherVersionOutputs(("a", "b")), "it gives no a, b there"),
+        (KnownBadCase(), "declared to be known-bad"),
+    ],
+)
+def test_the_cause_of_a_fallback_has_its_sentence(cause, text):
+    fact = replace(ALONE, paired=PairedRun(3, False, cause=cause))
+    assert fact.paired.fell_back
+    told = add_result_messages(fact)
+    assert told.paired == PairedRun(3, False, text, cause)
+    assert add_result_messages(told) == told
+    assert told.stored is told.baseline
+    assert text in "\n".join(describe_paired_run(run_of(told, pair="0c1d2e3f4a5b")))
