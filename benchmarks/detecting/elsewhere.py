@@ -10,6 +10,7 @@ from detecting.measured import ORIGINAL, Sample
 from detecting.rules import CASE, ENVIRONMENT, baseline_of, other_bits, outcome_of, verdict
 from detecting.table import Labels, band_of, share
 from precreg.baseline import explain_baseline
+from precreg.report import add_verdict_messages
 from precreg.types import Baseline, Reason, Status, Verdict
 from precreg.verdict.statistics import ErrorRatio, error_ratios
 
@@ -67,7 +68,7 @@ def lines(found: Sequence[Elsewhere], labels: Labels) -> Iterator[str]:
             yield f"{one.operator}: {reasons(one.verdicts[ORIGINAL])}; times the other's: {ratios}"
         for trial, given in enumerate(one.verdicts[ORIGINAL]):
             if given.status is Status.FAILED:
-                yield f"  trial {trial}: {given.message}"
+                yield f"  trial {trial}: {add_verdict_messages(given).message}"
     yield f"not changed: {reasons([given for one in found for given in one.verdicts[ORIGINAL]])}"
     yield f"as if it were the same environment: {reasons([given for one in found for given in one.here])}"
     failed: dict[str, list[bool]] = {"harmful": [], "harmful, <1.5": [], "not worse": []}

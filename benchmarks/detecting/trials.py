@@ -9,6 +9,7 @@ from detecting.measured import ORIGINAL, Sample
 from detecting.operator import Operator
 from detecting.pairs import Paired, paired
 from detecting.rules import CASE, OURS, RULES, baseline_of, other_bits, verdict
+from precreg.report import add_verdict_messages
 from precreg.types import Status, Verdict
 
 PAIR = "precreg --pair"
@@ -52,4 +53,4 @@ def told(operator: Operator, found: Mapping[str, Sequence[Sample]]) -> Iterator[
 
 def said(given: Verdict) -> str:
     """Give the words of a verdict."""
-    return f"{given.reason}: {given.message}"
+    return f"{given.reason}: {add_verdict_messages(given).message}"

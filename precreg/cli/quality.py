@@ -142,9 +142,13 @@ def calibrate_with_progress(
     left_out = [each for each in came if isinstance(each, Uncalibrated)]
     # An empty table would look like a calibration without problems.
     if not found:
+        from precreg.report import describe_uncalibrated
+
         first = left_out[0]
         others = f", and {len(left_out) - 1} more" if left_out[1:] else ""
-        message = f"expected a case whose noise can be measured but got {first.case}: {first.why}{others}"
+        message = (
+            f"expected a case whose noise can be measured but got {first.case}: {describe_uncalibrated(first)}{others}"
+        )
         raise UserError("nothing-to-calibrate", message)
     return found, left_out
 
@@ -245,7 +249,7 @@ def selftest_command(
     limit_blas_threads()  # before numpy is loaded, as in calibrate_command
     from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
     from precreg.quality import broken_limits, is_any_judged, tally_scores
-    from precreg.report import render_tallies, scores_json
+    from precreg.report import describe_broken_rate, render_tallies, scores_json
 
     scores, unplanted = plant_with_progress(
         project_of_option(given), case_options, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
@@ -253,7 +257,7 @@ def selftest_command(
     click.echo(scores_json(scores, unplanted) if as_json else render_tallies(scores, unplanted), nl=as_json)
     problems = broken_limits(tally_scores("all", scores), at_least, at_most)
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(describe_broken_rate(problem), err=True)
     # No judgement comes before broken limits: rates of nothing prove nothing.
     sys.exit(2 if not is_any_judged(scores) else 1 if problems else 0)
 
@@ -274,7 +278,7 @@ def plant_with_progress(
     from precreg.baseline import Baselines
     from precreg.cli.options import select_by_options, show_score_progress
     from precreg.environment import count_processors, detect_environment
-    from precreg.quality import Score, Unplanted, reason_not_plantable, run_scores
+    from precreg.quality import Score, Unplanted, run_scores, unplantable_case
     from precreg.run import IN_PROCESS, Plan, start_fork_server
     from precreg.suite import load_cases, no_case_error
 
@@ -287,7 +291,7 @@ def plant_with_progress(
         raise no_case_error(every, case_options.patterns)
     plan = Plan(project, detect_environment(environment), jobs)
     # A case without a plantable fault gives one answer, so the bar reaches its end.
-    total = sum(1 if reason_not_plantable(case) else len(faults) for case in cases)
+    total = sum(1 if unplantable_case(case) is not None else len(faults) for case in cases)
     came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
     order = {case.id: place for place, case in enumerate(cases)}
     by_fault = {fault.name: place for place, fault in enumerate(faults)}

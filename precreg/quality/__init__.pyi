@@ -6,8 +6,15 @@ from .bounds import MIN_FLAKY_PROBABILITY as MIN_FLAKY_PROBABILITY
 from .bounds import OWN_KIND as OWN_KIND
 from .bounds import REPLICATE_KINDS as REPLICATE_KINDS
 from .bounds import BoundCalibration as BoundCalibration
+from .bounds import BoundFault as BoundFault
+from .bounds import FarAboveNoise as FarAboveNoise
+from .bounds import LikelyBreak as LikelyBreak
 from .bounds import Margins as Margins
+from .bounds import NoError as NoError
+from .bounds import OwnRunBreaks as OwnRunBreaks
+from .bounds import RunsBreak as RunsBreak
 from .calibration import CaseCalibration as CaseCalibration
+from .calibration import FailedRuns as FailedRuns
 from .calibration import LongestSum as LongestSum
 from .calibration import MeanError as MeanError
 from .calibration import Uncalibrated as Uncalibrated
@@ -15,6 +22,7 @@ from .calibration import calibration_exit_code as calibration_exit_code
 from .calibration import count_by_quality as count_by_quality
 from .calibration import run_calibrations as run_calibrations
 from .calibration import unsound_bounds as unsound_bounds
+from .scoring import BrokenRate as BrokenRate
 from .scoring import Effect as Effect
 from .scoring import Score as Score
 from .scoring import ScoreTally as ScoreTally
@@ -23,9 +31,9 @@ from .scoring import Unplanted as Unplanted
 from .scoring import broken_limits as broken_limits
 from .scoring import is_any_judged as is_any_judged
 from .scoring import missed_faults as missed_faults
-from .scoring import reason_not_plantable as reason_not_plantable
 from .scoring import run_scores as run_scores
 from .scoring import tally_scores as tally_scores
 from .scoring import tally_scores_by as tally_scores_by
+from .scoring import unplantable_case as unplantable_case
 from .self_test import self_test_arithmetic as self_test_arithmetic
 from .self_test import self_test_measure as self_test_measure

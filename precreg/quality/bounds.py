@@ -21,7 +21,7 @@ from precreg.quality.scale import (
     output_rounding_floor,
     round_limit,
 )
-from precreg.types import Bound, Comparison, Location, MetricDescription, Role, Tolerance, VacuousTolerance
+from precreg.types import Bound, Comparison, Fact, Location, MetricDescription, Role, Tolerance, VacuousTolerance
 from precreg.verdict import satisfies_bound
 from precreg.verdict.statistics import NoiseSummary, estimate_tail, max_unseen_probability, summarize_noise
 
@@ -152,6 +152,35 @@ class BoundQuality(StrEnum):
     SOUND = "sound"
 
 
+class OwnRunBreaks(Fact, frozen=True, tag="own_run_breaks"):
+    """A bound that the case's own run breaks."""
+
+
+class RunsBreak(Fact, frozen=True, tag="runs_break"):
+    """A bound that replicates break: by kind, the runs that break it, and all runs."""
+
+    runs: tuple[tuple[str, int, int], ...]
+
+
+class LikelyBreak(Fact, frozen=True, tag="likely_break"):
+    """A bound that another run breaks with an estimated probability."""
+
+    probability: float
+
+
+class NoError(Fact, frozen=True, tag="no_error"):
+    """A bound above 0 of a case without any error."""
+
+
+class FarAboveNoise(Fact, frozen=True, tag="far_above_noise"):
+    """A limit of so many times the largest noise."""
+
+    times: float
+
+
+BoundFault = OwnRunBreaks | RunsBreak | LikelyBreak | NoError | FarAboveNoise | VacuousTolerance
+
+
 class Margins(Struct, frozen=True):
     """Ratios of a limit to the noise: `slack` for a proposal, and `vacuous` for a limit that is too loose."""
 
@@ -186,11 +215,10 @@ class BoundCalibration(Struct, frozen=True):
     # The limit over the largest noise; None without noise, and without a scale.
     headroom: float | None
     quality: BoundQuality
-    why: str
+    # None for a sound bound; report/ writes the sentence.
+    fault: BoundFault | None
     # The settings that would fit, by name; empty if none is proposed.
     proposal: dict[str, float]
-    # Set where `why` is empty: report/ writes the sentence of a fact.
-    vacuous: VacuousTolerance | None = None
 
 
 def calibrate_bound(
@@ -210,7 +238,7 @@ def calibrate_bound(
     breaks = sum(not reading.kept for reading in every)
     estimate, probability = (None, None) if noise is None else _extrapolate(bound, losses)
     probability = breaks / len(every) if breaks else probability
-    quality, why = _quality(bound, readings, noise, probability or 0.0, blind, margins)
+    quality, fault = _quality(bound, readings, noise, probability or 0.0, blind, margins)
     # The first of several bounds: rtol of the elements, which a reader looks for first.
     setter = bound.bounds[0]
     return BoundCalibration(
@@ -229,11 +257,10 @@ def calibrate_bound(
         max_unseen_probability(len(every)),
         bound.limit / noise.largest if noise is not None and noise.largest and bound.limit is not None else None,
         quality,
-        why,
+        fault,
         {}
         if noise is None
         else propose_limit(bound, noise.largest, estimate or noise.largest, margins.slack, output[1]),
-        blind if quality is BoundQuality.VACUOUS and not why else None,
     )
 
 
@@ -270,27 +297,27 @@ def _quality(
     probability: float,
     blind: VacuousTolerance | None,
     margins: Margins,
-) -> tuple[BoundQuality, str]:
+) -> tuple[BoundQuality, BoundFault | None]:
     """Return the quality of a bound and the reason: the worst quality whose condition it meets."""
     if not all(reading.kept for reading in readings[OWN_KIND]):
-        return BoundQuality.BROKEN, "the case's own run breaks it"
+        return BoundQuality.BROKEN, OwnRunBreaks()
     broken = {kind: sum(not reading.kept for reading in of_kind) for kind, of_kind in readings.items()}
     if any(broken.values()):
-        counts = ", ".join(f"{count} of {len(readings[kind])} {kind}" for kind, count in broken.items() if count)
-        return BoundQuality.FLAKY, f"{counts} runs break it"
+        runs = tuple((kind, count, len(readings[kind])) for kind, count in broken.items() if count)
+        return BoundQuality.FLAKY, RunsBreak(runs)
     if probability > MIN_FLAKY_PROBABILITY:
-        return BoundQuality.FLAKY, f"another run breaks it with an estimated probability of {probability:.2g}"
+        return BoundQuality.FLAKY, LikelyBreak(probability)
     if blind is not None:
-        return BoundQuality.VACUOUS, ""  # report/ writes the sentence of this fact
+        return BoundQuality.VACUOUS, blind
     if (
         noise is not None
         and bound.limit is not None
         and bound.limit > margins.vacuous * max(noise.largest, bound.floor)
     ):
         if not noise.largest:
-            return BoundQuality.VACUOUS, "no run has any error, so a limit of 0 is enough"
-        return BoundQuality.VACUOUS, f"it is {bound.limit / noise.largest:.3g} times the largest noise"
-    return BoundQuality.SOUND, ""
+            return BoundQuality.VACUOUS, NoError()
+        return BoundQuality.VACUOUS, FarAboveNoise(bound.limit / noise.largest)
+    return BoundQuality.SOUND, None
 
 
 def propose_limit(

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, log, sqrt
 from statistics import stdev
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ from precreg.quality.variants import CaseVariant, Replicate, make_variant, run_v
 from precreg.run import Plan, run_cases
 from precreg.suite.inputs import has_last_bits
 from precreg.tolerance import resolve_tolerance, vacuous_bounds
-from precreg.types import Budget, Case, Comparison, Location, LongSum, Outcome, Tier
+from precreg.types import Budget, Case, Comparison, Failure, Location, LongSum, Outcome, Tier
 from precreg.verdict.statistics import MIN_REPLICATES
 
 # Harmless changes of arithmetic/faults/table.py that change the order of a sum and nothing else.
@@ -128,6 +128,15 @@ class LongestSum(Struct, frozen=True):
     analytic: SumErrorBound
 
 
+class FailedRuns(Struct, frozen=True):
+    """Hold the number of failed runs of one kind, and the first failure."""
+
+    kind: str
+    failed: int
+    runs: int
+    first: Failure
+
+
 class CaseCalibration(Struct, frozen=True):
     """Hold the noise of one case, and the comparison of its bounds with that noise."""
 
@@ -141,19 +150,25 @@ class CaseCalibration(Struct, frozen=True):
     runs: dict[str, int]
     bounds: tuple[BoundCalibration, ...]
     mean_errors: tuple[MeanError, ...]
-    # Empty if no length of a sum is known; then `no_sums` has the reason.
+    # Empty if no length of a sum is known. Then `no_sums` has the reason: a golden has rounding errors of its own, or
+    # no sum was seen.
     sums: tuple[LongestSum, ...]
-    no_sums: str
-    # A line for each kind of run that failed.
-    notes: tuple[str, ...]
+    no_sums: Literal["", "golden", "unseen"]
+    notes: tuple[FailedRuns, ...]
 
 
 class Uncalibrated(Struct, frozen=True):
-    """Hold a case without measurable noise, and the reason."""
+    """Hold a case without measurable noise, and the reason: its own run failed, or no replicate differs from it.
+
+    A case that is known to be bad, and recorded outputs without inputs, have no replicates.
+    """
 
     case: str
     tier: Tier
-    why: str
+    cause: Literal["known_bad", "recorded", "failed", "no_noise"]
+    # Of the case's own run.
+    failure: Failure | None = None
+    notes: tuple[FailedRuns, ...] = ()
 
 
 def calibrate_case(
@@ -165,10 +180,10 @@ def calibrate_case(
     """
     own = ran[OWN_KIND][0]
     if own.execution.failure is not None:
-        return Uncalibrated(case.id, case.tier, f"{own.execution.failure.reason}: {own.execution.failure.message}")
+        return Uncalibrated(case.id, case.tier, "failed", own.execution.failure)
     runs, notes = _distinct_runs(ran), [*_failure_notes(ran)]
     if sum(map(len, runs.values())) == 1:
-        return Uncalibrated(case.id, case.tier, "; ".join(["no replicate differs from its own run", *notes]))
+        return Uncalibrated(case.id, case.tier, "no_noise", notes=tuple(notes))
     outputs = list(dict.fromkeys(comparison.output for comparison in own.comparisons))
     longest = next((o.noise.longest for o in ran.get(REORDERED_KIND, ()) if o.noise and o.noise.longest), None)
     sums, no_sums = _longest_sums(case, runs, outputs, longest)
@@ -203,12 +218,11 @@ def _distinct_runs(ran: Runs) -> dict[str, list[Outcome]]:
     return runs
 
 
-def _failure_notes(ran: Runs) -> Iterable[str]:
+def _failure_notes(ran: Runs) -> Iterable[FailedRuns]:
     for kind, outcomes in ran.items():
         failures = [outcome.execution.failure for outcome in outcomes if outcome.execution.failure is not None]
         if failures:
-            first = failures[0]
-            yield f"{len(failures)} of {len(outcomes)} {kind} runs failed: {first.reason}, {first.message}"
+            yield FailedRuns(kind, len(failures), len(outcomes), failures[0])
 
 
 def _comparisons_of(output: str, outcome: Outcome) -> list[Comparison]:
@@ -253,11 +267,11 @@ def _vary_mean_error(output: str, runs: Runs) -> MeanError:
 
 def _longest_sums(
     case: Case, runs: Runs, outputs: Sequence[str], longest: LongSum | None
-) -> tuple[tuple[LongestSum, ...], str]:
+) -> tuple[tuple[LongestSum, ...], Literal["", "golden", "unseen"]]:
     if case.role != "reference":
-        return (), "a golden has rounding errors of its own"
+        return (), "golden"
     if longest is None:
-        return (), "no sum over axes, running sum or product of matrices was seen"
+        return (), "unseen"
     found = [
         LongestSum(
             output,
@@ -299,8 +313,9 @@ def run_calibrations(
     """
     waiting: dict[str, list[ReplicateRun]] = {}
     for case in cases:
-        if why := reason_not_replicable(case):
-            yield Uncalibrated(case.id, case.tier, why)
+        cause = reason_not_replicable(case)
+        if cause is not None:
+            yield Uncalibrated(case.id, case.tier, cause)
         else:
             waiting[case.id] = [*replicate_runs(case, replicates)]
     by_id = {variant.case.id: variant for of_case in waiting.values() for variant in of_case}
@@ -315,11 +330,11 @@ def run_calibrations(
             yield calibrate_case(case, ran, plan.environment.chain, margins)
 
 
-def reason_not_replicable(case: Case) -> str:
-    """Return why a case has no replicates, or an empty text."""
+def reason_not_replicable(case: Case) -> Literal["known_bad", "recorded"] | None:
+    """Return why a case has no replicates; None if it has."""
     if case.expect_failure is not None:
-        return "it is known to be bad"
-    return "" if case.inputs or case.subject.kind != "files" else "recorded outputs have no inputs to perturb"
+        return "known_bad"
+    return None if case.inputs or case.subject.kind != "files" else "recorded"
 
 
 def replicate_runs(case: Case, replicates: int) -> Iterator[ReplicateRun]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from math import inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -70,11 +70,23 @@ class Score(Struct, frozen=True):
 
 
 class Unplanted(Struct, frozen=True):
-    """Hold a case in which no fault can be judged, and the reason."""
+    """Hold a case in which no fault can be judged, and the reason: it is known bad, computes by itself, or fails.
+
+    `detail` is the kind of a subject that computes by itself, or the reason of the verdict without a fault.
+    """
 
     case: str
     tier: Tier
-    why: str
+    cause: Literal["known_bad", "own_arithmetic", "failed"]
+    detail: str = ""
+
+
+class BrokenRate(NamedTuple):
+    """Hold a share of faults or harmless changes that breaks a limit."""
+
+    rate: Literal["detection", "false_alarms"]
+    share: float
+    limit: float
 
 
 def score_fault(case: Case, unfaulted: CaseResult, faulted: CaseResult, fault: Fault) -> Score:
@@ -164,9 +176,9 @@ def run_scores(
     """
     plantable = []
     for case in cases:
-        why = reason_not_plantable(case)
-        if why:
-            yield Unplanted(case.id, case.tier, why)
+        left_out = unplantable_case(case)
+        if left_out is not None:
+            yield left_out
         else:
             plantable.append(case)
     variants = [variant for case in plantable for variant in _planted_runs(case, faults)]
@@ -184,11 +196,13 @@ class _PlantedRun(NamedTuple):
     fault: Fault | None = None
 
 
-def reason_not_plantable(case: Case) -> str:
-    """Return why no fault is planted in a case, or an empty text."""
+def unplantable_case(case: Case) -> Unplanted | None:
+    """Return why no fault is planted in a case; None if faults are."""
     if case.expect_failure is not None:
-        return "it is known to be bad"
-    return "" if case.subject.kind == "python" else f"a subject of kind {case.subject.kind} computes by itself"
+        return Unplanted(case.id, case.tier, "known_bad")
+    if case.subject.kind == "python":
+        return None
+    return Unplanted(case.id, case.tier, "own_arithmetic", case.subject.kind)
 
 
 def _planted_runs(case: Case, faults: Iterable[Fault]) -> Iterator[_PlantedRun]:
@@ -211,7 +225,7 @@ def _score_results(results: Iterable[CaseResult], variants: dict[str, _PlantedRu
         else:
             unfaulted[case.id] = result
             if not _passed(result):
-                yield Unplanted(case.id, case.tier, f"without a fault it is {result.verdict.reason}")
+                yield Unplanted(case.id, case.tier, "failed", result.verdict.reason)
         own = unfaulted.get(case.id)
         if own is not None and _passed(own):
             yield from (score_fault(case, own, faulted, fault) for fault, faulted in waiting.pop(case.id, []))
@@ -302,15 +316,15 @@ def _is_slight(score: Score) -> bool:
     return score.factor is not None and score.factor < MAX_SLIGHT_FACTOR
 
 
-def broken_limits(every: ScoreTally, at_least: float | None, at_most: float | None) -> list[str]:
-    """Return a message for each broken limit: the smallest share of worse results caught, the largest of false alarms.
+def broken_limits(every: ScoreTally, at_least: float | None, at_most: float | None) -> list[BrokenRate]:
+    """Return each broken limit: the smallest share of worse results caught, and the largest of false alarms.
 
     A share of no faults breaks no limit.
     """
     detection, alarms = every.caught_worse.ratio, every.flagged.ratio
     problems = []
     if at_least is not None and detection is not None and detection < at_least:
-        problems.append(f"detection {detection:.4f} is below {at_least:g}")
+        problems.append(BrokenRate("detection", detection, at_least))
     if at_most is not None and alarms is not None and alarms > at_most:
-        problems.append(f"false alarms {alarms:.4f} are above {at_most:g}")
+        problems.append(BrokenRate("false_alarms", alarms, at_most))
     return problems

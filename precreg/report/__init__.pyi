@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
+from .calibration import describe_uncalibrated as describe_uncalibrated
 from .calibration import render_calibrations as render_calibrations
 from .ci_reports import JunitDialect as JunitDialect
 from .describe import STATUS_LABELS as STATUS_LABELS
@@ -9,6 +10,7 @@ from .describe import finding_rows as finding_rows
 from .describe import format_columns as format_columns
 from .describe import strip_controls as strip_controls
 from .describe import verdict_rank as verdict_rank
+from .detection import describe_broken_rate as describe_broken_rate
 from .detection import power_json as power_json
 from .detection import render_faults as render_faults
 from .detection import render_power as render_power

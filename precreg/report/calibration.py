@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isinf
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec import json, to_builtins
 
@@ -20,17 +20,24 @@ from precreg.quality import (
     OWN_KIND,
     REPLICATE_KINDS,
     BoundCalibration,
+    BoundFault,
     CaseCalibration,
+    FailedRuns,
+    FarAboveNoise,
+    LikelyBreak,
     LongestSum,
     Margins,
     MeanError,
+    NoError,
+    OwnRunBreaks,
+    RunsBreak,
     Uncalibrated,
     count_by_quality,
     unsound_bounds,
 )
 from precreg.report.describe import count_cases, format_columns
 from precreg.report.sections import describe_tolerance_fact
-from precreg.types import format_distinct, format_number
+from precreg.types import VacuousTolerance, format_distinct, format_number
 
 CALIBRATION_SCHEMA = "precreg-calibration/1"
 
@@ -48,17 +55,19 @@ def calibration_json(
         "flaky_above_chance": MIN_FLAKY_PROBABILITY,
         "bounds": count_by_quality(found),
         "cases": [_case_as_json(case) for case in found],
-        "left_out": to_builtins(left_out),
+        "left_out": [{"case": each.case, "tier": each.tier, "why": describe_uncalibrated(each)} for each in left_out],
     }
     return json.format(json.encode(content), indent=2).decode()
 
 
 def _case_as_json(case: CaseCalibration) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(case)
+    # Calibration stores facts. JSON gets the sentences too, so that a script needs no copy of the wording.
     for written, bound in zip(plain["bounds"], case.bounds, strict=True):
-        # Calibration stores facts. JSON gets the sentence too, so that a script needs no copy of the wording.
         written["why"] = _why(bound)
-    return plain
+        # A script may look for this fact under its former name.
+        written["vacuous"] = written["fault"] if isinstance(bound.fault, VacuousTolerance) else None
+    return plain | {"no_sums": _NO_SUMS[case.no_sums], "notes": [*map(_describe_failed_runs, case.notes)]}
 
 
 # Percentiles and the largest noise are shares of the limit; for a limit of 0 they are losses.
@@ -99,12 +108,56 @@ def _of_case(case: CaseCalibration, bounds: Sequence[BoundCalibration], *, all_s
     if all_shown:
         yield from (f"  {line}" for each in case.mean_errors if (line := _mean_error(each)))
         yield from (f"  {_sum(each)}" for each in case.sums)
-        yield from (f"  no analytic bound: {case.no_sums}" for _ in (1,) if case.no_sums)
-    yield from (f"  {note}" for note in case.notes)
+        yield from (f"  no analytic bound: {_NO_SUMS[case.no_sums]}" for _ in (1,) if case.no_sums)
+    yield from (f"  {_describe_failed_runs(note)}" for note in case.notes)
 
 
 def _why(bound: BoundCalibration) -> str:
-    return bound.why if bound.vacuous is None else describe_tolerance_fact(bound.vacuous)
+    return "" if bound.fault is None else describe_fault(bound.fault)
+
+
+def describe_fault(fault: BoundFault) -> str:
+    """Write what is wrong with a bound."""
+    match fault:
+        case OwnRunBreaks():
+            return "the case's own run breaks it"
+        case RunsBreak(runs):
+            return f"{', '.join(f'{broken} of {number} {kind}' for kind, broken, number in runs)} runs break it"
+        case LikelyBreak(probability):
+            return f"another run breaks it with an estimated probability of {probability:.2g}"
+        case NoError():
+            return "no run has any error, so a limit of 0 is enough"
+        case FarAboveNoise(times):
+            return f"it is {times:.3g} times the largest noise"
+        case VacuousTolerance():
+            return describe_tolerance_fact(fault)
+        # mypy then reports a new fact that has no sentence yet.
+        case _:
+            assert_never(fault)
+
+
+_NO_SUMS = {
+    "": "",
+    "golden": "a golden has rounding errors of its own",
+    "unseen": "no sum over axes, running sum or product of matrices was seen",
+}
+
+
+def _describe_failed_runs(note: FailedRuns) -> str:
+    first = f"{note.first.reason}, {note.first.message}"
+    return f"{note.failed} of {note.runs} {note.kind} runs failed: {first}"
+
+
+def describe_uncalibrated(left_out: Uncalibrated) -> str:
+    """Write why the noise of a case cannot be measured."""
+    if left_out.failure is not None:
+        return f"{left_out.failure.reason}: {left_out.failure.message}"
+    causes = {
+        "known_bad": "it is known to be bad",
+        "recorded": "recorded outputs have no inputs to perturb",
+        "no_noise": "no replicate differs from its own run",
+    }
+    return "; ".join([causes[left_out.cause], *map(_describe_failed_runs, left_out.notes)])
 
 
 def _runs(case: CaseCalibration) -> str:
@@ -172,10 +225,10 @@ def _sum(each: LongestSum) -> str:
 
 
 def _left_out(left_out: Iterable[Uncalibrated]) -> Iterator[str]:
-    every = list(left_out)
+    every = [(each.case, describe_uncalibrated(each)) for each in left_out]
     # Whole suites are mostly left out for one reason, so each reason is one line.
-    for why, count in Counter(each.why for each in every).most_common():
-        first = next(each.case for each in every if each.why == why)
+    for why, count in Counter(why for _, why in every).most_common():
+        first = next(case for case, reason in every if reason == why)
         others = f" and {count - 1} more" if count > 1 else ""
         yield f"left out {first}{others}: {why}"
 

@@ -16,7 +16,17 @@ from msgspec import json, to_builtins
 from msgspec.structs import replace
 
 from precreg.arithmetic.faults import Fault
-from precreg.quality import Effect, Score, ScoreTally, Share, Unplanted, missed_faults, tally_scores, tally_scores_by
+from precreg.quality import (
+    BrokenRate,
+    Effect,
+    Score,
+    ScoreTally,
+    Share,
+    Unplanted,
+    missed_faults,
+    tally_scores,
+    tally_scores_by,
+)
 from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
 from precreg.report.findings import add_verdict_messages
 from precreg.types import TIERS, format_distinct, format_number
@@ -36,7 +46,7 @@ def scores_json(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
         "all": _tally(tally_scores("all", scores)),
         "faults": list(map(_tally, faults)),
         "scores": list(map(_score, scores)),
-        "unplanted": to_builtins(unplanted),
+        "unplanted": [{"case": each.case, "tier": each.tier, "why": _why(each)} for each in unplanted],
     }
     return json.format(json.encode(content), indent=2).decode()
 
@@ -188,9 +198,25 @@ def _unjudged(scores: Sequence[Score]) -> Iterator[str]:
         yield f"not judged: {same[0].fault} in {same[0].case}{others}: {reason}{f', {message}' if message else ''}"
 
 
+def describe_broken_rate(broken: BrokenRate) -> str:
+    """Write a rate beyond its limit."""
+    if broken.rate == "detection":
+        return f"detection {broken.share:.4f} is below {broken.limit:g}"
+    return f"false alarms {broken.share:.4f} are above {broken.limit:g}"
+
+
+def _why(unplanted: Unplanted) -> str:
+    causes = {
+        "known_bad": "it is known to be bad",
+        "own_arithmetic": f"a subject of kind {unplanted.detail} computes by itself",
+        "failed": f"without a fault it is {unplanted.detail}",
+    }
+    return causes[unplanted.cause]
+
+
 def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:
-    for why, count in Counter(each.why for each in unplanted).most_common():
-        first = next(each.case for each in unplanted if each.why == why)
+    for why, count in Counter(map(_why, unplanted)).most_common():
+        first = next(each.case for each in unplanted if _why(each) == why)
         others = f" and {count - 1} more" if count > 1 else ""
         yield f"not planted in {first}{others}: {why}"
 

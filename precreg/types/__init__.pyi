@@ -135,6 +135,7 @@ from .warning import CriteriaFact as CriteriaFact
 from .warning import CumulativeLoss as CumulativeLoss
 from .warning import DeclarationDropped as DeclarationDropped
 from .warning import ExpectFailureAdded as ExpectFailureAdded
+from .warning import Fact as Fact
 from .warning import FindingKind as FindingKind
 from .warning import FirstBaseline as FirstBaseline
 from .warning import HistoryRemoved as HistoryRemoved

@@ -4,7 +4,17 @@ from math import inf
 
 import pytest
 
-from precreg.quality.scoring import Effect, Score, Share, broken_limits, missed_faults, tally_scores, tally_scores_by
+from precreg.quality.scoring import (
+    BrokenRate,
+    Effect,
+    Score,
+    Share,
+    broken_limits,
+    missed_faults,
+    tally_scores,
+    tally_scores_by,
+)
+from precreg.report.detection import describe_broken_rate
 
 
 def made(effect, *, factor=1.0, worse=False, harmful=True, pinned=False, case="unit/s/a", fault="f"):
@@ -57,13 +67,18 @@ def test_the_worst_misses_come_first_and_those_not_worse_not_at_all():
     [
         (None, None, []),
         (0.75, 0.34, []),
-        (0.76, None, ["detection 0.7500 is below 0.76"]),
-        (None, 0.33, ["false alarms 0.3333 are above 0.33"]),
-        (1.0, 0.0, ["detection 0.7500 is below 1", "false alarms 0.3333 are above 0"]),
+        (0.76, None, [BrokenRate("detection", 0.75, 0.76)]),
+        (None, 0.33, [BrokenRate("false_alarms", 1 / 3, 0.33)]),
+        (1.0, 0.0, [BrokenRate("detection", 0.75, 1.0), BrokenRate("false_alarms", 1 / 3, 0.0)]),
     ],
 )
 def test_limits(at_least, at_most, told):
     assert broken_limits(tally_scores("all", SCORES), at_least, at_most) == told
+
+
+def test_a_broken_limit_is_told_with_the_rate():
+    assert describe_broken_rate(BrokenRate("detection", 0.75, 0.76)) == "detection 0.7500 is below 0.76"
+    assert describe_broken_rate(BrokenRate("false_alarms", 1 / 3, 0.0)) == "false alarms 0.3333 are above 0"
 
 
 def test_a_share_of_nothing_breaks_no_limit():

@@ -15,7 +15,9 @@ from precreg.quality.bounds import (
     BoundQuality,
     BoundReading,
     CalibratedBound,
+    LikelyBreak,
     Margins,
+    RunsBreak,
     calibrate_bound,
     propose_limit,
 )
@@ -56,7 +58,7 @@ def test_a_bound_well_above_noise_is_sound_and_tells_by_how_much():
 def test_a_bound_that_a_replicate_breaks_is_flaky_and_names_the_kind():
     found = judge(of_metric(1.0), 0.9, (0.8, 0.7, 1.1), (1.2, 0.5))
     assert (found.quality, found.breaks, found.chance) == (BoundQuality.FLAKY, 2, 2 / 6)
-    assert found.why == "1 of 3 reseeded, 1 of 2 last-bit runs break it"
+    assert found.fault == RunsBreak((("reseeded", 1, 3), ("last-bit", 1, 2)))
 
 
 def test_a_bound_that_the_own_run_breaks_is_broken_whatever_the_others_do():
@@ -67,7 +69,7 @@ def test_a_bound_just_above_the_largest_noise_is_flaky_though_nothing_broke_it()
     seen = noise(deviation=0.3)
     found = judge(of_metric(1.01 * max(1.0, *seen)), 1.0, seen)
     assert (found.quality, found.breaks) == (BoundQuality.FLAKY, 0)
-    assert "estimated probability" in found.why
+    assert found.fault == LikelyBreak(found.chance)
 
 
 def test_of_too_few_runs_nothing_is_estimated():
@@ -100,7 +102,7 @@ def test_a_bound_is_not_vacuous_where_rounding_alone_costs_so_much():
 def test_a_tolerance_that_lets_a_wrong_result_pass_is_vacuous():
     wide = VacuousTolerance((("rtol", 1.0),), Location("suites/unit/s.yaml", 4))
     found = judge(of_metric(3.0), 1.0, (1.0,) * 8, blind=wide)
-    assert (found.quality, found.vacuous) == (BoundQuality.VACUOUS, wide)
+    assert (found.quality, found.fault) == (BoundQuality.VACUOUS, wide)
 
 
 def test_a_limit_of_zero_that_is_kept_stays_and_one_that_is_not_is_flaky():

@@ -17,6 +17,7 @@ from precreg.quality.calibration import (
 from precreg.run.pipeline import Plan
 from precreg.suite.expand import load_cases
 from precreg.types.case import Computation
+from precreg.types.verdict import Reason
 from tests.e2e.command import with_suite
 from tests.run.conftest import case_of
 
@@ -81,10 +82,10 @@ def test_orders_change_in_python_subjects_alone():
 
 
 def test_what_is_recorded_or_known_to_be_bad_is_fixed():
-    assert reason_not_replicable(replace(case_of(), expect_failure="off")) == "it is known to be bad"
+    assert reason_not_replicable(replace(case_of(), expect_failure="off")) == "known_bad"
     recorded = replace(case_of(), inputs={}, subject=Computation("files", {}))
-    assert reason_not_replicable(recorded) == "recorded outputs have no inputs to perturb"
-    assert reason_not_replicable(case_of()) == ""
+    assert reason_not_replicable(recorded) == "recorded"
+    assert reason_not_replicable(case_of()) is None
 
 
 @pytest.fixture(scope="module")
@@ -119,4 +120,5 @@ def test_a_case_that_fails_is_left_out(project):
     case = replace(load_cases(project)[0], params={"axis": 9})
     (found,) = found_in(project, [case]).values()
     assert isinstance(found, Uncalibrated)
-    assert found.why.startswith("subject_error: TypeError")
+    assert (found.cause, found.failure.reason) == ("failed", Reason.SUBJECT_ERROR)
+    assert found.failure.message.startswith("TypeError")
