@@ -98,12 +98,28 @@ def _in_value(expected: inspect.Type, value: Any, path: KeyPath) -> Iterator[Dat
     shapes = [shape for shape in shapes if not isinstance(shape, inspect.NoneType)]
     if (optional and value is None) or isinstance(shapes[0], inspect.AnyType):
         return
+    if type(value) is dict and getattr(shapes[0], "tag", None) is not None:
+        yield from _in_tagged(shapes, value, path)
+        return
     # Other unions than `X | None` are `int | float`, whose last type has the words for both.
     words = [_describe_mismatch(shape, value, optional=optional) for shape in shapes]
     if None not in words:
         yield _bad_value(f"expected {words[-1]}", value, path)
         return
     yield from _inside(shapes[words.index(None)], value, path)
+
+
+def _in_tagged(shapes: list[Any], value: dict[str, Any], path: KeyPath) -> Iterator[DataError]:
+    """Yield the mistakes in the struct that the tag of a mapping names; one struct alone needs no tag."""
+    field = shapes[0].tag_field
+    if field not in value and len(shapes) > 1:
+        yield DataError("missing-key", f"expected {_dotted((*path, field))}: but the key is not there", *path)
+        return
+    named = [shape for shape in shapes if value.get(field, shape.tag) == shape.tag]
+    if named:
+        yield from _inside(named[0], value, path)
+    else:
+        yield _bad_value(f"expected {' or '.join(shape.tag for shape in shapes)}", value[field], (*path, field))
 
 
 def _bare(shape: inspect.Type) -> inspect.Type:

@@ -10,6 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from precreg.report.findings import add_verdict_messages
+from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, OtherEnvironment
 from tests.benchmarks.test_benchmarks import run
 from tests.e2e.command import ROOT
 
@@ -363,14 +365,15 @@ def test_changes_of_an_environment_are_told_and_judged_as_such():
     found = elsewhere.judged("row_sum_float32", {ORIGINAL: current, changed: current}, accepted, there)
     (given,) = found.verdicts[ORIGINAL]
     assert given.status == "failed"
-    assert given.message.endswith(f"; by the baseline of exact, accepted elsewhere: numpy 0.1 -> {np.__version__}")
-    assert [one.message.count("elsewhere") for one in found.here] == [0]
+    upgraded = ChangedEnvironment((EnvironmentFact("numpy", "0.1", np.__version__),))
+    assert given.accepted_in == OtherEnvironment("exact", upgraded)
+    assert [one.accepted_in for one in found.here] == [None]
     now, then = (sum(one.comparison.metrics["mean_abs_error"] for one in each) for each in (current, accepted))
     label = stored()["row_sum_float32"][changed]
     first, *others = elsewhere.lines([found], {"row_sum_float32": {changed: label}})
     assert first.startswith(f"row_sum_float32: 1 regressed; times the other's: mean_abs_error {now / then:.3g}, rms")
     assert others == [
-        f"  trial 0: {given.message}",
+        f"  trial 0: {add_verdict_messages(given).message}",
         "not changed: 1 regressed",
         "as if it were the same environment: 1 regressed",
         "changed, and reported: harmful 100.0 %, harmful, <1.5 -, not worse -",

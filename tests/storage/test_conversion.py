@@ -202,3 +202,29 @@ def test_all_mistakes_come_in_the_order_of_the_data():
 def test_another_value_than_a_mapping_is_refused(kind, data, odd):
     with pytest.raises(DataError, match=r"^expected a mapping but got "):
         convert_data(odd, kind)
+
+
+@pytest.mark.parametrize(
+    ("fact", "path", "message"),
+    [
+        ({"kind": "ratio_moved", "maximum_now": "x"}, ("fact", "maximum_now"), "expected a number or null but got "),
+        ({"maximum_now": 1.0}, ("fact",), "expected fact.kind: but the key is not there"),
+        (
+            {"kind": "not_regressed", "bits": {"kind": "same_bits"}},
+            ("fact", "bits", "kind"),
+            "expected changed_bits but ",
+        ),
+        ({"kind": "rumour"}, ("fact", "kind"), "expected absent_output or nothing_compared or "),
+        ("rumour", ("fact",), "expected a mapping or null but got fact=rumour"),
+    ],
+)
+def test_the_tag_of_a_fact_names_the_struct_that_its_fields_belong_to(fact, path, message):
+    (found,) = find_mistakes({"reason": "regressed", "fact": fact}, Finding)
+    assert (found.path, found.message.startswith(message)) == (path, True), found.message
+
+
+def test_a_right_fact_hides_no_mistake_after_it():
+    fact = {"kind": "not_regressed", "bits": {"cause": "change"}}
+    assert convert_data({"reason": "regressed", "fact": fact}, Finding).fact.bits.cause == "change"
+    (found,) = find_mistakes({"reason": "regressed", "fact": fact, "ratio": "x"}, Finding)
+    assert found.path == ("ratio",)

@@ -12,6 +12,7 @@ from precreg.errors import UserError
 from precreg.measure.metrics import METRICS, Regions
 from precreg.tolerance.standards import STANDARDS, find_standard, standards_markdown
 from precreg.types.case import Location
+from precreg.types.verdict import NoAlternative
 from tests.tolerance import formulas
 from tests.tolerance.near import Step, every, exact, findings, last_good, one, some, up, values
 
@@ -182,7 +183,7 @@ def test_the_last_step_that_the_formula_admits_passes_and_the_next_one_fails(nam
     good = last_good(path, formula)
     assert findings(name, path(good)) == []
     (first, *_) = findings(name, path(good + 1))
-    assert f"standard {name}" in first.message
+    assert f"standard {name}" in first.fact.layer
 
 
 def test_every_dtype_of_every_standard_is_tried():
@@ -220,19 +221,20 @@ def test_bias_is_bad_only_where_a_hundred_errors_have_one_sign(up_to_one_side, h
 def test_an_alternative_that_fails_is_told_with_the_numbers_of_each():
     step = every("float32")(64)
     (finding,) = findings("msprobe-ulp-26.2.0", step)
-    assert finding.message == (
-        "none of 2 alternatives holds: mean_ulp is 64, and must be at most 64; or share_above_32_ulp is 1, and must be "
-        "at most 0.05 (suite, standard msprobe-ulp-26.2.0, s.yaml:1)"
-    )
+    assert isinstance(finding.fact, NoAlternative)
+    broken = [
+        (each.metric, each.current, each.limit) for alternative in finding.fact.alternatives for each in alternative
+    ]
+    assert broken == [("mean_ulp", 64, pytest.approx(64)), ("share_above_32_ulp", 1, pytest.approx(0.05))]
+    assert finding.fact.layer == "suite, standard msprobe-ulp-26.2.0"
     assert (finding.metric, finding.current) == ("mean_ulp", 64)
 
 
 def test_what_needs_a_benchmark_fails_without_one_and_says_so():
     step = every("float32")(0)
-    messages = [finding.message for finding in findings("msprobe-benchmark-l0-26.2.0", step)]
-    assert [message.partition(",")[0] for message in messages] == [
-        f"{metric} needs a benchmark" for metric in ("mare_ratio", "mere_ratio", "rms_error_ratio")
-    ]
+    broken = [finding.fact.broken for finding in findings("msprobe-benchmark-l0-26.2.0", step)]
+    assert [each.metric for each in broken] == ["mare_ratio", "mere_ratio", "rms_error_ratio"]
+    assert all(each.lacks_benchmark for each in broken)
 
 
 def test_a_perfect_result_is_no_worse_than_a_perfect_benchmark():
