@@ -1,9 +1,13 @@
 """One run of all shipped suites by the real command, which the tests of all processes share."""
 
+import atexit
 import fcntl
 import json
 import os
+import shutil
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 from tests.e2e.command import ROOT, copy_of, started
@@ -38,6 +42,18 @@ def shipped_run(folder):
             done = started(copy_of(ROOT, project), "run", CI="true")
             printed.write_text(json.dumps([done.returncode, done.stdout]))
     return ShippedRun(project, *json.loads(printed.read_text()))
+
+
+@cache
+def project_of_suites():
+    """Return a project that has the shipped suites and nothing else, for cases in this process.
+
+    In the repository itself `tests` would be a module of the project, and out of reach in the next one.
+    """
+    folder = Path(mkdtemp())
+    (folder / "suites").symlink_to(ROOT / "suites")
+    atexit.register(shutil.rmtree, folder)
+    return folder
 
 
 def session_folder(tmp_path_factory):

@@ -11,6 +11,7 @@ from precreg.run.case_run import run_case
 from precreg.run.computation import arithmetic_of
 from precreg.suite.expand import load_cases
 from precreg.types.case import Computation
+from tests.shipped import project_of_suites
 
 ROOT = Path(__file__).parents[2]
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -32,8 +33,8 @@ def one_of_each_suite():
 
 @pytest.mark.parametrize("case", one_of_each_suite(), ids=lambda case: case.id)
 def test_on_cpu_a_shipped_case_has_the_bits_it_has_without_a_device(case):
-    plain = run_case(case, ROOT, CHAIN)
-    on_cpu = run_case(replace(case, device="cpu"), ROOT, CHAIN)
+    plain = run_case(case, project_of_suites(), CHAIN)
+    on_cpu = run_case(replace(case, device="cpu"), project_of_suites(), CHAIN)
     assert plain.execution.outputs
     assert on_cpu.execution.outputs == plain.execution.outputs
     assert on_cpu.comparisons == plain.comparisons

@@ -6,13 +6,15 @@ from precreg.run.case_run import run_case
 from precreg.suite.expand import expand_suite
 from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT
+from tests.shipped import project_of_suites
 
 
 @lru_cache
 def comparisons(suite_id):
     """Return the comparisons of every case of a suite, by the case's name, in order of seeds."""
     suite = next(suite for suite in load_suites(ROOT) if suite.id == suite_id)
-    return {case.name: run_case(case, ROOT, ("generic",)).comparisons for case in expand_suite(suite, ROOT)}
+    project = project_of_suites()
+    return {case.name: run_case(case, project, ("generic",)).comparisons for case in expand_suite(suite, ROOT)}
 
 
 def largest(suite_id, case, metric):
