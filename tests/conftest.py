@@ -8,11 +8,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.e2e.command import THREADS
 from tests.shipped import session_folder, shipped_run
 
 os.environ.update(THREADS)
+
+# On a loaded machine a drawn example may take any time. In CI the examples are always the same, as hypothesis has it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_configure():
