@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import precreg as precreg_package
 from tests.e2e.command import PATIENCE_S, THREADS, environ, forked, precreg, repository
 
 KERNELS = """
@@ -65,7 +66,13 @@ def pytest_(folder, *arguments, **variables):
     """Run `pytest ARGUMENTS` in a folder, in a fork; hypothesis has a plugin that takes a second to say nothing."""
     command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
     kept = {name: value for name, value in environ(**THREADS, **variables).items() if not name.startswith("PYTEST_")}
-    return forked(command, pytest.console_main, folder, kept)
+    return forked(command, _session, folder, kept)
+
+
+def _session():
+    # A fork has loaded precreg already, so pytest would warn that it cannot rewrite the asserts of the plugin.
+    precreg_package.__doc__ = "PYTEST_DONT_REWRITE"
+    return pytest.console_main()
 
 
 def pytest_started(folder, *arguments):
