@@ -236,7 +236,7 @@ POWER_SHARES = (0.1, 0.5, 0.9)
 # Beyond this ratio thresholds on maxima detect a loss before the statistic does, so no reader needs the figure.
 MAX_POWER_ROWS = 100
 MAX_POWER_IDS = 5
-HEADINGS = ("case", "output", "caught by", "samples", "smallest loss", "and by")
+HEADINGS = ("case", "output", "detected by", "samples", "smallest loss", "and by")
 _NOTHING = "-"
 
 
@@ -291,25 +291,25 @@ def _besides(loss: DetectableLoss) -> Iterator[str]:
 
 
 def _summary(powers: Sequence[CasePower], alpha: float, baselines: int) -> Iterator[str]:
-    # A ratio of 1 means that any error is caught; these cases are counted apart.
+    # A ratio of 1 means that any error is detected; these cases are counted apart.
     ratios = sorted(power.worst for power in powers if power.worst is not None and power.worst > 1)
     if ratios:
         power_percent = f"{100 * POWER:g} %"
-        caught = f"the smallest loss that is caught with a chance of {power_percent}, at the worst output"
-        yield f"{count_cases(len(ratios))}: {caught}:"
+        detected = f"the smallest loss that is detected with a power of {power_percent}, at the worst output"
+        yield f"{count_cases(len(ratios))}: {detected}:"
         # An order statistic, not an interpolated quantile: each figure is one that a case really has.
         with_figure = [(f"{100 * share:g} %", _times(ratios[ceil(share * len(ratios)) - 1])) for share in POWER_SHARES]
         (share, first), *others = with_figure
-        parts = [f"{share} of them catch {first}", *map(" ".join, others), f"the worst {_times(ratios[-1])}"]
+        parts = [f"{share} of them detect {first}", *map(" ".join, others), f"the worst {_times(ratios[-1])}"]
         yield f"  {', '.join(parts)}"
     if exact := sum(power.worst == 1 for power in powers):
-        yield f"{count_cases(exact)}: exact, so any error is caught"
+        yield f"{count_cases(exact)}: exact, so any error is detected"
     if other_environment := sum(not power.same_environment for power in powers):
         cases = count_cases(other_environment)
-        yield f"{cases}: accepted on another fingerprint, so a loss must exceed what that explains"
+        yield f"{cases}: accepted in another environment, so a loss must exceed the effect of the environment"
     yield from _unknown(powers)
     counted = "1 baseline" if baselines == 1 else f"{baselines} baselines"
-    yield f"error level of a case: {format_number(alpha, 3)}, from {counted}"
+    yield f"significance level of a case: {format_number(alpha, 3)}, from {counted}"
 
 
 def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
@@ -335,7 +335,7 @@ def _kind(power: CasePower) -> str:
 
 
 def describe_loss_reason(reason: LossReason) -> str:
-    """Write why a loss has no figure, or why any loss is caught."""
+    """Write why a loss has no figure, or why any loss is detected."""
     return _REASONS[reason]
 
 
@@ -346,18 +346,18 @@ def describe_power_gap(gap: PowerGap) -> str:
 
 _GAPS = {
     "no_baseline": "no baseline",
-    "redefined": "defined otherwise than it was accepted",
+    "redefined": "its definition changed since it was accepted",
     "expected_failure": "expected to fail, which needs no baseline",
 }
 _REASONS = {
-    LossReason.DECLARED_EXACT: "declared exact: any other bit is caught",
-    LossReason.EXACT: "exact: any error is caught",
-    LossReason.EXACT_BUT_ROUNDING: f"exact: any error above {ROUNDING_FLOOR_ULP:g} ULP is caught",
-    LossReason.WITHIN_SPREAD: "the baseline's own spread explains any loss",
-    LossReason.FEW_SEEDS: f"runs need not repeat, and of fewer than {MIN_SAMPLES} seeds their spread is not kept",
+    LossReason.DECLARED_EXACT: "declared exact: any other bit is detected",
+    LossReason.EXACT: "exact: any error is detected",
+    LossReason.EXACT_BUT_ROUNDING: f"exact: any error above {ROUNDING_FLOOR_ULP:g} ULP is detected",
+    LossReason.WITHIN_SPREAD: "any loss is within the baseline's own spread",
+    LossReason.FEW_SEEDS: f"runs may differ, and a baseline of fewer than {MIN_SAMPLES} seeds has no spread",
     LossReason.FEW_SAMPLES: f"fewer than {MIN_SAMPLES} samples",
     LossReason.STATISTIC_OFF: "the statistic is off",
-    LossReason.UNKNOWN_SPREAD: "its errors have no spread that is known",
+    LossReason.UNKNOWN_SPREAD: "the spread of its errors is unknown",
 }
 
 

@@ -37,7 +37,7 @@ def test_every_column_is_explained():
 
 
 def test_the_figures_of_the_page():
-    assert f"a chance of {100 * POWER:g} %" in PAGE
+    assert f"a power of {100 * POWER:g} %" in PAGE
     assert f"material ratio, {1 + DEFAULT_GROWTHS[STATISTIC]}" in PAGE
     narrow, wide = elsewhere.other_environment_growth("float16"), elsewhere.other_environment_growth("float32")
     assert (

@@ -70,7 +70,7 @@ def test_a_case_without_a_baseline_or_of_another_definition_is_said_to_be(projec
     finally:
         suite.write_text(SUITE)
     assert found["5x4"]["why"].startswith("no baseline in ")
-    assert found["64x32"]["why"] == "defined otherwise than it was accepted in baselines/generic/unit/s.json"
+    assert found["64x32"]["why"] == "its definition changed since it was accepted in baselines/generic/unit/s.json"
 
 
 def test_an_allowed_growth_that_is_larger_is_what_a_loss_must_exceed(project):
@@ -92,4 +92,4 @@ def test_a_selection_of_nothing_is_told(project):
 def test_the_table_is_plain_text_with_a_summary(project):
     lines = precreg(project, "power").stdout.splitlines()
     assert lines[0].split("  ")[0] == "case"
-    assert lines[-1] == "error level of a case: 0.00313, from 2 baselines"
+    assert lines[-1] == "significance level of a case: 0.00313, from 2 baselines"

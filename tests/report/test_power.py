@@ -32,7 +32,7 @@ def test_the_least_caught_is_first():
 
 def test_the_table_and_the_summary():
     assert render_power(POWERS, 0.05 / 32, 4).splitlines() == [
-        "case          output  caught by               samples  smallest loss  and by",
+        "case          output  detected by             samples  smallest loss  and by",
         "unit/s/few    out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
         "unit/s/few    loss    -                       -        -              "
@@ -43,15 +43,15 @@ def test_the_table_and_the_summary():
         "unit/s/a      out     statistic on rms_error  48       1.034 times    "
         "bounds on match_ratio, max_ulp; max_abs_error beyond 4 times",
         "unit/s/exact  out     hard                    -        any            "
-        "exact: any error is caught; bounds on match_ratio",
+        "exact: any error is detected; bounds on match_ratio",
         "",
-        "2 cases: the smallest loss that is caught with a chance of 90 %, at the worst output:",
-        "  10 % of them catch 1.034 times, 50 % 1.034 times, 90 % 1.5 times, the worst 1.5 times",
-        "1 case: exact, so any error is caught",
-        "1 case: accepted on another fingerprint, so a loss must exceed what that explains",
+        "2 cases: the smallest loss that is detected with a power of 90 %, at the worst output:",
+        "  10 % of them detect 1.034 times, 50 % 1.034 times, 90 % 1.5 times, the worst 1.5 times",
+        "1 case: exact, so any error is detected",
+        "1 case: accepted in another environment, so a loss must exceed the effect of the environment",
         "1 case: no figure: fewer than 5 samples",
         "1 case: no figure: no baseline: unit/s/new",
-        "error level of a case: 0.00156, from 4 baselines",
+        "significance level of a case: 0.00156, from 4 baselines",
     ]
 
 
@@ -64,10 +64,10 @@ def test_cases_without_a_row_are_named_and_counted():
 
 def test_the_shares_of_many_cases():
     powers = [CasePower(f"unit/s/{number:02}", (replace(KNOWN, ratio=1 + number / 10),)) for number in range(1, 11)]
-    assert "10 % of them catch 1.1 times, 50 % 1.5 times, 90 % 1.9 times, the worst 2 times" in render_power(
+    assert "10 % of them detect 1.1 times, 50 % 1.5 times, 90 % 1.9 times, the worst 2 times" in render_power(
         powers, 0.1, 1
     )
-    assert render_power((), 0.1, 1) == "error level of a case: 0.1, from 1 baseline\n"
+    assert render_power((), 0.1, 1) == "significance level of a case: 0.1, from 1 baseline\n"
 
 
 def test_what_is_beyond_any_use_is_no_figure():

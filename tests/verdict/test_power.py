@@ -196,13 +196,13 @@ def test_without_groups_seeds_are_the_samples_and_four_are_too_few(seeds, why):
 
 def test_an_exact_output_needs_no_loss_worth_the_name():
     kept = entry(mean_abs_error=0.0)
-    assert (told(kept).ratio, told(kept).rule, why_of(told(kept))) == (1.0, "hard", "exact: any error is caught")
-    assert why_of(told(kept, alike=False)) == "exact: any error above 0.05 ULP is caught"
+    assert (told(kept).ratio, told(kept).rule, why_of(told(kept))) == (1.0, "hard", "exact: any error is detected")
+    assert why_of(told(kept, alike=False)) == "exact: any error above 0.05 ULP is detected"
 
 
 def test_of_what_is_declared_exact_any_other_bit_is_caught():
     loss = told(accepted(drawn(Random(5), 3, 4.0)), exact=True)
-    assert (loss.ratio, loss.rule, why_of(loss)) == (1.0, "hard", "declared exact: any other bit is caught")
+    assert (loss.ratio, loss.rule, why_of(loss)) == (1.0, "hard", "declared exact: any other bit is detected")
 
 
 def test_a_scalar_has_too_few_samples():
@@ -233,7 +233,7 @@ def test_a_spread_that_explains_everything_is_said_to():
     random = Random(8)
     shared = [drawn(random, 1, 1e6, scale)[0] for scale in (1.0, 5.0)]
     loss = told(accepted([replace(each, seed=seed) for seed, each in enumerate(shared)]))
-    assert (loss.ratio, why_of(loss)) == (None, "the baseline's own spread explains any loss")
+    assert (loss.ratio, why_of(loss)) == (None, "any loss is within the baseline's own spread")
 
 
 def test_where_the_statistic_is_off_a_threshold_is_told_and_without_one_nothing():
@@ -286,7 +286,7 @@ def test_where_runs_need_not_repeat_seeds_are_a_sample_too_and_four_are_too_few(
     loss = told(few, deterministic=False)
     assert (loss.ratio, why_of(loss)) == (
         None,
-        "runs need not repeat, and of fewer than 5 seeds their spread is not kept",
+        "runs may differ, and a baseline of fewer than 5 seeds has no spread",
     )
     assert told(enough, deterministic=False).ratio > told(enough).ratio
     assert (told(enough, deterministic=False).units, told(enough).units) == (6, 96)
