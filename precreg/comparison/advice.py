@@ -27,9 +27,9 @@ class Threshold(NamedTuple):
 ADVICE_THRESHOLDS: dict[str, Threshold] = {
     "rounded": Threshold(0.5, "max_ulp up to here: every element is correctly rounded, and there is nothing to advise"),
     "enough": Threshold(100, "finite pairs below which no share, percentile or correlation is taken for a cause"),
-    "named": Threshold(32, "worst positions below which their direction is chance: 29 of 32 by coin is 1 in 780,000"),
+    "named": Threshold(32, "worst positions below which their direction is random: 29 of 32 by coin is 1 in 780,000"),
     "zeros": Threshold(0.5, "share of the worst positions with actual 0: rounding gives 0 to small references alone"),
-    "zeros_least": Threshold(2, "a single zero may be chance"),
+    "zeros_least": Threshold(2, "a single zero may be random"),
     "tail": Threshold(10, "mean error from an index on to the end, against any group before: a jump, not a slope"),
     "tail_elements": Threshold(16, "(sum of errors)^2 / sum of squares: a single outlier counts as 1"),
     "factor": Threshold(0.9, "mean_rel_error / max_rel_error: rounding errors give about 0.35"),

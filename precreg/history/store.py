@@ -181,7 +181,7 @@ def _parse_url(place: str) -> URL:
         return make_url(place)
     except (ArgumentError, ValueError):
         message = "expected a path or a URL such as postgresql://USER:PASSWORD@HOST/DATABASE, its parts percent-encoded"
-        raise UserError("history-unavailable", f"{message}, but what was given cannot be read") from None
+        raise UserError("history-unavailable", f"{message}, but got a text that cannot be read") from None
 
 
 def _format_url(url: URL) -> str:

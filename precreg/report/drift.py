@@ -29,7 +29,7 @@ from precreg.types import format_distinct, format_number
 
 # One place for these words: the terminal, JUnit and the page finish different sentences with them.
 _THAN: dict[DriftReference, str] = {
-    "baseline": "than accepted",
+    "baseline": "than the baseline",
     "anchor": "than at the anchor",
     "recent runs": "than before",
 }
@@ -64,7 +64,7 @@ def describe_metric_drift(metric: MetricDrift) -> str:
         case DriftState.TOO_FEW:
             return f"{_count_runs(metric.runs)} cannot tell whether {metric.metric} drifts"
         case DriftState.IMPROVED:
-            return f"{metric.metric} is better than accepted: {metric.now:.6g} against {metric.accepted:.6g}"
+            return f"{metric.metric} improved against the baseline: {metric.now:.6g} against {metric.accepted:.6g}"
     return ""
 
 

@@ -168,7 +168,7 @@ def _growth(suite: str, study: Growth, found: Sequence[GrowthSeries]) -> StudyTa
     columns = ("series", "e of one", "direction", over, "measured", "exp(n e)", "sqrt(n)", "nearer", "grows like")
     remark = (
         f"measured is {metric}, the size of d_n / d_0 - 1; the laws d_n = d_0*exp(n*e) and c*sqrt(n) are fitted to "
-        f"{over} <= {study.fit_to}, and stand beside the last point; direction: -1 all too small, 1 all too large"
+        f"{over} <= {study.fit_to}, with their values at the last point; direction: -1 all too small, 1 all too large"
     )
     rows = [_law_row(one) for one in found]
     return StudyTable(

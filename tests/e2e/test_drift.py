@@ -98,7 +98,7 @@ def test_drift_is_told_by_the_second_run_with_its_commits(project):
     assert "..".join(commits) in done.stdout
     assert f"DRIFT      {CASE}   out" in done.stdout
     assert "with a step at run 4: " in done.stdout
-    assert "worse than accepted and than at the anchor, too" in done.stdout
+    assert "worse than the baseline and than at the anchor, too" in done.stdout
     assert "exit 1: 2 cases drift" in done.stdout
     xml = (project / "reports/drift/junit.xml").read_text()
     assert valid(xml)

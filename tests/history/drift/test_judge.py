@@ -298,7 +298,7 @@ def test_few_noisy_runs_are_held_against_the_baseline_by_a_wide_bound():
 def test_an_improvement_is_told_and_no_drift():
     found = judged([LEVEL] * 10 + [LEVEL / 2] * 5, LEVEL)
     assert found.state is DriftState.IMPROVED
-    assert describe_metric_drift(found) == "mean_abs_error is better than accepted: 0.005 against 0.01"
+    assert describe_metric_drift(found) == "mean_abs_error improved against the baseline: 0.005 against 0.01"
     assert judged([value / 2 for value in noise(7, 30, 0.01)], LEVEL).state is DriftState.IMPROVED
 
 

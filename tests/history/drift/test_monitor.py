@@ -27,7 +27,7 @@ def test_one_finding_for_each_output_with_its_metrics_as_evidence():
     assert all(metric.points for metric in evidence)
     message = describe_drift(judged.results[1])
     assert message.startswith(
-        "mean_abs_error rose to 2 times with a step at run 16: 2 against 1; worse than accepted, too"
+        "mean_abs_error rose to 2 times with a step at run 16: 2 against 1; worse than the baseline, too"
     )
     assert "between runs 15 and 16; commits 0000000f..00000010" in message
     assert "also rms_error, max_abs_error" in message

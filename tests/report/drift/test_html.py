@@ -65,7 +65,7 @@ def test_every_drawing_says_in_words_what_it_shows():
     assert all(one["role"] == "img" for one in drawings)
     first = drawings[0]["aria-label"]
     assert first.startswith("mean_abs_error over 40 runs, 1 to 40: first 0.01, last 0.011, least 0.01, most 0.011")
-    assert "accepted 0.01; at the anchor 3 0.01; mean_abs_error is worse than accepted, since run 31" in first
+    assert "accepted 0.01; at the anchor 3 0.01; mean_abs_error is worse than the baseline, since run 31" in first
 
 
 def test_the_marks_of_a_chart():

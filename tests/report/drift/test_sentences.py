@@ -45,7 +45,7 @@ CHANGE = DriftChange(4, 5, "a..b")
         (
             "rms_error",
             Worsening("baseline", "level", 1.0, 1.5, 1.5, CHANGE),
-            "is worse than accepted, since run 5: 1.5 against 1, 1.5 times",
+            "is worse than the baseline, since run 5: 1.5 against 1, 1.5 times",
         ),
         (
             "rms_error",
@@ -89,10 +89,10 @@ def test_a_finding_leads_with_how_the_metric_changed_and_then_says_what_else_it_
     where = "between runs 4 and 5; commits a..b"
     numbers = "since run 5: 2 against 1, 2 times"
     assert describe_drift(drift(baseline, anchor, recent)) == (
-        f"rms_error is worse than before, {numbers}; worse than accepted and than at the anchor, too; {where}"
+        f"rms_error is worse than before, {numbers}; worse than the baseline and than at the anchor, too; {where}"
     )
     assert describe_drift(drift(baseline, anchor)) == (
-        f"rms_error is worse than accepted, {numbers}; worse than at the anchor, too; {where}"
+        f"rms_error is worse than the baseline, {numbers}; worse than at the anchor, too; {where}"
     )
     assert describe_drift(drift(anchor)) == f"rms_error is worse than at the anchor, {numbers}; {where}"
     assert describe_drift(drift(anchor, others=("bias", "max_ulp"))).endswith(f"{where}; also bias, max_ulp")
