@@ -99,7 +99,7 @@ def _definition(case: Case) -> Iterator[str]:
         yield f"params      {_format_mapping(case.params)}"
     yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
     if not case.deterministic:
-        yield "determinism declared nondeterministic: bits may differ, statistics of all runs decide"
+        yield "determinism declared nondeterministic: bits may differ, the statistics of all runs apply"
     if case.analyzers:
         yield f"analyzers   {', '.join(case.analyzers)}"
     if case.requires:
@@ -127,7 +127,7 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
         yield f"            stale: it was accepted for definition {entry.definition}"
     if baseline.difference is not None:
         change = describe_environment_difference(baseline.difference)
-        yield f"            accepted elsewhere, so statistics decide and no digest: {change}"
+        yield f"            accepted in another environment, so statistics apply and digests do not: {change}"
 
 
 def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:

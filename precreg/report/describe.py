@@ -60,7 +60,7 @@ def format_interval(finding: Finding) -> str:
 
 
 def format_noise(finding: Finding) -> str:
-    """Write the ratio that noise explains, with digits enough to differ from 1 and from the ratio of the finding."""
+    """Write the largest ratio within noise, with digits enough to differ from 1 and from the ratio of the finding."""
     return format_distinct([finding.floor, finding.ratio, 1.0], RATIO_DIGITS)[0]
 
 
@@ -162,7 +162,7 @@ def describe_run_selection(record: RunRecord) -> str:
 class FindingRow(NamedTuple):
     """Hold one finding on one metric as text; a field is empty if the finding has no such number.
 
-    `interval` has the confidence bounds of the ratio, `noise` the ratio that noise explains, `rule` the failed rule.
+    `interval` has the confidence bounds of the ratio, `noise` the largest ratio within noise, `rule` the failed rule.
     """
 
     output: str
@@ -262,7 +262,8 @@ def run_exit_sentence(record: RunRecord) -> str:
 def _failed(record: RunRecord) -> str:
     failed = _with_status(record, Status.FAILED)
     if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
-        return f"{count_cases(len(failed))} {'is' if len(failed) == 1 else 'are'} worse than {_judge_of_all(record)}"
+        baselines = "its baseline" if len(failed) == 1 else "their baselines"
+        return f"{count_cases(len(failed))} regressed against {record.pair[:8] or baselines}"
     return f"{count_cases(len(failed))} failed: {_reasons(failed)}" if failed else ""
 
 
@@ -277,11 +278,7 @@ def _harmless(record: RunRecord) -> str:
     if skipped == len(record.results):
         return f"nothing was judged: {count_cases(skipped)} skipped" if skipped else "there was no case to judge"
     also = f"; {count_cases(skipped)} skipped" if skipped else ""
-    return f"nothing is worse than {_judge_of_all(record)}{also}"
-
-
-def _judge_of_all(record: RunRecord) -> str:
-    return f"what {record.pair[:8]} gives here" if record.pair else "what was accepted"
+    return f"nothing regressed against {record.pair[:8] or 'the baselines'}{also}"
 
 
 def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:

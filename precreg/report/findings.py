@@ -131,7 +131,7 @@ def _describe_verdict(verdict: Verdict) -> str:
         message += ", though within tolerance"
     if verdict.accepted_in is not None:
         change = describe_environment_difference(verdict.accepted_in.difference)
-        message += f"; by the baseline of {verdict.accepted_in.environment}, accepted elsewhere: {change}"
+        message += f"; by the baseline of {verdict.accepted_in.environment}, accepted in another environment: {change}"
     if verdict.reason is Reason.EXPECTED_FAILURE:
         return f"failed as declared ({verdict.declared}): {verdict.underlying}: {message}"
     if verdict.reason is Reason.UNEXPECTED_PASS:
@@ -276,8 +276,13 @@ def _describe_growth(finding: Finding, current: float, baseline: float) -> str:
     if finding.ratio is None:
         return f"{finding.metric} was {baseline:.4g} and is {current:.4g}"
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
-    figures = " against ".join(format_distinct([current, baseline]))
-    return f"{finding.metric} is {times} times the baseline's ({figures}, allowed {allowed} times)"
+    figures = " -> ".join(format_distinct([baseline, current]))
+    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, allowed {allowed}x)"
+
+
+def _describe_change(ratio: float, times: str) -> str:
+    """Write a ratio to the baseline with the verb of its direction."""
+    return f"fell to {times}x of the baseline" if ratio < 1 else f"grew {times}x over the baseline"
 
 
 def _describe_ratio(finding: Finding) -> str:
@@ -287,13 +292,13 @@ def _describe_ratio(finding: Finding) -> str:
         for value in (finding.ratio, finding.lower, finding.upper, finding.floor, finding.limit)
     )
     known = finding.current is not None and finding.baseline is not None
-    figures = f"{' against '.join(format_distinct([finding.current, finding.baseline]))}; " if known else ""
+    figures = f"{' -> '.join(format_distinct([finding.baseline, finding.current]))}, " if known else ""
     if finding.metric == "bias":
-        return f"bias grew by {ratio - 1:.3g} of the mean |d| ({figures}{lower - 1:.3g} to {upper - 1:.3g})"
-    noise_is = f"noise {'explains' if floor < inf else 'may be'} {_times(floor, ratio, 3)} times"
+        return f"bias grew by {ratio - 1:.3g} of the mean |d| ({figures}between {lower - 1:.3g} and {upper - 1:.3g})"
+    noise = f"up to {_times(floor, ratio, 3)}x" if floor < inf else "unbounded"
     scale = " in the scale of each element" if METRICS[finding.metric].unit != "value" else ""
-    is_times = f"{finding.metric} is {_times(ratio, floor, 4)} times the baseline's{scale}"
-    return f"{is_times} ({figures}{_interval(lower, upper, min_ratio)}; {noise_is})"
+    change = f"{finding.metric} {_describe_change(ratio, _times(ratio, floor, 4))}{scale}"
+    return f"{change} ({figures}{_interval(lower, upper, min_ratio)}; noise alone: {noise})"
 
 
 def _times(ratio: float, other: float, digits: int) -> str:

@@ -128,7 +128,7 @@ def describe_judge(result: CaseResult) -> str:
         return ""
     # Without a pair the stored baseline judged, and a reader must not take one for the other.
     if result.paired.fell_back or result.baseline is None:
-        return f"what was accepted: {result.paired.problem}"
+        return f"the stored baseline: {result.paired.problem}"
     commit = result.baseline.entry.commit[:8]
     return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result)} of both"
 
@@ -164,7 +164,7 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
         # Most cases fall back for one reason, such as an old commit that does not build, so each reason is one line.
         by_problem.setdefault(result.paired.problem if result.paired else "", []).append(result.id)
     for problem, ids in by_problem.items():
-        yield f"judged by what was accepted: {_some(ids)}: {problem}"
+        yield f"judged by the stored baseline: {_some(ids)}: {problem}"
 
 
 def _some(ids: list[str]) -> str:

@@ -305,7 +305,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     if not record.ci and any(map(is_proposed, results)):
         lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
     if any(finding.binding for finding in record.findings):
-        lines.append("allow     what is meant is named in baselines/allow.yaml: its case, change and reason")
+        lines.append("allow     name an intended change in baselines/allow.yaml: its case, change and reason")
     return [*lines, f"exit {record.exit_code}: {run_exit_sentence(record)}"]
 
 

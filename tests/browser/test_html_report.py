@@ -72,7 +72,7 @@ def detail(browser):
 
 def test_the_sentence_and_the_cases_worst_first(opened):
     browser = opened(road())
-    assert one_of(browser, "h1").text == "1 case is worse than what was accepted"
+    assert one_of(browser, "h1").text == "1 case regressed against its baseline"
     assert column(browser, "status") == ["failed", "proposed", "passed"]
     assert column(browser, "ratio") == ["4.9", "", "1"]
 
@@ -133,7 +133,7 @@ def test_a_case_is_opened_walked_from_and_closed_by_keys(opened):
     browser = opened(road())
     all_of(browser, "#rows a")[0].send_keys("\n")
     assert browser.current_url.endswith("#unit/row_sum/float16-8x256")
-    assert "mean_abs_error is 4.9 times the baseline's" in detail(browser)
+    assert "mean_abs_error grew 4.9x over the baseline" in detail(browser)
     one_of(browser, "#detail").send_keys("j")
     assert "unit/row_sum/float16-16x64" in detail(browser)
     assert "no baseline in" in detail(browser)

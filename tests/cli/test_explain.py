@@ -88,4 +88,4 @@ def test_a_declaration_that_bits_may_differ_is_shown(project):
     assert "nondeterministic" not in precreg(project, "explain", "unit/s/float32").stdout
     with_suite(project, SUITE + "deterministic: false\n")
     shown = precreg(project, "explain", "unit/s/float32").stdout
-    assert "determinism declared nondeterministic: bits may differ, statistics of all runs decide" in shown
+    assert "determinism declared nondeterministic: bits may differ, the statistics of all runs apply" in shown

@@ -116,16 +116,16 @@ def test_what_noise_explains():
     given = outcome(errors)
     share = case_alpha(600) / TESTS_PER_OUTPUT
     output = OutputEvidence(given.comparisons, accepted(given).entry, tolerance(), "reference", True, share, ())
-    rows = table(PARTS["The statistic"], "standard error", "noise explains")
+    rows = table(PARTS["The statistic"], "standard error", "noise alone")
     assert len(rows) == 5
     for row in rows:
         spread = make_error_ratio("out", "mean_abs_error", 0.1, StandardError(float(row["standard error"]), 3 * 16, 0))
-        assert f"{smallest_significant_ratio(output, spread):.3f}" == row["noise explains"]
+        assert f"{smallest_significant_ratio(output, spread):.3f}" == row["noise alone"]
 
 
 def test_the_message_of_the_page_is_what_is_said():
     """Errors drawn anew for a part of the elements, and a tenth larger."""
-    shown = re.search(r"^```text\n(mean_abs_error is .*)\n```$", RULE, re.MULTILINE)[1]
+    shown = re.search(r"^```text\n(mean_abs_error grew .*)\n```$", RULE, re.MULTILINE)[1]
     here = Environment("cpu-x86_64", ("cpu-x86_64", "cpu", "generic"), FINGERPRINT, {})
 
     def larger(seed):

@@ -104,7 +104,7 @@ def test_a_loss_is_caught_whatever_the_order_and_however_often_it_ran(accepted, 
     change(files[1], "    return np.cumsum(shuffled(x), axis=0)[-1]\n", LOSSY)
     assert precreg(accepted, "run").returncode == 1
     assert reasons(accepted) == ["regressed"] * 3
-    assert all("times the baseline's" in result["verdict"]["message"] for result in results(accepted))
+    assert all("x over the baseline" in result["verdict"]["message"] for result in results(accepted))
 
 
 LOSSY = "    return np.cumsum(shuffled(x), axis=0)[-1] * np.float32(1 + 2e-6)\n"

@@ -122,7 +122,7 @@ def test_a_case_that_the_other_version_cannot_compute_is_judged_by_what_was_acce
     new = {result["id"]: result for result in record_of(project)["results"]}["unit/t/default"]
     assert new["verdict"]["reason"] == "new"
     assert "expected a function of k but got function=new" in new["paired"]["problem"]
-    assert "judged by what was accepted: unit/t/default: subject_error there" in done.stdout
+    assert "judged by the stored baseline: unit/t/default: subject_error there" in done.stdout
 
 
 def test_a_case_that_is_known_to_be_bad_stays_so_beside_a_version_that_is_as_bad(project):

@@ -173,7 +173,7 @@ def test_twelve_losses_that_nothing_refuses_add_up_to_one_that_fails(tmp_path):
     for step in range(13):
         project.scale(1.019**step)
         judged = project.run("run", "--jobs", "0", "--output", tmp_path / "reports")
-        assert judged.exit_code == (0 if step else 2), "no loss is worse than what was accepted"
+        assert judged.exit_code == (0 if step else 2), "no loss is worse than the baseline"
         accepted = project.run("baseline", "accept", "--all", "--reason", f"version {step}")
         assert "running" not in accepted.output
         assert ("exceeds the budget" in accepted.output) is (step == 12)

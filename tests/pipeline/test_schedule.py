@@ -40,5 +40,5 @@ def test_a_run_that_fails_is_added_and_fails_the_job(project):
     commit(folder, "save a conversion")
     done = pipeline(folder, "schedule")
     assert (done.code, done.jobs) == (1, {"drift": "FAIL"}), done.printed
-    assert "exit 1: 1 case is worse than what was accepted" in done.printed
+    assert "exit 1: 1 case regressed against its baseline" in done.printed
     assert runs(folder) == ["0", "1"]

@@ -61,8 +61,8 @@ def test_a_case_that_needs_a_person_is_listed_worst_first():
         ("precreg.new", "minor"),
     ]
     assert entries(record)[0]["description"] == (
-        "unit/row_sum/float16-8x256: regressed: out: mean_abs_error is 4.9 times the baseline's "
-        "(0.1175 against 0.024, allowed 1.1 times)"
+        "unit/row_sum/float16-8x256: regressed: out: mean_abs_error grew 4.9x over the baseline "
+        "(0.024 -> 0.1175, allowed 1.1x)"
     )
 
 

@@ -120,12 +120,12 @@ def test_the_tail_of_a_failure_is_its_end_and_bounded():
 @pytest.mark.parametrize(
     ("results", "sentence"),
     [
-        ((regressed(),), "1 case is worse than what was accepted"),
-        ((regressed("a"), regressed("b"), crashed()), "2 cases are worse than what was accepted"),
+        ((regressed(),), "1 case regressed against its baseline"),
+        ((regressed("a"), regressed("b"), crashed()), "2 cases regressed against their baselines"),
         ((regressed(), in_ci("new")), "2 cases failed: 1 regressed, 1 new"),
         ((crashed("a"), crashed("b"), proposed(), passed()), "3 cases could not be judged: 2 subject_error, 1 new"),
-        ((passed(),), "nothing is worse than what was accepted"),
-        ((passed(), skipped()), "nothing is worse than what was accepted; 1 case skipped"),
+        ((passed(),), "nothing regressed against the baselines"),
+        ((passed(), skipped()), "nothing regressed against the baselines; 1 case skipped"),
         ((skipped(),), "nothing was judged: 1 case skipped"),
         ((), "there was no case to judge"),
     ],
@@ -139,7 +139,7 @@ def test_one_sentence_says_why_the_exit_code_is_what_it_is(results, sentence):
     [
         (
             (regressed(),),
-            "1 case is worse than what was accepted; 2 findings on the run: 1 case_removed, 1 bound_loosened",
+            "1 case regressed against its baseline; 2 findings on the run: 1 case_removed, 1 bound_loosened",
         ),
         (
             (crashed(),),
@@ -155,7 +155,7 @@ def test_findings_on_the_run_are_part_of_the_sentence_before_what_was_not_judged
 
 def test_findings_that_do_not_bind_are_not():
     assert (
-        describe.run_exit_sentence(run_of(passed(), findings=(CHANGED,))) == "nothing is worse than what was accepted"
+        describe.run_exit_sentence(run_of(passed(), findings=(CHANGED,))) == "nothing regressed against the baselines"
     )
 
 

@@ -31,7 +31,7 @@ def test_a_regression_shows_figures_baseline_and_suite():
     test = seen(regressed())["float16-8x256"]
     assert (test.suite, test.classname, test.status) == ("precreg.unit", "unit.row_sum", "failed")
     assert test.file == "suites/unit/row_sum.yaml"
-    assert "mean_abs_error is 4.9 times the baseline's (0.1175 against 0.024" in test.text
+    assert "mean_abs_error grew 4.9x over the baseline (0.024 -> 0.1175" in test.text
     assert "rms_error       0.1405   0.0299    4.7    1.1" in test.text
     assert "accepted 2026-11-02 at 0c1d2e3f: first version" in test.text
     assert "suite     suites/unit/row_sum.yaml:1" in test.text

@@ -156,23 +156,32 @@ SENTENCES = [
     (
         RatioMoved(),
         STATISTIC,
-        "mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06; between 4.8 and 5; "
-        "noise explains 1.05 times)",
+        "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, between 4.8 and 5; noise alone: up to 1.05x)",
     ),
     (
         RatioMoved(0.0, 2.0),
         STATISTIC | {"floor": inf},
-        "mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06; between 4.8 and 5; noise may be inf times)"
+        "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, between 4.8 and 5; noise alone: unbounded)"
         "; its maximum rose from 0 to 2",
     ),
     (
         RatioMoved(1.0, 2.0),
         LOG | {"current": None},
-        "mean_log2_ulp is 4.9 times the baseline's in the scale of each element (between 4.8 and 5; "
-        "noise explains 1.05 times); its maximum rose from 1 to 2, 2 times",
+        "mean_log2_ulp grew 4.9x over the baseline in the scale of each element (between 4.8 and 5; "
+        "noise alone: up to 1.05x); its maximum rose from 1 to 2, 2 times",
     ),
-    (RatioMoved(), BIAS, "bias grew by 0.4 of the mean |d| (4.9e-06 against 1e-06; 0.3 to 0.5)"),
-    (MetricGrew(), FIGURES, "mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06, allowed 1.1 times)"),
+    (RatioMoved(), BIAS, "bias grew by 0.4 of the mean |d| (1e-06 -> 4.9e-06, between 0.3 and 0.5)"),
+    (MetricGrew(), FIGURES, "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x)"),
+    (
+        MetricGrew(),
+        {"metric": "match_ratio", "current": 0.5, "baseline": 1.0, "ratio": 0.5, "limit": 0.9},
+        "match_ratio fell to 0.5x of the baseline (1 -> 0.5, allowed 0.9x)",
+    ),
+    (
+        RatioMoved(),
+        STATISTIC | {"current": 2e-06, "baseline": 4e-06, "ratio": 0.5, "lower": 0.4, "upper": 0.6},
+        "mean_abs_error fell to 0.5x of the baseline (4e-06 -> 2e-06, between 0.4 and 0.6; noise alone: up to 1.05x)",
+    ),
     (MetricGrew(), FIGURES | {"baseline": 0.0, "ratio": None}, "mean_abs_error was 0 and is 4.9e-06"),
     (
         TimeGrew(),
@@ -255,7 +264,7 @@ def verdict_of(reason, *findings, **fields):
 
 def test_a_verdict_has_the_sentence_of_its_worst_finding_and_its_output():
     grown, second = Finding(Reason.REGRESSED, fact=MetricGrew(), **FIGURES), Finding(Reason.REGRESSED, "more", "out")
-    text = "out: mean_abs_error is 4.9 times the baseline's (4.9e-06 against 1e-06, allowed 1.1 times)"
+    text = "out: mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x)"
     assert verdict_of(Reason.REGRESSED, grown, second) == f"{text}, though within tolerance"
     differing = Finding(Reason.NONDETERMINISTIC, output="out", fact=UndeclaredDifference(first=True))
     assert verdict_of(Reason.NONDETERMINISTIC, differing) == "starts in output 'out'"
@@ -264,7 +273,7 @@ def test_a_verdict_has_the_sentence_of_its_worst_finding_and_its_output():
 
 def test_the_environment_of_a_baseline_from_another_one_is_named():
     accepted_in = OtherEnvironment("generic", NUMPY)
-    told = "; by the baseline of generic, accepted elsewhere: numpy 2.3.5 -> 2.5.1"
+    told = "; by the baseline of generic, accepted in another environment: numpy 2.3.5 -> 2.5.1"
     bits = Finding(Reason.REGRESSED, fact=BitsNotExact())
     text = "the case is declared exact, and its bits are not the baseline's, though within tolerance"
     assert verdict_of(Reason.REGRESSED, bits, accepted_in=accepted_in) == text + told
@@ -380,19 +389,19 @@ def test_what_differs_never_looks_alike():
     given = verdict(lambda seed: 1.0004 * errors(seed), limits=tolerance(statistic=1e-5))
     (found,) = (finding for finding in given.findings if finding.metric == "mean_abs_error")
     told = describe_finding(found)
-    assert "is 1.0004 times the baseline's" in told
+    assert "grew 1.0004x over the baseline" in told
     assert " 1 and" not in told
     assert " and 1;" not in told
     given = verdict(lambda seed: 1.0204 * errors(seed))
     (found,) = (finding for finding in given.findings if finding.metric == "mean_abs_error")
-    assert "; between 1.0203 and 1.0205; noise" in describe_finding(found)
+    assert ", between 1.0203 and 1.0205; noise" in describe_finding(found)
 
 
 @pytest.mark.parametrize("factor", [1.0203, 1.1])
-def test_a_ratio_that_is_worse_reads_as_more_than_what_noise_explains(factor):
+def test_a_ratio_that_is_worse_reads_as_more_than_noise_alone(factor):
     given = verdict(lambda seed: factor * errors(seed))
     assert given.reason is Reason.REGRESSED
     for words in map(describe_finding, given.findings):
-        told = words.partition(" times")[0].rpartition(" ")[2], words.rpartition("explains ")[2]
-        ratio, noise = (float(text.split()[0]) for text in told)
+        told = words.partition("x over")[0].rpartition(" ")[2], words.rpartition("up to ")[2].removesuffix("x)")
+        ratio, noise = map(float, told)
         assert ratio > noise > 1

@@ -26,7 +26,7 @@ RUN = run_of(WORSE, UNCLEAR, ALONE, CLEAR, pair=COMMIT)
 def test_the_version_that_judged_is_named_with_its_seeds():
     assert describe_judge(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
     assert describe_judge(UNCLEAR).endswith("after 1 seed of both")
-    assert describe_judge(ALONE) == "what was accepted: crashed there: killed by SIGKILL"
+    assert describe_judge(ALONE) == "the stored baseline: crashed there: killed by SIGKILL"
     assert describe_judge(passed()) == ""
 
 
@@ -34,7 +34,7 @@ def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
     assert list(describe_paired_run(RUN)) == [
         "3 of 4 cases judged by 0c1d2e3f, run side by side",
         f"not clear after 1 seed: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
-        f"judged by what was accepted: {ALONE.id}: crashed there: killed by SIGKILL",
+        f"judged by the stored baseline: {ALONE.id}: crashed there: killed by SIGKILL",
     ]
     assert list(describe_paired_run(run_of(passed(), skipped()))) == []
 
@@ -44,7 +44,7 @@ def test_every_report_tells_of_the_pair():
     assert ", paired with 0c1d2e3f\n" in text
     assert "baseline  pair main at 0c1d2e3f, side by side, after 24 seeds of both\n" in text
     assert "pair      3 of 4 cases judged by 0c1d2e3f" in text
-    assert "1 case is worse than what 0c1d2e3f gives here" in text
+    assert "1 case regressed against 0c1d2e3f" in text
     assert "paired with `0c1d2e3f`" in render_run_markdown(RUN)
     assert ["judged by", describe_judge(WORSE)] in describe_case(WORSE)["baseline"]
     assert "accepted" not in dict(describe_case(WORSE)["baseline"]), "the other version was never accepted"
@@ -62,7 +62,7 @@ def test_many_lines_are_cut_short():
         for number in range(60)
     ]
     text = terminal.render_run_terminal(run_of(*several, pair=COMMIT), colour=False)
-    first = "judged by what was accepted: unit/row_sum/0, unit/row_sum/1, unit/row_sum/2 and 2 more: problem 0"
+    first = "judged by the stored baseline: unit/row_sum/0, unit/row_sum/1, unit/row_sum/2 and 2 more: problem 0"
     assert first in text
     assert text.count("pair      ") == terminal.MAX_PAIRED_LINES + 1
 

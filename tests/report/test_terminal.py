@@ -98,7 +98,7 @@ def test_a_run_in_which_all_is_well_is_short():
         "",
         "1 passed in 0.31 s",
         "reports   reports/report.html",
-        "exit 0: nothing is worse than what was accepted",
+        "exit 0: nothing regressed against the baselines",
     ]
 
 
@@ -156,7 +156,7 @@ def test_findings_on_the_run_follow_the_cases_worst_first():
         "         entry 2 allows nothing any more",
         "1 passed in 0.31 s\n"
         "findings  2 binding, 1 allowed, 1 told\n"
-        "allow     what is meant is named in baselines/allow.yaml: its case, change and reason\n"
+        "allow     name an intended change in baselines/allow.yaml: its case, change and reason\n"
         "exit 1: 2 findings on the run: 1 case_removed, 1 bound_loosened\n",
     ]
 
@@ -193,7 +193,7 @@ def test_text_of_a_finding_cannot_steer_the_terminal():
 
 def test_figures_are_told_once_and_the_rule_with_them():
     assert explain_result(judged_by(STATISTIC))[:3] == [
-        "out: mean_abs_error is 4.9 times the baseline's",
+        "out: mean_abs_error grew 4.9x over the baseline",
         "output  metric          current  baseline  ratio  interval      noise  allowed  rule",
         "out     mean_abs_error  0.1175   0.024     4.9    4.73 to 5.06  1.001  1.02     statistic",
     ]

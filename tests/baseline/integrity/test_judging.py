@@ -18,7 +18,7 @@ WORSE = ("dtype=np.float32", "dtype=x.dtype")
 
 
 def worse(project):
-    """Let the subject compute in half precision: within tolerance, and worse than what was accepted."""
+    """Let the subject compute in half precision: within tolerance, and worse than the baseline."""
     project.change("suites/unit/kernels.py", *WORSE)
 
 
