@@ -266,7 +266,7 @@ def _near_zero(comparison: Comparison) -> str:
         return ""
     facts = f"max_rel_error {format_number(most)} is at a reference of at most {format_number(absolute / most)}"
     context = f"beside a mean_magnitude of {format_number(magnitude)} and a p50_rel_error of {format_number(median)}"
-    return f"{facts}, {context}: judge what is near 0 with atol (max_abs_error is {format_number(absolute)})"
+    return f"{facts}, {context}: judge values near 0 with atol (max_abs_error is {format_number(absolute)})"
 
 
 def _enough(comparison: Comparison) -> bool:

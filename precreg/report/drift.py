@@ -62,7 +62,8 @@ def describe_metric_drift(metric: MetricDrift) -> str:
         case DriftState.UNMEASURED:
             return f"{metric.metric} is not measured since run {metric.since}"
         case DriftState.TOO_FEW:
-            return f"{_count_runs(metric.runs)} cannot tell whether {metric.metric} drifts"
+            few = "is too few" if metric.runs == 1 else "are too few"
+            return f"{_count_runs(metric.runs)} {few} to judge {metric.metric}"
         case DriftState.IMPROVED:
             return f"{metric.metric} improved against the baseline: {metric.now:.6g} against {metric.accepted:.6g}"
     return ""

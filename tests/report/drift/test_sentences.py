@@ -101,6 +101,6 @@ def test_a_finding_leads_with_how_the_metric_changed_and_then_says_what_else_it_
 def test_runs_are_counted():
     few = [MetricDrift("bias", DriftState.TOO_FEW, DriftMode.FEW, number) for number in (1, 2)]
     assert [*map(describe_metric_drift, few)] == [
-        "1 run cannot tell whether bias drifts",
-        "2 runs cannot tell whether bias drifts",
+        "1 run is too few to judge bias",
+        "2 runs are too few to judge bias",
     ]
