@@ -16,7 +16,8 @@ import pytest
 
 from precreg.measure.metrics import METRICS
 
-PACKAGE = Path(__file__).parent.parent / "precreg"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "precreg"
 
 # From the ground up, a line a room. A room imports from the rooms above its line in this list, and from itself.
 ROOMS = (
@@ -174,6 +175,15 @@ def test_every_module_has_a_room():
     assert {dotted(module).partition(".")[0] for module in MODULES} == set(ROOMS)
     assert {path.stem for path in PACKAGE.glob("*.py")} == LOOSE
     assert len(MODULES) <= MAX_MODULES, "join two modules before another one is added"
+
+
+def test_the_folders_of_tests_mirror_the_rooms():
+    """A room's tests are in a folder of its name; those of a package or a large module, in a folder below it."""
+    folders = {path.relative_to(TESTS) for path in TESTS.rglob("*") if path.is_dir() and any(path.glob("test_*.py"))}
+    of_rooms = {path for path in folders if path.parts[0] in RANK}
+    assert {path.parts[0] for path in of_rooms} == set(ROOMS) - LOOSE
+    for path in of_rooms:
+        assert (PACKAGE / path).is_dir() or (PACKAGE / path).with_suffix(".py").exists(), f"tests/{path} has no room"
 
 
 @by_name

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.report.charts.figures import Picture, render_picture_html
-from tests.comparison.report.made import everything, failed, measured, passed, record_of, rounded
+from tests.comparison.made import everything, failed, measured, passed, record_of, rounded
 from tests.report.test_html import HOSTILE
 
 BY_CSS = "css selector"

@@ -17,7 +17,7 @@ from precreg.verdict.statistics.sequential import MAX_SECONDS, MAX_SEEDS, interi
 from tests.docs.test_docs import commands, matches, table
 from tests.e2e.command import change, precreg, repository, with_suite
 from tests.e2e.test_pair import KERNEL, MUCH_WORSE, SLIGHTLY_WORSE, SUBJECT, SUITE
-from tests.verdict.test_looks import TOLERANCE, entry, outcome, passed
+from tests.verdict.statistics.test_sequential import TOLERANCE, entry, outcome, passed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pairs.md").read_text()
 

@@ -7,7 +7,7 @@ import pytest
 
 from precreg.measure.comparison import BACKENDS, COPY_CHUNK, compare_arrays, tally_arrays
 from precreg.measure.tally import MeasureRules
-from tests.measure.test_forms import check_same
+from tests.measure.test_backends import check_same
 
 RULES = MeasureRules(1e-6, 0.0, 20)
 

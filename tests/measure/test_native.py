@@ -1,6 +1,6 @@
 """The compiled core: same bits on every instruction set and however it is called, and wrong arguments never crash it.
 
-That it gives what the readable form gives is tested in test_forms.py.
+That it gives what the readable form gives is tested in test_backends.py.
 """
 
 import ctypes

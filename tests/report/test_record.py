@@ -31,7 +31,7 @@ from tests.report.made import (
     run_of,
 )
 from tests.verdict.drawn import FINGERPRINT
-from tests.verdict.test_combined import result as suite_result
+from tests.verdict.test_combined_loss import result as suite_result
 
 EDGES = [-0.0, 0.0, 5e-324, 2.2250738585072014e-308, 0.1, 1 / 3, 1e308, 1.7976931348623157e308, 1 + 2**-52]
 

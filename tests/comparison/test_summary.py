@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from precreg.comparison.html import comparison_exit_sentence, sort_pairs
 from precreg.types.verdict import Finding, Reason, Status, Verdict
-from tests.comparison.report.made import failed, identical, missing, passed, record_of, reshaped
+from tests.comparison.made import failed, identical, missing, passed, record_of, reshaped
 
 
 def matching(name, share, ratio=None):

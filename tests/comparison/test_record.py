@@ -10,7 +10,7 @@ from precreg.comparison.html import read_comparison_record, write_comparison_rec
 from precreg.errors import UserError
 from precreg.types.record import ComparisonSettings
 from precreg.types.verdict import Finding, Reason
-from tests.comparison.report.made import everything, failed, passed, record_of
+from tests.comparison.made import everything, failed, passed, record_of
 
 
 def test_a_record_comes_back_as_it_was(tmp_path):

@@ -10,7 +10,7 @@ from precreg.arithmetic.faults.planting import misaligned_tail
 from precreg.arithmetic.formats import Rounding, format_of
 from precreg.arithmetic.rounding import round_to
 from precreg.comparison.advice import ADVICE_THRESHOLDS, MAX_ADVICE, advise_comparison
-from tests.comparison.report.made import failed, measured, missing, passed, reshaped, rounded
+from tests.comparison.made import failed, measured, missing, passed, reshaped, rounded
 
 SEEDS = range(5)
 

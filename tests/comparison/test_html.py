@@ -15,7 +15,7 @@ from precreg.types.case import Location
 from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import StoredText
-from tests.comparison.report.made import (
+from tests.comparison.made import (
     everything,
     failed,
     identical,

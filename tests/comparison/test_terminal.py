@@ -10,7 +10,7 @@ from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.types.verdict import Finding, Reason
 from precreg.types.warning import StoredText
-from tests.comparison.report.made import everything, failed, identical, missing, passed, record_of, reshaped
+from tests.comparison.made import everything, failed, identical, missing, passed, record_of, reshaped
 
 
 def lines(*pairs, **changes):
