@@ -17,19 +17,20 @@ types: .venv/.installed-dev
 	$(BIN)/mypy
 
 # The command is started some thousand times; where Python may write no bytecode, each start would compile it anew.
+# Workers begin with halves of the tests and steal: what the tests of a file share is then mostly made once.
 unit: .venv/.installed-dev
 	@$(BIN)/python -m compileall -q precreg
-	$(BIN)/pytest -n 2 tests $(addprefix --ignore=tests/,browser pipeline postgresql packaging)
+	$(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,browser pipeline postgresql packaging)
 
 # A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
 browser: .venv/.installed-dev
-	@if sh .ci/browser; then $(BIN)/pytest tests/browser; \
+	@if sh .ci/browser; then $(BIN)/pytest -n 2 tests/browser; \
 	elif [ -n "$$CI" ]; then echo "no chromium and chromedriver: tests/browser cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/browser: install chromium and chromedriver, or run this as root on Debian"; fi
 
 # .gitlab-ci.yml runs for real, without GitLab. In CI what that takes must be there; elsewhere it is said when it is not.
 pipeline: .venv/.installed-dev
-	@if sh .ci/pipeline; then $(BIN)/pytest tests/pipeline; \
+	@if sh .ci/pipeline; then $(BIN)/pytest -n 2 tests/pipeline; \
 	elif [ -n "$$CI" ]; then echo "no rsync, Node.js or gitlab-ci-local: tests/pipeline cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/pipeline: install rsync, Node.js and npm, or run this as root on Debian"; fi
 
