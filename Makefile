@@ -2,18 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test steps lint types unit browser pipeline postgresql packaging wheel clean
+.PHONY: run test lint types unit browser pipeline postgresql packaging wheel clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-# The tests of `unit` wait for processes a fifth of their time, and the other steps one after the other fill it.
-test: .venv/.installed-dev lint
-	@$(MAKE) --no-print-directory steps >.venv/steps.log 2>&1 & steps=$$!; \
-	$(MAKE) --no-print-directory unit; unit=$$?; \
-	wait $$steps; steps=$$?; cat .venv/steps.log; exit $$((unit | steps))
-
-steps: types browser pipeline postgresql packaging
+test: .venv/.installed-dev lint types unit browser pipeline postgresql packaging
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
