@@ -117,7 +117,7 @@ def _why(bound: BoundCalibration) -> str:
 
 
 def describe_fault(fault: BoundFault) -> str:
-    """Write what is wrong with a bound."""
+    """Write the mistake of a bound."""
     match fault:
         case OwnRunBreaks():
             return "the case's own run breaks it"

@@ -38,7 +38,11 @@ from precreg.types import (
     ThresholdsFreed,
     UnreadableBase,
     UnusedAllowance,
+    format_distinct,
 )
+
+# Nearly all limits are written with at most six digits.
+_LIMIT_DIGITS = 6
 
 # The names of parts that are not their own words.
 _PARTS = {"analyzers": "metrics of analyzers"}
@@ -181,19 +185,12 @@ def _describe_limit(fact: LooserLimit) -> str:
         return f"alternative {new:g} suffices now, and is weaker than every former one"
     if fact.sort == "region":
         return f"{key} is {_figure(new)}, and was {_figure(old)}: other elements count"
-    has, had = _distinct_texts(new, old)
+    has, had = format_distinct([new, old], _LIMIT_DIGITS)
     if fact.sort == "growth":
         return f"{key} is off, and allowed {had}" if new is None else f"{key} allows {has}, and allowed {had}"
     relation = "at least" if fact.at_least else "at most"
     now = "is not bound" if new is None else f"has to be {relation} {has}"
     return f"{key} {now}, and had to be {relation} {had}"
-
-
-def _distinct_texts(new: float | None, old: float | None) -> tuple[str, str]:
-    """Write two numbers with enough digits to differ, at least six."""
-    # 17 digits distinguish any two float64, and 6 suffice for nearly all bounds.
-    figures = (tuple("" if each is None else f"{each:.{digits}g}" for each in (new, old)) for digits in range(6, 18))
-    return next(((has, had) for has, had in figures if has != had), ("", ""))
 
 
 def _figure(value: float | None) -> str:

@@ -91,7 +91,7 @@ class ChangedEnvironment(Fact, frozen=True, tag="changed"):
 
 
 class UnknownEnvironment(Fact, frozen=True, tag="unknown"):
-    """An environment of which nothing but the fingerprint is known."""
+    """An environment that is known only by its fingerprint."""
 
     fingerprint: str
 

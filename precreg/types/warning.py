@@ -320,7 +320,7 @@ SettingFact = LoweredCount | AnalyzerDropped | ExpectFailureAdded | DeclarationD
 class LooserScope(Struct, frozen=True, omit_defaults=True):
     """The first few dtypes, outputs or environments to which a looser setting applies, and the number of the others.
 
-    An output "" stands for all outputs that no layer names.
+    An output "" means all outputs that no layer names.
     """
 
     names: tuple[str, ...]
@@ -328,7 +328,7 @@ class LooserScope(Struct, frozen=True, omit_defaults=True):
 
 
 class LooserLimit(Fact, frozen=True, tag="looser_limit"):
-    """A limit that is looser than before; None stands for no limit.
+    """A limit that is looser than before; None means no limit.
 
     `before` is the number of alternatives of which one had to hold, or `now` the number of one that is weaker than
     every former one. A region has other constants, or the shipped ones.

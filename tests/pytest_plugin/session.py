@@ -64,9 +64,7 @@ def accept(folder, *patterns):
 
 def pytest_(folder, *arguments, **variables):
     """Run `pytest ARGUMENTS` in a folder, in a fork; hypothesis has a plugin that takes a second to say nothing."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
-    kept = {name: value for name, value in environ(**THREADS, **variables).items() if not name.startswith("PYTEST_")}
-    return forked(command, _session, folder, kept)
+    return forked(_command(arguments), _session, folder, _environ(**THREADS, **variables))
 
 
 def _session():
@@ -77,11 +75,17 @@ def _session():
 
 def pytest_started(folder, *arguments):
     """Run `python -m pytest ARGUMENTS` in a folder, as a shell does: for a test of what a session imports."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
-    kept = {name: value for name, value in environ().items() if not name.startswith("PYTEST_")}
-    return subprocess.run(
-        command, cwd=folder, env=kept, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    options = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False}
+    return subprocess.run(_command(arguments), cwd=folder, env=_environ(), **options)
+
+
+def _command(arguments):
+    return [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *map(str, arguments)]
+
+
+def _environ(**variables):
+    """Return the variables of a developer's shell, without those of the session that runs this test."""
+    return {name: value for name, value in environ(**variables).items() if not name.startswith("PYTEST_")}
 
 
 def record(folder):

@@ -372,7 +372,7 @@ def device_names(project: Path | None) -> list[str]:
 def device_named(name: str, project: Path | None = None) -> Device:
     """Return the device with this name, of the project or shipped.
 
-    Raises UserError: unknown-device, and those of `own_device`.
+    Raises UserError: unknown-device, and as `own_device` does.
     """
     own = None if project is None else own_device(name, project)
     return own or _read_shipped_device(name, device_names(project))
