@@ -1,4 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .acceptance import acceptance_commit as acceptance_commit
+from .acceptance import commit_has_entry as commit_has_entry
 from .cumulative import LayersByCase as LayersByCase
 from .cumulative import cumulative_budgets as cumulative_budgets
 from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry

@@ -267,7 +267,7 @@ def _run(
     from precreg.environment import limit_blas_threads
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
-    return run_and_report(_request(project, changed, remote, reports), cases)
+    return run_and_report(_request(project, changed, remote, reports, tip), cases)
 
 
 def _nothing_to_run(tip: Tip) -> int:
@@ -275,10 +275,10 @@ def _nothing_to_run(tip: Tip) -> int:
     return 0
 
 
-def _request(project: Path, changed: ChangedFiles, remote: str, reports: Path | None) -> RunRequest:
+def _request(project: Path, changed: ChangedFiles, remote: str, reports: Path | None, tip: Tip) -> RunRequest:
     """Return the request of a `precreg run` without options, wherever this runs: a person pushes, in CI or not."""
     from precreg.report import reports_folder
-    from precreg.run import RunRequest
+    from precreg.run import PAIR_AUTO, RunRequest
 
     return RunRequest(
         project=project,
@@ -287,6 +287,9 @@ def _request(project: Path, changed: ChangedFiles, remote: str, reports: Path | 
         environment=os.environ.get("PRECREG_ENVIRONMENT") or None,
         output=reports_folder(project) if reports is None else Path(os.path.relpath(reports)),
         needs_journal=reports is None,
+        pair=PAIR_AUTO,
+        # The commit that the push replaces; a new branch replaces none.
+        pair_base=next(filter(None, tip.before), None),
     )
 
 

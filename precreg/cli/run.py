@@ -18,7 +18,7 @@ from precreg.cli.options import CaseOptions, parse_shard, project_of_option, sel
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.run import RunRequest
+    from precreg.run import Announcement, RunRequest
     from precreg.types import Case, RunRecord
 
 
@@ -46,13 +46,23 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
     help="Judge by the baselines and bounds of this commit, or of its merge base: REVISION...; or off. Default: auto,"
     " the base of the merge request in its pipeline, and off in any other place.",
 )
-@click.option("--pair", metavar="REVISION", help="Run that version, too, side by side, and judge by its results.")
-# The defaults are constants of the room verdict, which costs more to import than a run with nothing to do. A test
-# compares the two texts with them.
-@click.option("--max-seeds", type=click.IntRange(1), help="In a pair: the most seeds of a case. Default: 32.")
 @click.option(
-    "--pair-seconds", type=click.FloatRange(0), callback=_seconds, help="In a pair: the most seconds. Default: 2."
+    "--pair",
+    metavar="REVISION",
+    default="auto",
+    help="Run that version, too, side by side, and judge by it; or off. Default: auto, the accepted version, for cases"
+    " whose bits changed; in CI in merge requests alone.",
 )
+# The defaults are constants of the room run, which costs more to import than a run with nothing to do. A test compares
+# the texts with them.
+@click.option("--max-seeds", type=click.IntRange(0), help="In a pair: the most seeds of a case. Default: 1024.")
+@click.option(
+    "--pair-seconds", type=click.FloatRange(0), callback=_seconds, help="In a pair: seconds a case. Default: 20."
+)
+@click.option(
+    "--pair-run-seconds", type=click.FloatRange(0), callback=_seconds, help="In pairs: seconds in all. Default: 300."
+)
+@click.option("--strict", is_flag=True, help="Exit with 2 if a case is not clear.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def run_command(
@@ -82,8 +92,25 @@ def run_command(
             return
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
-    request = _request(project, case_options, ci=ci, base=base, changed=changed, **others)
+    pair, pair_base = _pair(project, others.pop("pair"), ci)
+    request = _request(
+        project, case_options, ci=ci, base=base, changed=changed, pair=pair, pair_base=pair_base, **others
+    )
     sys.exit(run_and_report(request, every, verbose=verbose))
+
+
+def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
+    """Return the pair of a request, and the commit that a merge request compares with.
+
+    Outside a merge request a job of CI has no change of its own to judge, so `auto` is off there.
+    """
+    from precreg.run import PAIR_AUTO, PAIR_OFF
+    from precreg.vcs import base_commit
+
+    if pair != PAIR_AUTO:
+        return None if pair == PAIR_OFF else pair, None
+    base = base_commit(project, PAIR_AUTO)
+    return (None, None) if ci and base is None else (PAIR_AUTO, base)
 
 
 def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) -> list[Case] | None:
@@ -117,16 +144,16 @@ def _request(project: Path, case_options: CaseOptions, *, output: Path | None, *
     )
 
 
-def _require_pairable(
-    *, pair: str | None, max_seeds: int | None, pair_seconds: float | None, jobs: int | None, resume: bool, **_: Any
-) -> None:
+def _require_pairable(*, pair: str | None, jobs: int | None, resume: bool, **others: Any) -> None:
     """Refuse options that a paired run cannot have, and options that only a paired run has."""
-    from precreg.run import IN_PROCESS
+    from precreg.run import IN_PROCESS, PAIR_AUTO
 
     if pair is None:
-        if max_seeds is not None or pair_seconds is not None:
-            alone = "--max-seeds" if max_seeds is not None else "--pair-seconds"
-            raise UserError("bad-pair", f"expected --pair REVISION, which draws more seeds, beside {alone}")
+        for name in ("max_seeds", "pair_seconds", "pair_run_seconds"):
+            if others[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise UserError("bad-pair", f"expected --pair auto or --pair REVISION beside {option}")
+    if pair in (None, PAIR_AUTO):
         return
     # One process can import one version of the user's module only.
     if jobs == IN_PROCESS:
@@ -148,4 +175,18 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
         text = render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written)
         click.echo(text, nl=False)
 
-    return run_session(request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, every=every).exit_code
+    record = run_session(
+        request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_announce, every=every
+    )
+    return record.exit_code
+
+
+def _announce(announcement: Announcement) -> None:
+    """Print which cases run by the accepted version, and the limits of their time."""
+    cases, commit, budget = announcement
+    number = "1 case" if cases == 1 else f"{cases} cases"
+    click.echo(
+        f"precreg: {number} with other bits: running {commit[:8]} side by side, at most {budget.seeds} seeds and"
+        f" {budget.case_seconds:g} s a case, {budget.run_seconds:.3g} s in all",
+        err=True,
+    )

@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from precreg.measure import metric_named
-from precreg.report.sections import describe_failing_findings, describe_judge, describe_selection
+from precreg.report.pairs import describe_judge
+from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
     SHARE_DIGITS,
     CaseResult,

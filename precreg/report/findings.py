@@ -13,8 +13,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from precreg.measure import METRICS
+from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.sections import describe_pair_problem
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -53,6 +53,7 @@ from precreg.types import (
     OtherDtype,
     OtherShape,
     PairedRun,
+    PairFact,
     PassFact,
     RatioMoved,
     Reason,
@@ -154,6 +155,8 @@ def describe_finding(finding: Finding) -> str:
         return _describe_missing_judge(fact, finding.output)
     if isinstance(fact, RegressionFact):
         return _describe_regression(fact, finding)
+    if isinstance(fact, PairFact):
+        return describe_pair_fact(fact, finding)
     return _describe_pass(fact)
 
 

@@ -32,10 +32,10 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.pairs import describe_judge
 from precreg.report.sections import (
     Standing,
     describe_finding_counts,
-    describe_judge,
     describe_orphan,
     describe_warning,
     finding_standing,

@@ -139,6 +139,7 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
     results = _merged_results(result for record in records for result in record.results)
     findings = sort_run_findings(_merged_findings(records, results))
     verdicts = [result.verdict for result in results]
+    strict = any(record.strict for record in records)
     return replace(
         records[0],
         # min, max, sets and sorting only: merging stays independent of order and grouping.
@@ -153,7 +154,10 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         # A shard does not run all cases, so a baseline without a case in one shard may have it in another.
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
-        exit_code=run_exit_code(verdicts, findings=findings, empty=max(record.exit_code for record in records)),
+        strict=strict,
+        exit_code=run_exit_code(
+            verdicts, findings=findings, empty=max(record.exit_code for record in records), strict=strict
+        ),
     )
 
 

@@ -19,22 +19,15 @@ from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
     TIERS,
     AtolBelowHalfUlp,
-    CaseResult,
     ComparisonWarning,
-    KnownBadCase,
     Location,
     MissingBenchmark,
     Orphan,
-    OtherVersionFailed,
-    OtherVersionInputs,
-    OtherVersionOutputs,
-    PairProblem,
     RtolBelowUlp,
     RunFinding,
     RunRecord,
     RunWarning,
     SkippedFiles,
-    Status,
     StoredText,
     ToleranceFact,
     ToleranceWarning,
@@ -116,65 +109,6 @@ def _with_tiers(rest: SelectionDict, names: set[str]) -> SelectionDict:
 def _describe_part(name: str, value: Any) -> str:
     values = value if isinstance(value, list | tuple) else [value]
     return f"{_WORDS.get(name, name)} {', '.join(map(str, values))}"
-
-
-# A line names a few cases; the record has all of them.
-MAX_PAIRED_IDS = 3
-
-
-def describe_judge(result: CaseResult) -> str:
-    """Write the version that judged a case of a paired run, and the seeds it took; empty for any other run."""
-    if result.paired is None:
-        return ""
-    # Without a pair the stored baseline judged, and a reader must not take one for the other.
-    if result.paired.fell_back or result.baseline is None:
-        return f"the stored baseline: {result.paired.problem}"
-    commit = result.baseline.entry.commit[:8]
-    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result)} of both"
-
-
-def describe_pair_problem(cause: PairProblem) -> str:
-    """Write why the other version of a pair could not judge."""
-    match cause:
-        case OtherVersionFailed(reason, message):
-            return f"{reason} there: {message}"
-        case OtherVersionInputs():
-            return "it gets other inputs there, which it reads from files"
-        case OtherVersionOutputs(absent):
-            return f"it gives no {', '.join(absent)} there"
-        case KnownBadCase():
-            return "declared to be known-bad"
-        case _:
-            assert_never(cause)
-
-
-def describe_paired_run(record: RunRecord) -> Iterator[str]:
-    """Yield the number of cases that the other version judged, then the unclear ones, then those without a pair."""
-    if not record.pair:
-        return
-    passed = [result for result in record.results if result.verdict.status is Status.PASSED]
-    alone = [result for result in record.results if result.paired is not None and result.paired.fell_back]
-    judged = len(record.results) - len(alone)
-    yield f"{judged} of {len(record.results)} cases judged by {record.pair[:8]}, run side by side"
-    for result in passed:
-        if result.paired is not None and not (result.paired.clear or result.paired.fell_back):
-            yield f"not clear after {_seeds(result)}: {result.id}: {result.verdict.message}"
-    by_problem: dict[str, list[str]] = {}
-    for result in alone:
-        # Most cases fall back for one reason, such as an old commit that does not build, so each reason is one line.
-        by_problem.setdefault(result.paired.problem if result.paired else "", []).append(result.id)
-    for problem, ids in by_problem.items():
-        yield f"judged by the stored baseline: {_some(ids)}: {problem}"
-
-
-def _some(ids: list[str]) -> str:
-    rest = f" and {len(ids) - MAX_PAIRED_IDS} more" if len(ids) > MAX_PAIRED_IDS else ""
-    return ", ".join(ids[:MAX_PAIRED_IDS]) + rest
-
-
-def _seeds(result: CaseResult) -> str:
-    seeds = 0 if result.paired is None else result.paired.seeds
-    return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
 # A finding without a place points to the file in which it could be allowed.

@@ -32,12 +32,12 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.pairs import describe_paired_run
 from precreg.report.sections import (
     STANDING_LABELS,
     Standing,
     describe_finding_counts,
     describe_orphan,
-    describe_paired_run,
     describe_warning,
     explain_run_finding,
     finding_standing,

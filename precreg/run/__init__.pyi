@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .accepted_version import Announcement as Announcement
 from .case_run import array_digests as array_digests
 from .case_run import combine_digests as combine_digests
 from .case_run import compare_with_oracle as compare_with_oracle
@@ -13,6 +14,8 @@ from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes
+from .session import PAIR_AUTO as PAIR_AUTO
+from .session import PAIR_OFF as PAIR_OFF
 from .session import RunOutputs as RunOutputs
 from .session import RunRequest as RunRequest
 from .session import Session as Session

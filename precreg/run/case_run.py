@@ -88,15 +88,15 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...], computation: Cas
 
 
 def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], computation: CaseComputation) -> _Sample:
-    directory = _suite_folder(project, case.directory)
+    directory = suite_folder(project, case.directory)
     with blame_failures(Reason.SUBJECT_ERROR):
         inputs = computation.reuse(
-            "inputs", seed, lambda: computation.alter_inputs(_draw(case, seed, directory, project), seed)
+            "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
     with blame_failures(Reason.REFERENCE_ERROR):
-        oracle = computation.reuse("oracle", seed, lambda: _run_oracle(case, inputs, directory, project))
+        oracle = computation.reuse("oracle", seed, lambda: run_oracle(case, inputs, directory, project))
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
             f"measured {combine_digests(actual.digests)}",
@@ -133,7 +133,8 @@ def _union(names: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for group in names for name in group))
 
 
-def _draw(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
+def draw_inputs(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
+    """Draw the inputs of a case at one seed; `directory` is the suite's folder. Raises UserError for files."""
     return {
         name: draw_input(name, parse_input(name, mapping, case.source), seed, directory, project)
         for name, mapping in case.inputs.items()
@@ -149,8 +150,7 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
     durations_s, runs = [], list[SubjectRun]()
     differences: list[RepeatDifference] = []
     for repeat in range(1, case.repeats + 1):
-        own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(call.params))
-        outputs = _compute(case.subject, own)
+        outputs = run_subject_once(case, call)
         durations_s.append(outputs.duration_s)
         run = SubjectRun(outputs.arrays, array_digests(outputs.arrays))
         differences += repeat_differences(runs[0] if runs else run, run, seed, repeat)
@@ -161,7 +161,14 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
     return _Actual([run.arrays for run in measured], digests, min(durations_s), differences)
 
 
-def _run_oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
+def run_subject_once(case: Case, call: Call) -> Outputs:
+    """Return the subject's outputs for copies of the call's inputs and params, which it may change."""
+    own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(call.params))
+    return _compute(case.subject, own)
+
+
+def run_oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
+    """Return the oracle's outputs for inputs that it may change."""
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
     prepare = _copy_inputs if case.role == "golden" else _promote_inputs
     return _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
@@ -319,5 +326,6 @@ def _reference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 # One path for all cases and seeds of a suite.
 @cache
-def _suite_folder(project: Path, directory: str) -> Path:
+def suite_folder(project: Path, directory: str) -> Path:
+    """Return the folder of a suite."""
     return project / directory

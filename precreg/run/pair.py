@@ -1,12 +1,13 @@
 """Does the working tree compute worse than another version of the code, side by side?
 
-A paired run computes every case by the working tree and by another version, here and now, on the same inputs. Only the
-code differs, so digests and statistics of the other version judge. docs/pairs.md explains when to use it.
+Both versions compute a case here and now, on the same inputs. Only the code differs, so digests and statistics of the
+other version judge the case's own seeds first. A case that passes them with other bits goes on with fresh seeds
+(`escalation.py`). docs/pairs.md explains it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
@@ -16,12 +17,15 @@ from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
 from precreg.errors import UserError
+from precreg.run.escalation import Escalation, OpenCase, PairBudget, alpha_of_output
+from precreg.run.pair_cache import pair_key
 from precreg.run.pipeline import Plan, judge_outcome
 from precreg.run.worker import CaseTask
-from precreg.run.workers import WorkerPool
+from precreg.run.workers import WorkerPool, run_in_workers
 from precreg.subject import TreePair
 from precreg.types import (
     Baseline,
+    Budget,
     Case,
     CaseResult,
     KnownBadCase,
@@ -31,17 +35,10 @@ from precreg.types import (
     Outcome,
     PairedRun,
     PairProblem,
+    Reason,
 )
 from precreg.vcs import checkout_commit, commit_has_path, resolve_revision, unset_hook_variables, worktree_root
-from precreg.verdict import Policy, judge_case
-from precreg.verdict.statistics import (
-    MAX_SECONDS,
-    MAX_SEEDS,
-    interim_analyses,
-    is_conclusive,
-    split_alpha,
-    without_bounds,
-)
+from precreg.verdict import Policy, digests_agree
 
 # In one batch: enough to keep workers busy, few enough that both versions of a case run within seconds.
 CASES_PER_WORKER = 8
@@ -76,10 +73,6 @@ class SideBySide:
         others = {outcome.case: outcome for outcome in self._other.run(cases)}
         for own in self._own.run(cases):
             yield OutcomePair(others[own.case], own)
-
-    def seconds(self, case: Case) -> float:
-        """Return the time of both versions for the last run of a case: drawing, computing and measuring."""
-        return self._own.seconds.get(case.id, 0.0) + self._other.seconds.get(case.id, 0.0)
 
     def close(self) -> None:
         """Kill all workers, busy or not."""
@@ -119,16 +112,22 @@ def _folder_in(root: Path, project: Path) -> Path:
     return Path(realpath(project)).relative_to(realpath(root))
 
 
-class PairBudget(NamedTuple):
-    """The most seeds that each version draws until a verdict is conclusive, and the most seconds for more seeds."""
+# Seconds of both versions and the reference for one case, and for all cases of a run. A case of 5 ms a seed affords
+# 2048 seeds in 20 s; the median change needs 16 (docs/detection.md).
+CASE_SECONDS = 20.0
+RUN_SECONDS = 300.0
 
-    seeds: int = MAX_SEEDS
-    seconds: float = MAX_SECONDS
+# Seeds of a case at most.
+MAX_SEEDS = 1024
 
 
-def pair_budget(seeds: int | None, seconds: float | None) -> PairBudget:
+def pair_budget(seeds: int | None, case_seconds: float | None, run_seconds: float | None) -> PairBudget:
     """Return the budget of a request; None means the default."""
-    return PairBudget(MAX_SEEDS if seeds is None else seeds, MAX_SECONDS if seconds is None else seconds)
+    return PairBudget(
+        MAX_SEEDS if seeds is None else seeds,
+        CASE_SECONDS if case_seconds is None else case_seconds,
+        RUN_SECONDS if run_seconds is None else run_seconds,
+    )
 
 
 def paired_results(
@@ -139,7 +138,7 @@ def paired_results(
     version: OtherVersion,
     budget: PairBudget,
 ) -> Iterator[CaseResult]:
-    """Run both versions on all cases, judge one by the other, and yield results batch by batch.
+    """Run both versions on all cases, judge one by the other, and yield results as they come.
 
     If the other version has no usable outcome of a case, the accepted baseline judges and the result states the
     reason. Raises UserError (no-workers, not-writable), and errors of reading baselines before anything runs.
@@ -147,104 +146,111 @@ def paired_results(
     chain, known = plan.environment.chain, read_environment_facts(plan.project)
     found = {case.id: baselines.lookup(case.baseline_id, chain) for case in cases}
     accepted = {id: explain_baseline(baseline, known, plan.environment) for id, baseline in found.items()}
+    by_id = {case.id: case for case in cases}
+    open_: list[OpenCase] = []
     side = SideBySide(plan, version.project, version.trees)
     try:
-        run = _PairedRun(plan, policy, version, budget, side, accepted)
         for start in range(0, len(cases), side.batch):
-            yield from run.batch(cases[start : start + side.batch])
+            for pair in side.run(cases[start : start + side.batch]):
+                if plan.journal is not None:
+                    plan.journal.append(pair.own)
+                case = by_id[pair.own.case]
+                result = judge_outcome(case, accepted[case.id], pair.own, plan.environment, policy)
+                result = judge_by_other(case, result, pair, plan, policy, version)
+                if goes_on(result):
+                    open_.append(_open_case(case, result, pair, plan, version))
+                else:
+                    yield result
     finally:
         side.close()
+    yield from _escalate(open_, plan, version, budget, changed_outputs(each.result for each in open_))
 
 
-class _Analyzed(NamedTuple):
-    """A case after an interim analysis: its result, both outcomes, and the time of both versions."""
+def escalated_results(
+    changed: Sequence[tuple[Case, CaseResult]],
+    plan: Plan,
+    policy: Policy,
+    version: OtherVersion,
+    budget: PairBudget,
+    outputs: int,
+) -> Iterator[CaseResult]:
+    """Run the accepted version on cases whose bits changed, judge them by it, and yield results as they come.
 
-    case: Case
-    result: CaseResult
-    pair: OutcomePair
-    seconds: float
-    # Seeds of the analyses that are still planned.
-    analyses: tuple[int, ...]
-    # Seconds of all analyses after the first.
-    spent: float = 0.0
-
-    def goes_on(self, seconds: float) -> bool:
-        """Return True if the result is not conclusive and the budget allows twice the seeds."""
-        paired = self.result.paired
-        is_open = paired is not None and not paired.clear and not paired.fell_back
-        return is_open and bool(self.analyses) and self.spent + 2 * self.seconds <= seconds
-
-
-class _PairedRun(NamedTuple):
-    """The settings that all cases of one paired run share."""
-
-    plan: Plan
-    policy: Policy
-    version: OtherVersion
-    budget: PairBudget
-    side: SideBySide
-    accepted: Mapping[str, Baseline | None]
-
-    def batch(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
-        """Analyze every case once, and then again with twice the seeds each time until it is conclusive."""
-        by_id = {case.id: case for case in cases}
-        analyzed = [self._first(by_id[pair.own.case], pair) for pair in self._run_and_keep(cases)]
-        while analyzed:
-            open_ = {each.case.id: each for each in analyzed if each.goes_on(self.budget.seconds)}
-            yield from (each.result for each in analyzed if each.case.id not in open_)
-            again = [_with_seeds(each.case, each.analyses[0]) for each in open_.values()]
-            analyzed = [self._again(open_[pair.own.case], pair) for pair in self.side.run(again)]
-
-    def _run_and_keep(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
-        for pair in self.side.run(cases):
-            if self.plan.journal is not None:
-                self.plan.journal.append(pair.own)
-            yield pair
-
-    def _first(self, case: Case, pair: OutcomePair) -> _Analyzed:
-        """Judge the case's own seeds by the other version, or by the accepted baseline if that has no outcome."""
-        stored, environment = self.accepted[case.id], self.plan.environment
-        result = judge_outcome(case, stored, pair.own, environment, self.policy)
-        # A known-bad case is judged by its baseline: another version that is as bad would pass it.
-        cause = KnownBadCase() if case.expect_failure is not None else _problem(pair)
-        if cause is not None:
-            return _Analyzed(case, replace(result, paired=PairedRun(case.seeds, False, cause=cause)), pair, 0.0, ())
-        analyses = interim_analyses(case.seeds, self.budget.seeds)
-        other = self._baseline(case, pair)
-        policy = split_alpha(self.policy, len(analyses))
-        by_other = judge_outcome(case, other, pair.own, environment, policy)
-        conclusive = is_conclusive(by_other.verdict, pair.own, other.entry, by_other.tolerances)
-        paired = PairedRun(case.seeds, conclusive)
-        result = replace(by_other, acceptable=result.acceptable, accepted=stored, paired=paired)
-        return _Analyzed(case, result, pair, self.side.seconds(case), analyses[1:])
-
-    def _again(self, before: _Analyzed, pair: OutcomePair) -> _Analyzed:
-        """Judge more seeds of a case."""
-        if _problem(pair) is not None:
-            return before._replace(analyses=())
-        case, analyses = before.case, len(interim_analyses(before.case.seeds, self.budget.seeds))
-        # The shortest time of all analyses is the least disturbed one.
-        pair = OutcomePair(_shortest(before.pair.other, pair.other), _shortest(before.pair.own, pair.own))
-        # Bounds are limits for the case's own seeds: more seeds would find larger maxima.
-        tolerances = {name: without_bounds(tolerance) for name, tolerance in before.result.tolerances.items()}
-        other, policy = self._baseline(case, pair), split_alpha(self.policy, analyses)
-        verdict = judge_case(case, pair.own, tolerances, other, self.plan.environment, policy)
-        paired = PairedRun(before.analyses[0], is_conclusive(verdict, pair.own, other.entry, tolerances))
-        result = replace(before.result, verdict=verdict, paired=paired)
-        seconds = self.side.seconds(case)
-        return _Analyzed(case, result, pair, seconds, before.analyses[1:], before.spent + seconds)
-
-    def _baseline(self, case: Case, pair: OutcomePair) -> Baseline:
-        environment = self.plan.environment
-        entry = entry_from(pair.other, environment.fingerprint, self.version.commit)
-        # Both versions ran HEAD's definition of the case, so the entry is not stale.
-        entry = replace(entry, definition=case.baseline_definition)
-        return Baseline(entry, environment.label, f"pair {self.version.revision}")
+    `changed` has the results of the ordinary run, whose outcomes are those of the present version. `outputs` is the
+    number of changed outputs of the whole run. Raises UserError (no-workers).
+    """
+    by_id = {case.id: (case, result) for case, result in changed}
+    open_: list[OpenCase] = []
+    task = CaseTask(version.project, plan.environment.chain, version.trees)
+    for other in run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)):
+        case, result = by_id[other.case]
+        pair = OutcomePair(other, result.outcome)
+        # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
+        result = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
+        if goes_on(result):
+            open_.append(_open_case(case, result, pair, plan, version))
+        else:
+            yield result
+    yield from _escalate(open_, plan, version, budget, outputs)
 
 
-def _with_seeds(case: Case, seeds: int) -> Case:
-    """Return a case with more seeds, and with a timeout in proportion."""
-    return replace(case, seeds=seeds, timeout_s=case.timeout_s * seeds / case.seeds)
+def judge_by_other(
+    case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, policy: Policy, version: OtherVersion
+) -> CaseResult:
+    """Judge the case's own seeds by the other version; by the stored baseline, as `result` does, if that cannot."""
+    # A known-bad case is judged by its baseline: another version that is as bad would pass it.
+    cause = KnownBadCase() if case.expect_failure is not None else _problem(pair)
+    if cause is not None:
+        return replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
+    other = _baseline_of(case, pair.other, plan, version)
+    by_other = judge_outcome(case, other, pair.own, plan.environment, policy)
+    paired = PairedRun(case.seeds, not _changed_bits(by_other), judged=True, commit=version.commit)
+    return replace(by_other, acceptable=result.acceptable, accepted=result.stored, paired=paired)
+
+
+def goes_on(result: CaseResult) -> bool:
+    """Return True for a case that passed on its own seeds with other bits than the other version's."""
+    return result.paired is not None and result.paired.judged and _changed_bits(result)
+
+
+def _changed_bits(result: CaseResult) -> bool:
+    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+
+
+def changed_outputs(results: Iterable[CaseResult]) -> int:
+    """Count the outputs whose bits differ from the baseline's."""
+    return sum(
+        not digests_agree(digests, result.baseline.entry.outputs[name].digests)
+        for result in results
+        if result.baseline is not None
+        for name, digests in result.outcome.execution.outputs.items()
+        if name in result.baseline.entry.outputs
+    )
+
+
+def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:
+    return OpenCase(case, result, pair_key(case, pair, (version.project, plan.project), plan.environment))
+
+
+def _escalate(
+    cases: Sequence[OpenCase], plan: Plan, version: OtherVersion, budget: PairBudget, outputs: int
+) -> Iterator[CaseResult]:
+    if not cases:
+        return
+    escalation = Escalation(plan, version, budget, alpha_of_output(outputs))
+    try:
+        yield from escalation.run(cases)
+    finally:
+        escalation.close()
+
+
+def _baseline_of(case: Case, outcome: Outcome, plan: Plan, version: OtherVersion) -> Baseline:
+    """Return the outcome of the other version in the place of a baseline."""
+    environment = plan.environment
+    entry = entry_from(outcome, environment.fingerprint, version.commit)
+    # Both versions ran HEAD's definition of the case, so the entry is not stale.
+    entry = replace(entry, definition=case.baseline_definition)
+    return Baseline(entry, environment.label, f"pair {version.revision}")
 
 
 def _problem(pair: OutcomePair) -> PairProblem | None:
@@ -258,9 +264,3 @@ def _problem(pair: OutcomePair) -> PairProblem | None:
         return OtherVersionInputs()
     new = tuple(name for name in pair.own.execution.outputs if name not in pair.other.execution.outputs)
     return OtherVersionOutputs(new) if new else None
-
-
-def _shortest(before: Outcome, now: Outcome) -> Outcome:
-    """Return the later outcome with the shorter time of the two."""
-    duration_s = min(before.execution.duration_s, now.execution.duration_s)
-    return replace(now, execution=replace(now.execution, duration_s=duration_s))

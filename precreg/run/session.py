@@ -32,6 +32,7 @@ from precreg.baseline import (
 from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
 from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
 from precreg.errors import UserError
+from precreg.run.accepted_version import Announce, judge_changed_cases
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.pair import other_commit, other_version, pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
@@ -57,6 +58,9 @@ from precreg.types import (
 from precreg.vcs import affected_cases, git_state, project_folder
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, run_exit_code
 
+# Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
+PAIR_AUTO, PAIR_OFF = "auto", "off"
+
 # Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
 # have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
 GARBAGE_THRESHOLD = 50_000
@@ -81,10 +85,16 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     require: bool = False
     # The commit whose baselines, bounds and definitions judge; None means the project's own.
     base: str | None = None
-    # The revision that runs side by side, its most seeds, and its most seconds a case; None means the defaults.
+    # The revision that runs side by side; PAIR_AUTO lets the accepted version judge the cases whose bits changed.
     pair: str | None = None
+    # The commit that a merge request or a push compares with: the accepted version of PAIR_AUTO.
+    pair_base: str | None = None
+    # The most seeds of a pair, and the most seconds for a case and for the run; None means the defaults.
     max_seeds: int | None = None
     pair_seconds: float | None = None
+    pair_run_seconds: float | None = None
+    # A case that is not clear makes the exit code 2.
+    strict: bool = False
     # Worker processes; 0 runs in this process, None takes one worker for each processor.
     jobs: int | None = None
     resume: bool = False
@@ -120,11 +130,13 @@ def run_session(
     *,
     progress: Progress,
     summarize: Summarize,
+    announce: Announce,
     every: list[Case] | None = None,
 ) -> RunRecord:
     """Run the selected cases of a project, write its reports and proposals, and return the record.
 
-    `every` are all cases of the project, if the caller has read them already. Raises UserError before anything runs
+    `announce` gets the budget before another version runs. `every` are all cases of the project, if the caller has read
+    them already. Raises UserError before anything runs
     for suites, baselines and proposals that cannot be read; after the run for files that cannot be written.
     """
     began = perf_counter()
@@ -141,7 +153,7 @@ def run_session(
     outputs.make_folder(request.output)
     session.begin(_selection(request))
     session.add_cumulative_losses(every)
-    results = session.run(cases, progress)
+    results = session.run(cases, progress, announce)
     complete = len(cases) == len(every)
     return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
 
@@ -198,33 +210,49 @@ class Session:
         """Begin the record with everything that is known before the first case runs."""
         request = self.request
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
-        self.record = replace(begun, findings=self.criteria.findings, against=self.criteria.commit)
+        self.record = replace(
+            begun, findings=self.criteria.findings, against=self.criteria.commit, strict=request.strict
+        )
 
     def add_cumulative_losses(self, every: Sequence[Case]) -> None:
         """Add a finding for each cumulative loss beyond its budget; all cases of the project state the budgets."""
         found = find_cumulative_losses(self.request.project, every, self.record.environment.chain)
         self.record = replace(self.record, findings=(*self.record.findings, *found))
 
-    def run(self, cases: Sequence[Case], progress: Progress) -> list[CaseResult]:
+    def run(self, cases: Sequence[Case], progress: Progress, announce: Announce) -> list[CaseResult]:
         """Run and judge cases in worker processes, or in this one without them; keep a journal.
 
-        With `pair` in the request, the other version of the code runs side by side and judges. Raises UserError as
-        `resume_journal`, `other_commit` and `run_and_judge` do.
+        With `pair` in the request, another version of the code runs side by side: a given one judges all cases, and the
+        accepted one those whose bits changed. Raises UserError as `resume_journal`, `other_commit` and `run_and_judge`
+        do.
         """
-        request, baselines = self.request, self.criteria.baselines
-        if request.pair is not None:
+        request = self.request
+        if request.pair not in (None, PAIR_AUTO):
             self.record = replace(self.record, pair=other_commit(request.project, request.pair))
         policy = replace(self.judge.policy, require=request.require)
         plan = self._open_plan(len(cases))
         try:
+            if self.record.pair:
+                return self._run_beside(cases, plan, policy, progress)
+            results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
             if request.pair is None:
-                return list(progress(run_and_judge(cases, plan, policy, baselines), len(cases)))
-            budget = pair_budget(request.max_seeds, request.pair_seconds)
-            with other_version(plan.project, request.pair, self.record.pair) as version:
-                return list(progress(paired_results(cases, plan, policy, baselines, version, budget), len(cases)))
+                return results
+            budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
+            judged = judge_changed_cases(
+                cases, results, plan, policy, base=request.pair_base, budget=budget, announce=announce
+            )
+            return list(judged)
         finally:
             if plan.journal is not None:
                 plan.journal.close()
+
+    def _run_beside(self, cases: Sequence[Case], plan: Plan, policy: Policy, progress: Progress) -> list[CaseResult]:
+        """Run all cases by the other version of the request, too, and judge them by it."""
+        request, baselines = self.request, self.criteria.baselines
+        assert request.pair is not None
+        budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
+        with other_version(plan.project, request.pair, self.record.pair) as version:
+            return list(progress(paired_results(cases, plan, policy, baselines, version, budget), len(cases)))
 
     def _open_plan(self, cases: int) -> Plan:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
@@ -326,7 +354,9 @@ def finish_record(
         findings=findings,
         duration_s=round(duration_s, 3),
         warnings=(*begun.warnings, *noticed, *run_warnings(ran, ordered)),
-        exit_code=run_exit_code((result.verdict for result in ordered), findings=findings, empty=NOTHING_TO_JUDGE),
+        exit_code=run_exit_code(
+            (result.verdict for result in ordered), findings=findings, empty=NOTHING_TO_JUDGE, strict=begun.strict
+        ),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )
 

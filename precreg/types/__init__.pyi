@@ -1,5 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
+from .case import PAIRED_LOSS as PAIRED_LOSS
 from .case import RULES as RULES
 from .case import STATISTIC as STATISTIC
 from .case import TIERS as TIERS
@@ -41,6 +42,17 @@ from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
+from .outcome import SeedFigures as SeedFigures
+from .pair import BetterOnFreshInputs as BetterOnFreshInputs
+from .pair import ClearOnFreshInputs as ClearOnFreshInputs
+from .pair import EndedBy as EndedBy
+from .pair import NonFiniteOnFreshInputs as NonFiniteOnFreshInputs
+from .pair import PairedFigure as PairedFigure
+from .pair import PairEnd as PairEnd
+from .pair import PairFact as PairFact
+from .pair import RoundingShare as RoundingShare
+from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
+from .pair import WorseOnFreshInputs as WorseOnFreshInputs
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .record import FACTS_WITHOUT_EFFECT_ON_BITS as FACTS_WITHOUT_EFFECT_ON_BITS
@@ -56,15 +68,19 @@ from .record import ComparedPair as ComparedPair
 from .record import ComparisonRecord as ComparisonRecord
 from .record import ComparisonSettings as ComparisonSettings
 from .record import Environment as Environment
+from .record import FixedInputs as FixedInputs
 from .record import GitState as GitState
 from .record import KeptSums as KeptSums
 from .record import KnownBadCase as KnownBadCase
+from .record import NoAcceptedVersion as NoAcceptedVersion
 from .record import OtherVersionFailed as OtherVersionFailed
 from .record import OtherVersionInputs as OtherVersionInputs
 from .record import OtherVersionOutputs as OtherVersionOutputs
 from .record import PairedRun as PairedRun
 from .record import PairProblem as PairProblem
+from .record import PresentVersionFailed as PresentVersionFailed
 from .record import RunRecord as RunRecord
+from .record import UnsteadyVersion as UnsteadyVersion
 from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray

@@ -121,9 +121,9 @@ class Bound(Struct, frozen=True):
     source: Location
 
 
-# `regression` may name these two rules besides metrics: growth of averages below which statistics stay silent, and the
-# budget of cumulative losses. Files spell the latter "creep".
-STATISTIC, CUMULATIVE_LOSS = RULES = ("statistic", "creep")
+# `regression` may name these rules besides metrics: growth of averages below which statistics stay silent, the budget
+# of cumulative losses, which files spell "creep", and growth on fresh inputs below which a pair of versions passes.
+STATISTIC, CUMULATIVE_LOSS, PAIRED_LOSS = RULES = ("statistic", "creep", "pair")
 
 
 class Tolerance(Struct, frozen=True):

@@ -99,6 +99,19 @@ class Comparison(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
 
 
+class SeedFigures(Struct, frozen=True):
+    """The errors of one output at one seed, in the figures that two versions are compared by.
+
+    `metrics` are over the finite pairs of `size`; it is empty without one. `mismatched` counts the pairs with a
+    mismatched NaN or infinity, `correctly_rounded` those with the bits of the reference in the output's dtype.
+    """
+
+    metrics: dict[str, float]
+    size: int
+    mismatched: int = 0
+    correctly_rounded: int = 0
+
+
 class Outcome(Struct, frozen=True):
     """The result of running and measuring one case. The journal stores outcomes; a resumed run judges them again."""
 

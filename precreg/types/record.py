@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
 from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
+from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
 from precreg.types.warning import ComparisonWarning, Fact, Orphan, RunFinding, RunWarning, StoredText
 
@@ -161,7 +162,7 @@ class OtherVersionInputs(Fact, frozen=True, tag="other_inputs"):
 
 
 class OtherVersionOutputs(Fact, frozen=True, tag="absent_outputs"):
-    """Outputs that the other version does not give."""
+    """Outputs that the other version does not give, or gives in another shape or dtype."""
 
     absent: tuple[str, ...]
 
@@ -170,14 +171,48 @@ class KnownBadCase(Fact, frozen=True, tag="known_bad"):
     """A case that is declared known-bad, which another version that is as bad would pass."""
 
 
-PairProblem = OtherVersionFailed | OtherVersionInputs | OtherVersionOutputs | KnownBadCase
+class NoAcceptedVersion(Fact, frozen=True, tag="no_accepted_version"):
+    """No other version can be run: `cause` says why, `message` quotes git or the error."""
+
+    cause: Literal["not_committed", "shallow", "no_git", "no_checkout", "no_workers"]
+    message: str = ""
+
+
+class FixedInputs(Fact, frozen=True, tag="fixed_inputs"):
+    """Inputs that are the same at every seed, so that seeds are no sample."""
+
+
+class PresentVersionFailed(Fact, frozen=True, tag="present_failed"):
+    """A failure of the present version, or of the reference, on fresh inputs; `message` quotes it."""
+
+    reason: Reason
+    message: str
+
+
+class UnsteadyVersion(Fact, frozen=True, tag="unsteady"):
+    """An output with other bits in a second run on the same fresh inputs, of a case that is declared to repeat."""
+
+    output: str
+
+
+PairProblem = (
+    OtherVersionFailed
+    | OtherVersionInputs
+    | OtherVersionOutputs
+    | KnownBadCase
+    | NoAcceptedVersion
+    | FixedInputs
+    | PresentVersionFailed
+    | UnsteadyVersion
+)
 
 
 class PairedRun(Struct, frozen=True):
     """The result of running two versions of a case side by side.
 
-    Both versions ran on `seeds` seeds. A `clear` result needs no further seeds: the bits are equal, or the test is
-    significant or futile. `cause` is the reason why the other version could not judge, and the stored baseline did.
+    Both versions ran on `seeds` seeds: the case's own, or the fresh ones of the test. A `clear` result needs no further
+    seeds: the bits are equal, a loss is proven, or a relevant one is excluded. `cause` is the reason why versions could
+    not be compared on fresh inputs; without `judged`, the stored baseline judged.
     """
 
     seeds: int
@@ -185,12 +220,24 @@ class PairedRun(Struct, frozen=True):
     # The sentence of the cause; empty until report/ writes it.
     problem: str = ""
     cause: PairProblem | None = None
+    # The other version judged the case's own seeds. Old records say so by having no cause.
+    judged: bool = False
+    # The commit of the other version.
+    commit: str = ""
+    # The end of the test on fresh inputs; None if there was none.
+    end: PairEnd | None = None
+    # The most seeds that the budget allowed.
+    max_seeds: int = 0
+    figures: tuple[PairedFigure, ...] = ()
+    shares: tuple[RoundingShare, ...] = ()
+    # The seeds came from the cache of an earlier run.
+    cached: bool = False
 
     @property
     def fell_back(self) -> bool:
         """Return True if the stored baseline judged."""
         # Old records have the sentence alone.
-        return self.cause is not None or bool(self.problem)
+        return not self.judged and (self.cause is not None or bool(self.problem))
 
 
 class CaseResult(Struct, frozen=True):
@@ -249,6 +296,8 @@ class RunRecord(Struct, frozen=True):
     against: str = ""
     # The commit whose code ran beside the working tree's and judged it, case by case; empty if none did.
     pair: str = ""
+    # A case that is not clear makes the exit code 2.
+    strict: bool = False
 
 
 class ComparisonSettings(Struct, frozen=True):

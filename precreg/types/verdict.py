@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from precreg.types.case import Bound, Location, Scalar
+from precreg.types.pair import PairFact
 from precreg.types.warning import Fact
 
 
@@ -19,6 +20,7 @@ class Reason(StrEnum):
 
     IDENTICAL = "identical"
     WITHIN_TOLERANCE = "within_tolerance"
+    NOT_CLEAR = "not_clear"
     IMPROVED = "improved"
     OUT_OF_TOLERANCE = "out_of_tolerance"
     REGRESSED = "regressed"
@@ -355,7 +357,9 @@ class BoundsHold(Fact, frozen=True, tag="bounds_hold"):
 
 PassFact = SameBits | NotRegressed | SameElements | BoundsHold
 
-FindingFact = AbsenceFact | StructureFact | BrokenBound | NoAlternative | JudgeFact | RegressionFact | PassFact
+FindingFact = (
+    AbsenceFact | StructureFact | BrokenBound | NoAlternative | JudgeFact | RegressionFact | PassFact | PairFact
+)
 
 
 class Finding(Struct, frozen=True):

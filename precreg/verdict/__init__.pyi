@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
+from .judge import digests_agree as digests_agree
 from .judge import invert_verdict as invert_verdict
 from .judge import is_acceptable as is_acceptable
 from .judge import judge_case as judge_case
@@ -10,6 +11,13 @@ from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
 from .limits import allowed_ratio as allowed_ratio
 from .limits import satisfies_bound as satisfies_bound
 from .limits import seed_means as seed_means
+from .pair import PAIR_ALPHA as PAIR_ALPHA
+from .pair import Look as Look
+from .pair import PairedOutput as PairedOutput
+from .pair import SeedPair as SeedPair
+from .pair import conclude_pair as conclude_pair
+from .pair import judge_look as judge_look
+from .pair import unclear_verdict as unclear_verdict
 from .power import POWER as POWER
 from .power import CasePower as CasePower
 from .power import DetectableLoss as DetectableLoss

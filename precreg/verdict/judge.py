@@ -76,6 +76,7 @@ class Policy(Struct, frozen=True):
 STATUS: dict[Reason, Status] = {
     Reason.IDENTICAL: Status.PASSED,
     Reason.WITHIN_TOLERANCE: Status.PASSED,
+    Reason.NOT_CLEAR: Status.PASSED,
     Reason.IMPROVED: Status.PASSED,
     Reason.EXPECTED_FAILURE: Status.PASSED,
     Reason.NEW: Status.PROPOSED,

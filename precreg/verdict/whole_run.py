@@ -33,6 +33,7 @@ from precreg.types import (
     CumulativeLoss,
     FindingKind,
     Location,
+    Reason,
     RunFinding,
     Status,
     Verdict,
@@ -52,19 +53,23 @@ CUMULATIVE_BUDGET = 1 + DEFAULT_GROWTHS[CUMULATIVE_LOSS]
 COMBINED_METRIC = "mean_abs_error"
 
 
-def run_exit_code(verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2) -> int:
+def run_exit_code(
+    verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2, strict: bool = False
+) -> int:
     """Return 1 if anything is proven worse, otherwise 2 if anything could not be judged, otherwise 0.
 
-    A finding on the run that nothing allows counts as a failed case. Without a verdict and without such a finding,
-    return `empty`.
+    A finding on the run that nothing allows counts as a failed case. With `strict`, a case that is not clear could not
+    be judged. Without a verdict and without such a finding, return `empty`.
     """
+    every = tuple(verdicts)
     # A run that judged nothing by mistake must not pass, so `empty` is 2 unless the caller knows the reason.
-    statuses = {verdict.status for verdict in verdicts}
+    statuses = {verdict.status for verdict in every}
+    unclear = strict and any(verdict.reason is Reason.NOT_CLEAR for verdict in every)
     if Status.FAILED in statuses or any(finding.binding for finding in findings):
         return 1
     if not statuses:
         return empty
-    if statuses & {Status.ERROR, Status.PROPOSED}:
+    if unclear or statuses & {Status.ERROR, Status.PROPOSED}:
         return 2
     return 0
 

@@ -1,76 +1,107 @@
-"""When may a paired run stop drawing seeds, and at which error level does it judge meanwhile?
+"""Did one version compute worse than another, by a test that looks again after more seeds?
 
-A paired run may draw as many seeds as it likes of both versions. Each interim analysis of them is another opportunity
-for a false alarm. So the planned analyses share the error level of the case evenly (Bonferroni). However
-they depend on each other, and wherever they end, the probability of any false alarm is at most that level.
-docs/pairs.md derives it.
+Both versions run on the same fresh seeds, and each seed gives one value: the logarithm of the ratio of their errors. So
+seeds are the sample, whatever correlates the errors inside an output. The test looks after 16, 32, 64 ... seeds. It
+stops if a loss is proven, or if a relevant loss is excluded. docs/pairs.md derives its error level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import ceil, log2
+from collections.abc import Sequence
+from math import isnan, log, sqrt
 
-from msgspec.structs import replace
+from precreg.verdict.statistics.uncertainty import mean_with_error, t_quantile, t_sf
 
-from precreg.types import STATISTIC, BaselineEntry, Comparison, Outcome, Reason, Status, Tolerance, Verdict
-from precreg.verdict.judge import Policy, comparisons_by_output
-from precreg.verdict.regression import MIN_BASELINES, min_relevant_growth
-from precreg.verdict.statistics.ratios import error_ratios
+# Seeds of the first look. Fewer seeds may agree by luck: with 6 seeds, differences of one size and of random sign
+# have the same sign in 3 % of all samples, and their t is infinite (benchmarks/detection.py, null controls).
+FIRST_LOOK = 16
 
-# Seeds of a case at most, unless it has more itself. From 3 seeds it allows four analyses (3, 6, 12, 24). In the
-# example of docs/pairs.md these find every loss of 1.1 times and half the losses of 1.05 times.
-MAX_SEEDS = 32
+# Logarithms of ratios are clipped, so that one seed with an error of 0 does not decide alone.
+MAX_LOG_RATIO = 20 * log(2)
 
-# Seconds that both versions of one case may take together after the first analysis.
-MAX_SECONDS = 2.0
+# Biases are in units of the older version's mean |d|, and are clipped for the same reason.
+MAX_BIAS = 50.0
 
-
-def interim_analyses(seeds: int, max_seeds: int) -> tuple[int, ...]:
-    """Return the numbers of seeds to analyse: the case's own, then twice as many each time, up to `max_seeds`."""
-    analyses = [seeds]
-    while analyses[-1] * 2 <= max_seeds:
-        analyses.append(analyses[-1] * 2)
-    return tuple(analyses)
+# One-sided level of the upper bounds that exclude a loss. Ending early by them adds no false alarm.
+CLEAR_ALPHA = 0.05
 
 
-def split_alpha(policy: Policy, analyses: int) -> Policy:
-    """Return the policy of each analysis, as for a project with `analyses` times the baselines."""
-    # case_alpha rounds the number of baselines up to a power of two, so the number of analyses is rounded up, too.
-    return replace(policy, baselines=max(policy.baselines, MIN_BASELINES) * 2 ** ceil(log2(analyses)))
+def looks(max_seeds: int) -> tuple[int, ...]:
+    """Return the numbers of seeds after which the test looks: 16, and twice as many each time, up to `max_seeds`."""
+    found = []
+    seeds = FIRST_LOOK
+    while seeds <= max_seeds:
+        found.append(seeds)
+        seeds *= 2
+    return tuple(found)
 
 
-def is_conclusive(
-    verdict: Verdict, outcome: Outcome, other: BaselineEntry, tolerances: Mapping[str, Tolerance]
-) -> bool:
-    """Return whether more seeds could not change a verdict: the bits are the same, it failed, or it is futile."""
-    # A time over the budget may be the machine's, so it is measured once more.
-    if verdict.reason in (Reason.IDENTICAL, Reason.OVER_BUDGET):
-        return verdict.reason is Reason.IDENTICAL
-    if verdict.status is not Status.PASSED:
-        return True
-    return all(
-        _is_futile(seeds, other, tolerances[name])
-        for name, seeds in comparisons_by_output(outcome).items()
-        if outcome.execution.outputs[name] != tuple(other.outputs[name].digests)
-    )
+def log_ratio(new: float, old: float) -> float:
+    """Return log(new / old), clipped; 0 where both are 0, or where neither is a number."""
+    if new == old or isnan(new) or isnan(old):
+        return 0.0
+    if old == 0:
+        return MAX_LOG_RATIO
+    ratio = new / old
+    return max(-MAX_LOG_RATIO, min(MAX_LOG_RATIO, log(ratio))) if ratio > 0 else -MAX_LOG_RATIO
 
 
-def _is_futile(seeds: list[Comparison], other: BaselineEntry, tolerance: Tolerance) -> bool:
-    """Return whether the upper bound of each average of an output excludes a relevant loss."""
-    # Without the statistic, thresholds and bounds judge, and these do not become clearer with more seeds.
-    if STATISTIC not in tolerance.regression:
-        return True
-    output, dtype = seeds[0].output, seeds[0].dtype
-    found = error_ratios(seeds, other.outputs[output], other.groups.get(output, ()))
-    return bool(found) and all(
-        ratio.upper <= 1 + min_relevant_growth(tolerance, ratio.metric, dtype, same_environment=True) for ratio in found
-    )
+def relative_bias(bias: float, mean_abs_error: float) -> float:
+    """Return a bias in units of a mean |d|, clipped; 0 where it is no number."""
+    if bias == 0 or isnan(bias):
+        return 0.0
+    found = bias / mean_abs_error if mean_abs_error else MAX_BIAS * bias
+    return max(-MAX_BIAS, min(MAX_BIAS, found))
 
 
-def without_bounds(tolerance: Tolerance) -> Tolerance:
-    """Return a tolerance that judges regressions alone, for seeds that a pair adds to the case's own.
+def p_above(values: Sequence[float], limit: float) -> float:
+    """Return the p-value of H0: the mean is at most `limit`, by Student's t; at least 2^-n for n values.
 
-    Bounds apply to the case's own seeds: a case must not fail at its 20th seed in a pair and pass otherwise.
+    Two values of a symmetric distribution exceed its centre with probability 1/4, and n values with 2^-n, whatever
+    their spread. A t statistic of equal values would claim more.
     """
-    return replace(tolerance, bounds=(), alternatives=())
+    mean, standard_error = mean_with_error(values)
+    distance, n = mean - limit, len(values)
+    if standard_error == 0:
+        p = 0.0 if distance > 0 else 1.0
+    else:
+        t = distance / standard_error
+        p = t_sf(t, n - 1) if t >= 0 else 1 - t_sf(-t, n - 1)
+    return max(p, 2.0**-n)
+
+
+def p_bias_grew(new: Sequence[float], old: Sequence[float], limit: float) -> float:
+    """Return the p-value of H0: the size of the new bias is at most that of the old one plus `limit`.
+
+    For either sign of the new bias, both |new| > old + limit and |new| > -old + limit must hold, so the larger p-value
+    of the two counts (an intersection-union test, Berger 1982), and two signs double it.
+    """
+    differences = [a - b for a, b in zip(new, old, strict=True)]
+    sums = [a + b for a, b in zip(new, old, strict=True)]
+    positive = max(p_above(differences, limit), p_above(sums, limit))
+    negative = max(p_above([-d for d in differences], limit), p_above([-s for s in sums], limit))
+    return min(1.0, 2 * min(positive, negative))
+
+
+def upper_bound(values: Sequence[float], alpha: float) -> float:
+    """Return the one-sided upper confidence bound of a mean at level `alpha`."""
+    mean, standard_error = mean_with_error(values)
+    return mean + t_quantile(alpha, len(values) - 1) * standard_error
+
+
+def upper_bias_growth(new: Sequence[float], old: Sequence[float], alpha: float) -> float:
+    """Return an upper bound of the growth of the size of a bias; `old` counts with its estimate."""
+    largest = max(upper_bound(new, alpha), upper_bound([-value for value in new], alpha))
+    return largest - abs(mean_with_error(old)[0])
+
+
+def seeds_to_detect(values: Sequence[float], limit: float, loss: float, alpha: float) -> int:
+    """Return the number of seeds that find a mean of `loss` with a power of 90 %, at the spread of `values`.
+
+    The normal approximation: n = ((z_alpha + z_0.1) * sd / (loss - limit))^2, `loss` above `limit`.
+    """
+    from statistics import NormalDist
+
+    deviation = mean_with_error(values)[1] * sqrt(len(values))
+    z = NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(0.9)
+    return max(FIRST_LOOK, round((z * deviation / (loss - limit)) ** 2))

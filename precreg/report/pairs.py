@@ -1,0 +1,185 @@
+"""Which words describe the comparison of two versions: the test on fresh inputs, its end, and its problems?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from precreg.types import (
+    BetterOnFreshInputs,
+    CaseResult,
+    ClearOnFreshInputs,
+    EndedBy,
+    Finding,
+    FixedInputs,
+    KnownBadCase,
+    NoAcceptedVersion,
+    NonFiniteOnFreshInputs,
+    OtherVersionFailed,
+    OtherVersionInputs,
+    OtherVersionOutputs,
+    PairFact,
+    PairProblem,
+    PresentVersionFailed,
+    Reason,
+    RunRecord,
+    UnclearOnFreshInputs,
+    UnsteadyVersion,
+    WorseOnFreshInputs,
+    format_distinct,
+    format_number,
+)
+
+# A line names a few cases; the record has all of them.
+MAX_PAIRED_IDS = 3
+
+
+def describe_judge(result: CaseResult) -> str:
+    """Write the version that judged a case, and the seeds that it took; empty without another version."""
+    paired = result.paired
+    if paired is None:
+        return ""
+    # Without a pair the stored baseline judged, and a reader must not take one for the other.
+    if paired.fell_back or result.baseline is None:
+        return f"the stored baseline: {paired.problem}"
+    commit = result.baseline.entry.commit[:8]
+    kind = "fresh seeds" if paired.end else "seeds"
+    limit = f"; on fresh seeds not: {paired.problem}" if paired.cause else ""
+    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result, kind)} of both{limit}"
+
+
+def describe_pair_problem(cause: PairProblem) -> str:
+    """Write why two versions could not be compared, or not on fresh inputs."""
+    match cause:
+        case OtherVersionFailed(reason, message):
+            return f"{reason} there: {message}"
+        case OtherVersionInputs():
+            return "it gets other inputs there, which it reads from files"
+        case OtherVersionOutputs(absent):
+            return f"it gives no {', '.join(absent)} there, or another shape or dtype"
+        case KnownBadCase():
+            return "declared to be known-bad"
+        case NoAcceptedVersion():
+            return _describe_no_version(cause)
+        case FixedInputs():
+            return "its inputs are the same at every seed"
+        case PresentVersionFailed(reason, message):
+            return f"{reason} on fresh inputs: {message}"
+        case UnsteadyVersion(output):
+            return f"{output} has other bits in a second run on the same inputs; declare `deterministic: false`"
+        case _:
+            assert_never(cause)
+
+
+def _describe_no_version(fact: NoAcceptedVersion) -> str:
+    texts = {
+        "not_committed": f"no commit has its present entry in {fact.message}; commit the baseline",
+        "shallow": "this clone is shallow and may lack the commit; set GIT_DEPTH: 0, or run git fetch --unshallow",
+        "no_git": f"git does not give the commit: {fact.message}",
+        "no_checkout": f"git cannot check the commit out: {fact.message}",
+        "no_workers": "--jobs 0 has no worker processes to run another version in",
+    }
+    return texts[fact.cause]
+
+
+def describe_paired_run(record: RunRecord) -> Iterator[str]:
+    """Yield the number of cases that another version judged, then the unclear ones, then those without a pair."""
+    paired = [result for result in record.results if result.paired is not None]
+    if not paired:
+        return
+    alone = [result for result in paired if result.paired is not None and result.paired.fell_back]
+    judged = [result for result in paired if result not in alone]
+    if judged:
+        commits = dict.fromkeys(result.paired.commit[:8] for result in judged if result.paired)
+        version = record.pair[:8] or ", ".join(commits)
+        yield f"{len(judged)} of {len(record.results)} cases judged by {version}, run side by side"
+    for result in judged:
+        if result.verdict.reason is Reason.NOT_CLEAR or (result.paired and result.paired.end == "not_clear"):
+            yield f"not clear after {_seeds(result, 'fresh seeds')}: {result.id}: {result.verdict.message}"
+    yield from _problems("not tested on fresh inputs", [each for each in judged if each.paired and each.paired.cause])
+    yield from _problems("judged by the stored baseline", alone)
+
+
+def _problems(heading: str, results: Sequence[CaseResult]) -> Iterator[str]:
+    """Yield a line for each problem: most cases have one reason, such as an old commit that does not build."""
+    by_problem: dict[str, list[str]] = {}
+    for result in results:
+        by_problem.setdefault(result.paired.problem if result.paired else "", []).append(result.id)
+    for problem, ids in by_problem.items():
+        yield f"{heading}: {_some(ids)}: {problem}"
+
+
+def _some(ids: list[str]) -> str:
+    rest = f" and {len(ids) - MAX_PAIRED_IDS} more" if len(ids) > MAX_PAIRED_IDS else ""
+    return ", ".join(ids[:MAX_PAIRED_IDS]) + rest
+
+
+def _seeds(result: CaseResult, kind: str) -> str:
+    seeds = 0 if result.paired is None else result.paired.seeds
+    return f"1 {kind.removesuffix('s')}" if seeds == 1 else f"{seeds} {kind}"
+
+
+# Biases are in units of the mean |d|, so their growth is a difference and no ratio.
+_BIASES = ("bias", "outward_bias")
+
+_END_HINTS: dict[EndedBy, str] = {
+    "max_seeds": "--max-seeds allows more",
+    "case_seconds": "--pair-seconds allows more",
+    "run_seconds": "--pair-run-seconds allows more",
+}
+
+
+def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
+    """Write what fresh inputs showed of one output, or of a case."""
+    match fact:
+        case WorseOnFreshInputs(commit, seeds):
+            return f"{_describe_growth(finding)} over {commit[:8]} on {_count(seeds)}{_describe_interval(finding)}"
+        case BetterOnFreshInputs(commit, seeds):
+            ratio = format_distinct([finding.ratio, 1.0])[0]
+            change = f"{finding.metric} is {ratio} times that of {commit[:8]}"
+            return f"{change} on {_count(seeds)}{_describe_interval(finding)}"
+        case NonFiniteOnFreshInputs(commit, seed, before, now):
+            return f"{now} elements differ in NaN or infinity on fresh seed {seed}, where {commit[:8]} has {before}"
+        case ClearOnFreshInputs(commit, seeds, same_bits=True):
+            return f"bits changed against the baseline, and on {_count(seeds)} they are those of {commit[:8]}"
+        case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
+            bound = f"{output}: {metric} is at most {format_number(upper)} times (95 %)"
+            return f"bits changed, without a relevant loss against {commit[:8]} on {_count(seeds)}: {bound}"
+        case UnclearOnFreshInputs():
+            return _describe_unclear(fact)
+        case _:
+            assert_never(fact)
+
+
+def _count(seeds: int) -> str:
+    return "1 fresh seed" if seeds == 1 else f"{seeds} fresh seeds"
+
+
+def _describe_growth(finding: Finding) -> str:
+    ratio = finding.ratio or 1.0
+    if finding.metric in _BIASES:
+        return f"{finding.metric} grew by {format_number(ratio - 1)} of the mean |error|"
+    return f"{finding.metric} grew {format_distinct([ratio, 1.0])[0]}x"
+
+
+def _describe_interval(finding: Finding) -> str:
+    lower, upper = finding.lower or 0.0, finding.upper or 0.0
+    if finding.metric in _BIASES:
+        return f" (95 % CI {format_number(lower - 1)} to {format_number(upper - 1)})"
+    before, now = format_distinct([finding.baseline, finding.current])
+    bounds = format_distinct([lower, upper, 1.0], 3)
+    return f" ({before} -> {now}, 95 % CI {bounds[0]} to {bounds[1]})"
+
+
+def _describe_unclear(fact: UnclearOnFreshInputs) -> str:
+    version, hint = f"side by side with {fact.commit[:8]}", _END_HINTS[fact.ended_by]
+    if not fact.metric:
+        drawn = f"only {_count(fact.seeds)} in the budget" if fact.seeds else "no time to run"
+        return f"bits changed, and {drawn} {version}; {hint}"
+    growth = f"{fact.metric} is at most {format_number(fact.upper)} times"
+    if fact.metric in _BIASES:
+        growth = f"{fact.metric} grew by at most {format_number(fact.upper - 1)} of the mean |error|"
+    averages = f"; averages are at most {format_number(fact.averages)} times" if fact.averages else ""
+    seeds = f"about {fact.needed} seeds find {format_number(fact.detectable)} times; " if fact.needed else ""
+    bounds = f"{fact.output}: {growth} (95 %){averages}"
+    return f"bits changed, and {_count(fact.seeds)} {version} leave it open: {bounds}; {seeds}{hint}"
