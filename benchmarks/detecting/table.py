@@ -112,12 +112,14 @@ def shown(found: Label) -> str:
 
 def effort(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
     """Yield how many seeds paired runs drew, and how often they ended without a clear verdict."""
-    yield f"\nseeds that {PAIR} drew, on average, and how often a verdict was not clear in the end"
+    yield f"\nseeds that {PAIR} drew: median, 90 % and mean, and how often a verdict was not clear in the end"
     for name in ("all", "<1.5", "alarms, other bits"):
         pairs = [one.pair for one in rows if one.pair is not None and column(name, labels)(one)]
         if pairs:
-            unclear = share([not pair.clear for pair in pairs])
-            yield f"  {name:20}{fmean(pair.seeds for pair in pairs):7.1f} seeds, {unclear} not clear"
+            seeds = sorted(pair.seeds for pair in pairs)
+            middle, most = seeds[len(seeds) // 2], seeds[len(seeds) * 9 // 10]
+            unclear = share([pair.end == "not_clear" for pair in pairs])
+            yield f"  {name:20}{middle:5} {most:5} {fmean(seeds):7.1f} seeds, {unclear} not clear"
 
 
 def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:

@@ -40,7 +40,7 @@ from precreg.types import (
     Study,
     read_facts,
 )
-from precreg.verdict import combined_losses, run_exit_code
+from precreg.verdict import combined_losses, pooled_losses, run_exit_code
 
 # Joins facts of different machines; splitting at it keeps merging associative.
 _SEPARATOR = " | "
@@ -172,7 +172,7 @@ def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]
     # The merged results may show a loss that no shard saw alone, so it is computed again; reasons are kept.
     reasons = {finding.about: finding.allowed for finding in every if finding.kind is FindingKind.COMBINED_LOSS}
     yield from (finding for finding in every if finding.kind is not FindingKind.COMBINED_LOSS)
-    for finding in combined_losses(results, fingerprints.pop()):
+    for finding in (*combined_losses(results, fingerprints.pop()), *pooled_losses(results)):
         yield add_run_finding_message(replace(finding, allowed=reasons.get(finding.about)))
 
 

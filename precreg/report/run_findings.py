@@ -32,6 +32,7 @@ from precreg.types import (
     OracleCodeChanged,
     OracleFilesChanged,
     OraclePatched,
+    PooledLoss,
     RunFinding,
     SettingFact,
     SkipAdded,
@@ -145,6 +146,9 @@ def describe_loss(fact: LossFact) -> str:
     if isinstance(fact, CombinedLoss):
         grew = f"{fact.metric} is {fact.factor:.4g} times the baseline's, and at least {fact.lower:.4g}"
         return f"{fact.cases} cases together: {grew} (p-value {fact.p_value:.2g})"
+    if isinstance(fact, PooledLoss):
+        grew = f"{fact.metric} is {fact.factor:.4g} times the accepted version's, and at least {fact.lower:.4g}"
+        return f"{fact.cases} cases of {fact.dtype} together, on fresh inputs: {grew} (p-value {fact.p_value:.2g})"
     since = f"{fact.date} ({fact.reason})" if fact.reason else fact.date
     steps = "1 step" if fact.steps == 1 else f"{fact.steps} steps"
     sure = f"at least {fact.lower:.4g}" if fact.lower else "too few samples to separate from noise"

@@ -56,7 +56,7 @@ from precreg.types import (
     is_test_defined,
 )
 from precreg.vcs import affected_cases, git_state, project_folder
-from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, run_exit_code
+from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
 
 # Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
 PAIR_AUTO, PAIR_OFF = "auto", "off"
@@ -345,7 +345,7 @@ def finish_record(
     ordered = tuple(sorted(results, key=lambda result: result.id))
     ran = tuple(cases)
     studies = {case.study.suite: case.study for case in ran if case.study is not None}
-    losses = tuple(combined_losses(ordered, begun.environment.fingerprint))
+    losses = (*combined_losses(ordered, begun.environment.fingerprint), *pooled_losses(ordered))
     # Only a loss needs the allowances, so that a mistake in them stops no other run.
     findings = (*begun.findings, *(add_allowance_reasons(project, losses) if losses else ()))
     return replace(

@@ -166,6 +166,7 @@ from .warning import OracleFact as OracleFact
 from .warning import OracleFilesChanged as OracleFilesChanged
 from .warning import OraclePatched as OraclePatched
 from .warning import Orphan as Orphan
+from .warning import PooledLoss as PooledLoss
 from .warning import RtolBelowUlp as RtolBelowUlp
 from .warning import RunFinding as RunFinding
 from .warning import RunFindingFact as RunFindingFact

@@ -390,8 +390,22 @@ class CombinedLoss(Fact, frozen=True, tag="combined_loss"):
     p_value: float
 
 
+class PooledLoss(Fact, frozen=True, tag="pooled_loss"):
+    """The growth of a metric over the cases of a suite and dtype together, on fresh inputs; `lower` is its lower bound.
+
+    `factor` is over the accepted version.
+    """
+
+    cases: int
+    dtype: str
+    metric: str
+    factor: float
+    lower: float
+    p_value: float
+
+
 CriteriaFact = LooserLimit | ThresholdsFreed | UnreadableBase | UnusedAllowance
-LossFact = CumulativeLoss | CombinedLoss
+LossFact = CumulativeLoss | CombinedLoss | PooledLoss
 RunFindingFact = BaselineFact | CaseFact | SettingFact | CriteriaFact | LossFact
 
 

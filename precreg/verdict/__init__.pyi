@@ -18,6 +18,7 @@ from .pair import SeedPair as SeedPair
 from .pair import conclude_pair as conclude_pair
 from .pair import judge_look as judge_look
 from .pair import unclear_verdict as unclear_verdict
+from .pooled import pooled_losses as pooled_losses
 from .power import POWER as POWER
 from .power import CasePower as CasePower
 from .power import DetectableLoss as DetectableLoss
