@@ -13,11 +13,11 @@ import numpy as np
 
 from detecting.measured import ORIGINAL, Sample, digest
 from detecting.operator import Array, Operator
-from detecting.rules import baseline_of, tolerance_of, verdict
-from precreg.measure import seed_figures
+from detecting.rules import PROMISED, baseline_of, tolerance_of, verdict
+from precreg.measure import measure_seed
 from precreg.run import MAX_SEEDS
 from precreg.types import PAIRED_LOSS, PairEnd, Reason, SeedFigures, Verdict
-from precreg.verdict import PAIR_ALPHA, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
+from precreg.verdict import PairedOutput, SeedPair, case_alpha, conclude_pair, judge_look, unclear_verdict
 from precreg.verdict.statistics import looks
 
 FURTHER = 100_000
@@ -56,7 +56,7 @@ class Fresh:
             with np.errstate(all="ignore"):
                 output = self._computes[name](*inputs)
             self.dtype = str(output.dtype)
-            drawn.append((digest(output), seed_figures(output, exact)))
+            drawn.append((digest(output), measure_seed(output, exact)))
         return drawn[:seeds]
 
     def _truth(self, place: int) -> tuple[tuple[Array, ...], Array]:
@@ -80,7 +80,7 @@ def _judged(fresh: Fresh, change: str, first: Verdict, own_seeds: int) -> Paired
     if first.reason not in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED):
         return Paired(first, own_seeds, "worse")
     every = looks(MAX_SEEDS)
-    alpha = PAIR_ALPHA / len(every)
+    alpha = case_alpha(PROMISED) / len(every)
     for seeds in every:
         pairs = fresh.pairs(change, seeds)
         min_loss = tolerance_of(fresh.dtype).regression[PAIRED_LOSS]

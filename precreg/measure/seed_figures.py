@@ -34,7 +34,7 @@ TOP_SHARE = 64
 _CHUNK = 1 << 20
 
 
-def seed_figures(actual: Array, reference: Array) -> SeedFigures:
+def measure_seed(actual: Array, reference: Array) -> SeedFigures:
     """Measure one output against its reference, arrays of one shape with at least one element.
 
     Metrics over the finite pairs, as docs/metrics.md defines them; `top_abs_error` and `top_ulp` are means of the

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
 from precreg.run.escalation import PairBudget
-from precreg.run.pair import changed_outputs, escalated_results, other_version
+from precreg.run.other_version import other_version
+from precreg.run.pair import escalated_results
 from precreg.run.pipeline import IN_PROCESS, Plan
 from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun, Reason
 from precreg.verdict import Policy
@@ -56,14 +57,14 @@ def judge_changed_cases(
     ids = {result.id for result in changed}
     yield from (result for result in results if result.id not in ids)
     by_version = _by_version(changed, plan, base)
-    outputs, began = changed_outputs(changed), monotonic()
+    began = monotonic()
     for version, of_version in by_version.items():
         if isinstance(version, NoAcceptedVersion):
             yield from (_without_version(result, version) for result in of_version)
             continue
         left = budget._replace(run_seconds=max(0.0, budget.run_seconds - (monotonic() - began)))
         announce(Announcement(len(of_version), version, left))
-        yield from _judge_by(version, [(by_id[r.id], r) for r in of_version], plan, policy, left, outputs)
+        yield from _judge_by(version, [(by_id[r.id], r) for r in of_version], plan, policy, left)
 
 
 def _has_changed(case: Case, result: CaseResult) -> bool:
@@ -97,11 +98,10 @@ def _judge_by(
     plan: Plan,
     policy: Policy,
     budget: PairBudget,
-    outputs: int,
 ) -> Iterator[CaseResult]:
     try:
         with other_version(plan.project, commit, commit) as version:
-            yield from escalated_results(changed, plan, policy, version, budget, outputs)
+            yield from escalated_results(changed, plan, policy, version, budget)
     except UserError as problem:
         if problem.slug != "no-checkout":
             raise

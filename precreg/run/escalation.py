@@ -41,11 +41,11 @@ from precreg.types import (
     Tolerance,
     UnsteadyVersion,
 )
-from precreg.verdict import PAIR_ALPHA, Look, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
+from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
-    from precreg.run.pair import OtherVersion
+    from precreg.run.other_version import OtherVersion
     from precreg.run.pipeline import Plan
 
 # Seeds that show the cost of a case, whether its inputs are fresh, and whether both versions run at all.
@@ -140,7 +140,7 @@ class Escalation:
     """The tests of all open cases of a run by one other version."""
 
     def __init__(self, plan: Plan, version: OtherVersion, budget: PairBudget, alpha: float) -> None:
-        """Prepare the workers of both versions; `alpha` is the error level of one output over all looks."""
+        """Prepare the workers of both versions; `alpha` is the error level of a case over all looks."""
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
         self._jobs = max(1, plan.jobs)
         self._cache = PairCache(plan.project)
@@ -201,8 +201,8 @@ class Escalation:
         return replace(test.result, verdict=verdict, paired=self._paired(test, seeds, look))
 
     def _look_alpha(self, test: CaseTest) -> float:
-        """Return the error level of one output at one look: all planned looks share the output's."""
-        return self._alpha / len(looks(test.planned))
+        """Return the error level of one output at one look: all outputs and planned looks share the case's."""
+        return self._alpha / (len(test.result.tolerances) * len(looks(test.planned)))
 
     def _unclear(self, test: CaseTest) -> CaseResult:
         """Return the result of a case whose budget ended."""
@@ -287,11 +287,3 @@ def _bytes_of_seed(result: CaseResult) -> int:
         # The widest dtype, a complex long double, has 32 bytes an element.
         size += elements * (32 if "complex" in each.dtype or "long" in each.dtype else 8)
     return size
-
-
-def alpha_of_output(changed_outputs: int) -> float:
-    """Return the error level of one output: all changed outputs of a run share the run's (Bonferroni).
-
-    Their number comes from other seeds than the tests, so it depends on no test.
-    """
-    return PAIR_ALPHA / max(1, changed_outputs)

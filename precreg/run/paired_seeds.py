@@ -180,12 +180,12 @@ def _unlike(accepted: Arrays, present: Arrays) -> str:
 
 
 def _measure(accepted: Any, present: Any, oracle: Any) -> PairOfFigures:
-    from precreg.measure import seed_figures
+    from precreg.measure import measure_seed
 
     same = _same_bits(accepted, present)
-    figures = seed_figures(accepted, oracle)
+    figures = measure_seed(accepted, oracle)
     # The same bits have the same figures, and most harmless changes alter few seeds.
-    return PairOfFigures(figures, figures if same else seed_figures(present, oracle), same)
+    return PairOfFigures(figures, figures if same else measure_seed(present, oracle), same)
 
 
 def _same_bits(one: Any, other: Any) -> bool:

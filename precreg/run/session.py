@@ -34,7 +34,8 @@ from precreg.environment import count_processors, detect_environment, limit_blas
 from precreg.errors import UserError
 from precreg.run.accepted_version import Announce, judge_changed_cases
 from precreg.run.journal import journal_header, resume_journal, start_journal
-from precreg.run.pair import other_commit, other_version, pair_budget, paired_results
+from precreg.run.other_version import other_commit, other_version
+from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER

@@ -1,7 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
-from .judge import digests_agree as digests_agree
 from .judge import invert_verdict as invert_verdict
 from .judge import is_acceptable as is_acceptable
 from .judge import judge_case as judge_case
@@ -11,7 +10,6 @@ from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
 from .limits import allowed_ratio as allowed_ratio
 from .limits import satisfies_bound as satisfies_bound
 from .limits import seed_means as seed_means
-from .pair import PAIR_ALPHA as PAIR_ALPHA
 from .pair import Look as Look
 from .pair import PairedOutput as PairedOutput
 from .pair import SeedPair as SeedPair

@@ -49,10 +49,6 @@ TAILS = ("top_abs_error", "max_abs_error", "top_ulp", "max_ulp")
 # With the sign of the error, and with the sign that it has away from zero: truncation shows in the second alone.
 BIASES = ("bias", "outward_bias")
 
-# Probability that a run in which no case is worse reports any as worse, over all cases, outputs, metrics and looks.
-PAIR_ALPHA = 0.05
-
-
 # Growth of a maximum, in multiples of an average's, that need not be excluded before a case is clear: maxima vary too
 # much for a closer bound within a hundred seeds.
 CLEAR_TAIL_FACTOR = 2

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.arithmetic import DTYPE_NAMES, numpy_dtype
-from precreg.measure import compare_arrays, seed_figures
+from precreg.measure import compare_arrays, measure_seed
 
 SHARED = ("mean_abs_error", "rms_error", "max_abs_error", "mean_ulp", "max_ulp", "bias")
 
@@ -24,7 +24,7 @@ def pairs(dtype, size, rng):
 @pytest.mark.parametrize("dtype", [name for name in DTYPE_NAMES if name not in ("bool",) and "uint" not in name])
 def test_figures_are_those_of_a_comparison_in_every_dtype(dtype):
     actual, reference = pairs(dtype, 300, np.random.default_rng(4))
-    found, exact = seed_figures(actual, reference), compare_arrays(actual, reference, rtol=0, atol=0)
+    found, exact = measure_seed(actual, reference), compare_arrays(actual, reference, rtol=0, atol=0)
     assert found.size == 300
     assert found.mismatched == exact.counts["nan_mismatched"] + exact.counts["inf_mismatched"]
     for name in SHARED:
@@ -42,7 +42,7 @@ def test_the_largest_errors_and_outward_biases_are_those_of_plain_python():
         abs(e) / float(np.spacing(np.abs(np.float32(2.0 ** np.floor(np.log2(abs(r)))))))
         for e, r in zip(errors, reference, strict=True)
     ]
-    metrics = seed_figures(actual, reference).metrics
+    metrics = measure_seed(actual, reference).metrics
     assert metrics["top_abs_error"] == pytest.approx(sum(sorted(map(abs, errors))[-10:]) / 10, rel=1e-12)
     assert metrics["top_ulp"] == pytest.approx(sum(sorted(ulps)[-10:]) / 10, rel=1e-12)
     assert metrics["rms_ulp"] == pytest.approx((sum(u * u for u in ulps) / 640) ** 0.5, rel=1e-12)
@@ -53,7 +53,7 @@ def test_the_largest_errors_and_outward_biases_are_those_of_plain_python():
 def test_truncation_shows_in_the_outward_bias_alone():
     reference = np.random.default_rng(2).normal(0, 1, 100_000)
     actual = (reference.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(np.float32)
-    metrics = seed_figures(actual, reference).metrics
+    metrics = measure_seed(actual, reference).metrics
     assert metrics["outward_bias"] == pytest.approx(-metrics["mean_abs_error"], rel=1e-3)
     assert abs(metrics["bias"]) < 0.02 * metrics["mean_abs_error"]
 
@@ -61,7 +61,7 @@ def test_truncation_shows_in_the_outward_bias_alone():
 def test_non_finite_pairs_are_counted_and_left_out():
     reference = np.array([1.0, np.nan, np.inf, 7e4, 2.0, -np.inf])
     actual = np.array([1.0, np.nan, np.inf, np.inf, np.nan, np.inf], np.float16)
-    found = seed_figures(actual, reference)
+    found = measure_seed(actual, reference)
     # 7e4 rounds to infinity in float16, so that one matches.
     assert (found.mismatched, found.size) == (2, 6)
     assert found.metrics["max_abs_error"] == 0
@@ -69,14 +69,14 @@ def test_non_finite_pairs_are_counted_and_left_out():
 
 
 def test_without_a_finite_pair_there_are_no_metrics():
-    found = seed_figures(np.array([np.nan], np.float32), np.array([1.0]))
+    found = measure_seed(np.array([np.nan], np.float32), np.array([1.0]))
     assert (found.metrics, found.mismatched) == ({}, 1)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1.0, 1e200, 1e300])
 def test_squares_beyond_float64_have_a_root(scale):
     errors = np.array([3.0, 4.0]) * scale
-    assert seed_figures(errors, np.zeros(2)).metrics["rms_error"] == pytest.approx(scale * 12.5**0.5)
+    assert measure_seed(errors, np.zeros(2)).metrics["rms_error"] == pytest.approx(scale * 12.5**0.5)
 
 
 def test_large_arrays_are_measured_in_chunks_with_the_figures_of_the_whole(monkeypatch):
@@ -86,16 +86,16 @@ def test_large_arrays_are_measured_in_chunks_with_the_figures_of_the_whole(monke
     rng = np.random.default_rng(3)
     reference = rng.normal(0, 1, 5000)
     actual = reference.astype(ml_dtypes.bfloat16)
-    whole = seed_figures(actual, reference)
+    whole = measure_seed(actual, reference)
     monkeypatch.setattr(import_module("precreg.measure.seed_figures"), "_CHUNK", 64)
-    assert seed_figures(actual, reference) == whole
+    assert measure_seed(actual, reference) == whole
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=80), st.integers(0, 2**32 - 1))
 def test_averages_lie_between_zero_and_the_maximum(values, seed):
     reference = np.array(values)
     actual = (reference + np.random.default_rng(seed).normal(0, 1, len(values))).astype(np.float32)
-    metrics = seed_figures(actual, reference).metrics
+    metrics = measure_seed(actual, reference).metrics
     slack = 1 + 1e-12
     for kind in ("abs_error", "ulp"):
         mean, top, most = (metrics[f"{name}_{kind}"] for name in ("mean", "top", "max"))

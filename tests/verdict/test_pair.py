@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from precreg.measure import seed_figures
+from precreg.measure import measure_seed
 from precreg.types import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
@@ -39,7 +39,7 @@ IMPROVED = Verdict(Status.PASSED, Reason.IMPROVED, findings=(Finding(Reason.IMPR
 def figures_of(errors, reference=None):
     """Return the figures of errors around a reference of ones."""
     reference = np.ones(len(errors)) if reference is None else reference
-    return seed_figures(reference + errors, reference)
+    return measure_seed(reference + errors, reference)
 
 
 def drawn(seeds, size, scale=1.0, seed=3, bias=0.0):
@@ -72,7 +72,7 @@ def test_the_metrics_are_those_that_are_distinct_for_a_size(size, is_integer, me
 
 def test_metrics_that_are_left_out_equal_those_that_are_kept():
     rng = np.random.default_rng(5)
-    one, few = (seed_figures(1 + rng.normal(0, 1e-3, size), np.ones(size)).metrics for size in (1, 127))
+    one, few = (measure_seed(1 + rng.normal(0, 1e-3, size), np.ones(size)).metrics for size in (1, 127))
     assert one["mean_abs_error"] == one["rms_error"] == one["max_abs_error"] == one["top_abs_error"]
     assert (few["top_abs_error"], few["top_ulp"]) == (few["max_abs_error"], few["max_ulp"])
 

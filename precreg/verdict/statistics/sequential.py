@@ -1,7 +1,7 @@
 """Did one version compute worse than another, by a test that looks again after more seeds?
 
 Both versions run on the same fresh seeds, and each seed gives one value: the logarithm of the ratio of their errors. So
-seeds are the sample, whatever correlates the errors inside an output. The test looks after 16, 32, 64 ... seeds. It
+seeds are the sample, whatever correlates the errors inside an output. The test looks after 20, 40, 80 ... seeds. It
 stops if a loss is proven, or if a relevant loss is excluded. docs/pairs.md derives its error level.
 """
 
@@ -12,9 +12,10 @@ from math import isnan, log, sqrt
 
 from precreg.verdict.statistics.uncertainty import mean_with_error, t_quantile, t_sf
 
-# Seeds of the first look. Fewer seeds may agree by luck: with 6 seeds, differences of one size and of random sign
-# have the same sign in 3 % of all samples, and their t is infinite (benchmarks/detection.py, null controls).
-FIRST_LOOK = 16
+# Seeds of the first look. Differences of one size and of random sign have one sign with probability 2^-n, and their t
+# is infinite, so no p-value may be smaller. 2^-20 is the first that the level of a case in a project of 600 baselines,
+# shared by 10 series and 7 looks, still allows (docs/pairs.md).
+FIRST_LOOK = 20
 
 # Logarithms of ratios are clipped, so that one seed with an error of 0 does not decide alone.
 MAX_LOG_RATIO = 20 * log(2)
@@ -27,7 +28,7 @@ CLEAR_ALPHA = 0.05
 
 
 def looks(max_seeds: int) -> tuple[int, ...]:
-    """Return the numbers of seeds after which the test looks: 16, and twice as many each time, up to `max_seeds`."""
+    """Return the numbers of seeds after which the test looks: 20, and twice as many each time, up to `max_seeds`."""
     found = []
     seeds = FIRST_LOOK
     while seeds <= max_seeds:

@@ -25,7 +25,7 @@ from precreg.verdict.statistics.sequential import (
 
 @pytest.mark.parametrize(
     ("most", "found"),
-    [(0, ()), (15, ()), (16, (16,)), (31, (16,)), (32, (16, 32)), (1024, (16, 32, 64, 128, 256, 512, 1024))],
+    [(0, ()), (19, ()), (20, (20,)), (39, (20,)), (40, (20, 40)), (1280, (20, 40, 80, 160, 320, 640, 1280))],
 )
 def test_looks_are_at_twice_the_seeds_each_time(most, found):
     assert looks(most) == found
@@ -118,7 +118,7 @@ NOISE = {
 def test_all_looks_together_keep_their_level_where_a_loss_is_exactly_at_the_limit(kind):
     """Simulated at a level large enough to count; Boole's inequality makes the sum an upper bound."""
     rng = np.random.default_rng(6)
-    level, runs, every = 0.1, 1500, looks(128)
+    level, runs, every = 0.1, 1500, looks(160)
     alarms = 0
     for _ in range(runs):
         values = (log(1.05) + 0.2 * NOISE[kind](rng, every[-1])).tolist()
@@ -130,7 +130,7 @@ def test_all_looks_together_keep_their_level_where_a_loss_is_exactly_at_the_limi
 
 def test_looking_at_the_full_level_each_time_breaks_it():
     rng = np.random.default_rng(6)
-    level, runs, every = 0.1, 400, looks(128)
+    level, runs, every = 0.1, 400, looks(160)
     alarms = sum(
         any(p_above(values[:seeds], 0.0) <= level for seeds in every)
         for values in (rng.normal(0, 1, every[-1]).tolist() for _ in range(runs))
