@@ -270,6 +270,8 @@ def _failed(record: RunRecord) -> str:
 
 def _unjudged(record: RunRecord) -> str:
     unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
+    if record.strict:
+        unjudged += [result for result in record.results if result.verdict.reason is Reason.NOT_CLEAR]
     return f"{count_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}" if unjudged else ""
 
 

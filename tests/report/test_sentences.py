@@ -19,6 +19,13 @@ from precreg.report.findings import (
 )
 from precreg.run.rerun import Disagreement
 from precreg.types.case import Bound, Location
+from precreg.types.pair import (
+    BetterOnFreshInputs,
+    ClearOnFreshInputs,
+    NonFiniteOnFreshInputs,
+    UnclearOnFreshInputs,
+    WorseOnFreshInputs,
+)
 from precreg.types.record import Environment
 from precreg.types.verdict import (
     AbsentArray,
@@ -84,6 +91,8 @@ FIGURES = {"output": "out", "metric": "mean_abs_error", "current": 4.9e-6, "base
 STATISTIC = FIGURES | {"limit": 1.02, "lower": 4.8, "upper": 5.0, "floor": 1.05}
 LOG = STATISTIC | {"metric": "mean_log2_ulp"}
 BIAS = STATISTIC | {"metric": "bias", "ratio": 1.4, "lower": 1.3, "upper": 1.5}
+
+COMMIT = "1a2b3c4d5e6f"
 
 SENTENCES = [
     (AbsentOutput("golden"), {"output": "out"}, "the subject gave no output 'out', which the golden has"),
@@ -229,6 +238,59 @@ SENTENCES = [
     ),
     (SameElements(), {}, "every element is the reference's, to the bit, in the actual's dtype"),
     (BoundsHold(), {}, "every bound holds"),
+    (
+        WorseOnFreshInputs(COMMIT, 20),
+        {"metric": "mean_ulp", "current": 0.33, "baseline": 0.3, "ratio": 1.1, "lower": 1.06, "upper": 1.14},
+        "mean_ulp grew 1.1x over 1a2b3c4d on 20 fresh seeds (0.3 -> 0.33, 95 % CI 1.06 to 1.14)",
+    ),
+    (
+        WorseOnFreshInputs(COMMIT, 40),
+        {"metric": "outward_bias", "current": 0.2, "baseline": 0.0, "ratio": 1.2, "lower": 1.15, "upper": 1.25},
+        "outward_bias grew by 0.2 of the mean |error| over 1a2b3c4d on 40 fresh seeds (95 % CI 0.15 to 0.25)",
+    ),
+    (
+        BetterOnFreshInputs(COMMIT, 20),
+        {"metric": "mean_ulp", "current": 0.24, "baseline": 0.3, "ratio": 0.8, "lower": 0.78, "upper": 0.82},
+        "mean_ulp is 0.8 times that of 1a2b3c4d on 20 fresh seeds (0.3 -> 0.24, 95 % CI 0.78 to 0.82)",
+    ),
+    (
+        NonFiniteOnFreshInputs(COMMIT, 3, 0, 2),
+        {},
+        "2 elements differ in NaN or infinity on fresh seed 3, where 1a2b3c4d has 0",
+    ),
+    (
+        ClearOnFreshInputs(COMMIT, 20, same_bits=True),
+        {},
+        "bits changed against the baseline, and on 20 fresh seeds they are those of 1a2b3c4d",
+    ),
+    (
+        ClearOnFreshInputs(COMMIT, 40, False, "y", "max_ulp", 1.083),
+        {},
+        "bits changed, without a relevant loss against 1a2b3c4d on 40 fresh seeds: y: max_ulp is at most 1.083 times "
+        "(95 %)",
+    ),
+    (
+        UnclearOnFreshInputs(COMMIT, 80, "max_seeds", "y", "max_ulp", 1.19, 1.03, 1.2, 160),
+        {},
+        "bits changed, and 80 fresh seeds side by side with 1a2b3c4d leave it open: y: max_ulp is at most 1.19 times "
+        "(95 %); averages are at most 1.03 times; about 160 seeds find 1.2 times; --max-seeds allows more",
+    ),
+    (
+        UnclearOnFreshInputs(COMMIT, 80, "case_seconds", "y", "bias", 1.12, 1.03),
+        {},
+        "bits changed, and 80 fresh seeds side by side with 1a2b3c4d leave it open: y: bias grew by at most 0.12 of "
+        "the mean |error| (95 %); averages are at most 1.03 times; --pair-seconds allows more",
+    ),
+    (
+        UnclearOnFreshInputs(COMMIT, 0, "run_seconds"),
+        {},
+        "bits changed, and no time to run side by side with 1a2b3c4d; --pair-run-seconds allows more",
+    ),
+    (
+        UnclearOnFreshInputs(COMMIT, 2, "case_seconds"),
+        {},
+        "bits changed, and only 2 fresh seeds in the budget side by side with 1a2b3c4d; --pair-seconds allows more",
+    ),
 ]
 
 

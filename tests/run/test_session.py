@@ -120,6 +120,7 @@ def composed(folder, every=None, **options):
         OUTPUTS,
         progress=lambda results, total: iter(results),
         summarize=lambda record, written: shown.append((record, written)),
+        announce=lambda announcement: None,
         every=every,
     )
     return record, shown

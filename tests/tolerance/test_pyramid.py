@@ -98,6 +98,7 @@ def test_growth_wins_per_metric_and_off_is_not_judged(layers):
     assert resolve_tolerance(layers, "out", "float32", ()).regression == {
         "statistic": 0.02,
         "creep": 0.25,
+        "pair": 0.05,
         "mean_abs_error": 0.2,
         "bias": 1.0,
     }
@@ -108,6 +109,7 @@ def test_averages_are_judged_by_their_noise_in_every_dtype_and_maxima_guarded():
         assert resolve_tolerance(SHIPPED_LAYERS, "out", dtype, ()).regression == {
             "statistic": 0.02,
             "creep": 0.25,
+            "pair": 0.05,
             "max_abs_error": 3.0,
         }
 
