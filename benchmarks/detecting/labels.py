@@ -5,9 +5,8 @@ The seeds are others than those at which rules are tried. A change is
 - `harmful` if it brings NaN or infinities where the original has none, or errors where the original has none at all
   (hard effects), or if for mean |d|, RMS or mean log2(ULP + 1/4) the ratio's lower bound is above 1.05,
 - `not_worse` if the upper bounds of all three are below 1.02, and the mean ULP is not shown to be worse by 1.05,
-- `grey` otherwise: too small to matter and too large to be nothing, or not told apart within MOST seeds (MOST_OF_FEW for outputs
-  of FEW elements). Grey changes
-  are counted, listed and not scored.
+- `grey` otherwise: too small to matter and too large to be nothing, or not told apart within MOST seeds (MOST_OF_FEW
+  for outputs of up to FEW elements). Grey changes are counted, listed and not scored.
 
 Mean ULP alone never makes a change harmful: where results come near zero it is the mean of a few enormous numbers, of
 elements whose error is nothing against the output's scale. The mean of the logarithm, in which each element has one
@@ -37,8 +36,8 @@ FEWEST, MOST = 256, 8192
 """Seeds: doubled until a label is clear."""
 
 FEW, MOST_OF_FEW = 15, 65536
-"""An output of so few elements gets more seeds: ratios of single errors vary by 1.1 times their value from seed to seed,
-so that the half-width of an interval is 4 % after 8192 seeds, and 1.4 % after 65536."""
+# The difference of two logarithms of a single element's error has a standard deviation of about 1.1, so the half-width
+# of an interval at 99.9 % is 4 % after 8192 seeds and 1.4 % after 65536.
 
 QUANTILE = 3.2905
 """Of the normal distribution: intervals hold at 99.9 %."""
@@ -182,6 +181,11 @@ def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
         operators.append(f"  {json.dumps(operator)}: {{\n{lines}\n  }}")
     head = f' "measured on": {json.dumps(machine())},\n "labels": {{\n'
     path.write_text("{\n" + head + ",\n".join(operators) + "\n }\n}\n", encoding="utf-8")
+
+
+def measured_on(path: Path = FILE) -> dict[str, str]:
+    """Return where the stored labels were measured."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))["measured on"])
 
 
 def machine() -> dict[str, str]:

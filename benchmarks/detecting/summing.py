@@ -136,3 +136,8 @@ EQUAL_ORDERS: dict[str, Sum] = {
     "terms of lanes exchanged in pairs": exchanged,
     "terms in an order that was drawn": shuffled,
 }
+
+# The names of those that older operators have among their changes.
+LANE_ORDERS = frozenset(
+    {"lanes begin at the end", "lanes joined by halves", "lanes of neighbouring terms", "the second half first"}
+)
