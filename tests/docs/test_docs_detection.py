@@ -33,7 +33,7 @@ def test_the_page_names_the_operators_that_were_written_last_apart_and_counts_nu
     from detecting.operators import OPERATORS, written_last
 
     rows = table(PAGE, "kind, written last", "operators")
-    assert sorted(name for row in rows for name in names(row["operators"])) == sorted(written_last())
+    assert sorted(re.findall(r"\w+_(?:float\d+|bfloat16)", str(rows))) == sorted(written_last())
     assert f"\n{sum(len(operator.null) for operator in OPERATORS.values())} of the harmless changes are **null" in PAGE
 
 
