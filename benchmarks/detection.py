@@ -1,11 +1,13 @@
 """How many harmful changes are noticed, and how many harmless ones are reported, by precreg and by rules in use.
 
-Prints, for operators that thresholds may be chosen on and for those held out, the share of trials in which each rule
-reports a change, by how much the change truly costs; then every change that precreg missed or reported wrongly.
+Prints, for operators that thresholds may be chosen on, for those held out and for those written last, the share of
+trials in which each rule reports a change, by how much the change truly costs. Then it prints the share of null
+controls that each rule reports, and every change that precreg missed or reported wrongly.
 docs/detection.md tells how labels are measured and how to read the tables.
 
 python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1] [--markdown]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
+python benchmarks/detection.py OPERATOR --label measure the labels of one operator, and keep the others'
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
 python benchmarks/detection.py --against FILE   judge by what the originals gave in another environment, stored so
@@ -24,7 +26,7 @@ from typing import Any
 
 from detecting import elsewhere, labels, table
 from detecting.measured import ORIGINAL, Sample, samples
-from detecting.operators import OPERATORS, held_out
+from detecting.operators import OPERATORS, held_out, written_last
 from detecting.rules import CASE
 from detecting.trials import PAIR, PAIRED, Told, told
 
@@ -73,12 +75,17 @@ def each(task: Callable[[str], Any], names: Sequence[str], jobs: int) -> Iterato
 
 
 def measure_labels(names: Sequence[str], jobs: int) -> int:
-    """Measure the labels of some operators, and store them with the others'."""
-    known = {} if set(names) == set(OPERATORS) else labels.read()
+    """Measure the labels of some operators, and store each when it is there; the others' stay as they are."""
+    known = {name: of for name, of in labels.read().items() if name in OPERATORS}
+    others = sorted(known.keys() - set(names))
+    if others and labels.measured_on() != labels.machine():
+        print(f"the labels of {len(others)} other operators were measured on {labels.measured_on()}", file=sys.stderr)
+        print(f"this is {labels.machine()}: measure all labels here, with no operator named", file=sys.stderr)
+        return 2
     for name, found in each(label_operator, names, jobs):
         known[name] = found
         print(f"{name}: {len(found)} changes, {max(one.seeds for one in found.values())} seeds at most", flush=True)
-    labels.write(known)
+        labels.write(known)
     print("\n".join(table.summary(labels.read())))
     return 0
 
@@ -112,7 +119,8 @@ def score(names: Sequence[str], count: int, jobs: int, show: Callable[[Sequence[
     print("\n".join(table.summary(known)))
     fewer = f"; {PAIR} is asked in {PAIRED} of them" if count > PAIRED else ""
     print(f"\nshare of {count} trials of {CASE.seeds} seeds in which each rule reports a change{fewer}")
-    print("\n".join((*table.tables(rows, known, show), *table.effort(rows, known), *table.mistakes(rows, known))))
+    print("\n".join((*table.tables(rows, known, show), *table.null_controls(rows))))
+    print("\n".join((*table.effort(rows, known), *table.mistakes(rows, known))))
     return 0
 
 
@@ -122,13 +130,15 @@ def sample_operator(name: str, count: int) -> dict[str, list[Sample]]:
 
 
 def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
-    """Store samples by operator, change (the original among them) and seed, with labels and halves."""
+    """Store samples by operator, change (the original among them) and seed, with labels, groups and null controls."""
     known = labels.read()
     found = dict(each(partial(sample_operator, count=count), names, jobs))
     stored = {
         "samples": found,
         "labels": {name: known[name] for name in names},
         "held_out": sorted(held_out()),
+        "written_last": sorted(written_last()),
+        "null": {name: sorted(OPERATORS[name].null) for name in names},
         "environment": elsewhere.this(),
     }
     path.write_bytes(pickle.dumps(stored))

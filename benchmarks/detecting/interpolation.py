@@ -102,6 +102,8 @@ RESAMPLE = Operator(
         ),
         "weights of 20 bits": partial(resample, weight=lambda share: np.rint(share * 2**20) / np.float32(2**20)),
     },
+    # Errors are distributed alike: an image is drawn like its transpose.
+    null=frozenset({"columns first"}),
 )
 
 TERMS = tuple((-1) ** at * 2.5 / (at + 1) ** 1.5 for at in range(14))

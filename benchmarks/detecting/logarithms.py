@@ -10,6 +10,7 @@ from detecting.operator import Array, Operator
 from detecting.rounding import as_brain, as_double, as_half, cut, double, kept, single
 from detecting.softmaxes import by_polynomial, no_top, softmax, top
 from detecting.summing import (
+    LANE_ORDERS,
     lanes,
     lanes_backward,
     lanes_halved,
@@ -91,6 +92,8 @@ LOG_SOFTMAX = Operator(
         "maximum and logarithm taken away together": by_one_number,
         "log2 times log(2)": partial(log_softmax, log=by_log2),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -134,6 +137,8 @@ LOG_SUM_EXP = Operator(
         "a tree of sums": partial(log_sum_exp, total=tree),
         "log2 times log(2)": partial(log_sum_exp, log=by_log2),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 OPERATORS = (LOG_SOFTMAX, LOG_SUM_EXP)

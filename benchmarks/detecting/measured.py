@@ -54,11 +54,21 @@ def errors_of(output: Array, exact: Array) -> Array:
 
 
 def run(compute: Compute, known: Truth, seed: int) -> tuple[Array, Comparison]:
-    """Run an implementation, and measure its output: NaN and infinities are findings, and not warnings."""
+    """Run an implementation, and measure its output."""
+    output = computed(compute, known)
+    return output, compare_with_exact(output, known, seed)
+
+
+def computed(compute: Compute, known: Truth) -> Array:
+    """Run an implementation: NaN and infinities are findings, and not warnings."""
     with np.errstate(all="ignore"):
-        output = compute(*known.inputs)
+        return compute(*known.inputs)
+
+
+def compare_with_exact(output: Array, known: Truth, seed: int) -> Comparison:
+    """Compare an output with the exact result."""
     rtol, atol = CLOSE[str(output.dtype)]
-    return output, compare_arrays(output, known.exact, seed=seed, rtol=rtol, atol=atol, worst=0, threads=1)
+    return compare_arrays(output, known.exact, seed=seed, rtol=rtol, atol=atol, worst=0, threads=1)
 
 
 def sample(compute: Compute, known: Truth, seed: int) -> Sample:

@@ -19,6 +19,7 @@ from detecting.rounding import (
     single,
 )
 from detecting.summing import (
+    LANE_ORDERS,
     Sum,
     lanes,
     lanes_backward,
@@ -176,6 +177,8 @@ LAYER_NORM_HALF = Operator(
         "two steps of Newton's from 8 bits": partial(layer_norm, root=partial(newton, steps=2)),
         "a * x + b": one_formula,
     },
+    # Errors are distributed alike: the columns of a row are drawn alike, with their gains and biases.
+    null=LANE_ORDERS,
 )
 
 LAYER_NORM_SINGLE = Operator(
@@ -208,6 +211,8 @@ LAYER_NORM_SINGLE = Operator(
         {**HARMLESS_TO_BOTH, "two steps of Newton's from 8 bits": partial(layer_norm, root=partial(newton, steps=2))},
         single,
     ),
+    # Errors are distributed alike: the columns of a row are drawn alike, with their gains and biases.
+    null=LANE_ORDERS,
 )
 
 OPERATORS = (LAYER_NORM_HALF, LAYER_NORM_SINGLE)

@@ -19,6 +19,11 @@ class Operator(NamedTuple):
     `draw` gives the inputs, in the dtype in which they are stored; `exact` computes from them in a wider type,
     `original` and the changes in the operator's own. In which mapping a change stands is what its author expects of
     it; labels are measured and know nothing of that.
+
+    `null` names the harmless changes that are as accurate as the original by construction: a null control. There, a
+    change of the inputs that leaves their distribution as it is (another order of terms that are drawn alike, a
+    reflection, a quarter turn) makes one implementation the other. So errors have the same distribution in the two,
+    and every alarm is a false one, whatever label was measured.
     """
 
     name: str
@@ -27,6 +32,7 @@ class Operator(NamedTuple):
     original: Compute
     harmful: Mapping[str, Compute]
     harmless: Mapping[str, Compute]
+    null: frozenset[str] = frozenset()
 
     def changes(self) -> dict[str, Compute]:
         """Return every change by its name."""

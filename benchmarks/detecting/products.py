@@ -159,6 +159,8 @@ MATMUL_HALF = Operator(
         "chunks of 8": partial(matmul, product=partial(chunks, size=8)),
         "Strassen's": partial(matmul, product=strassen),
     },
+    # Errors are distributed alike: the inner dimension is drawn alike.
+    null=frozenset({"from the end", "chunks of every fourth", "from the middle"}),
 )
 
 MATMUL_SINGLE = Operator(
@@ -191,6 +193,8 @@ MATMUL_SINGLE = Operator(
         "chunks of 8": partial(matmul, product=partial(chunks, size=8), store=single),
         "multiplied and added in one": partial(matmul, product=fused_products, store=single),
     },
+    # Errors are distributed alike: the inner dimension is drawn alike.
+    null=frozenset({"from the end", "chunks of every fourth", "from the middle"}),
 )
 
 
@@ -274,6 +278,8 @@ CONVOLUTION = Operator(
         ),
         "the accumulator of 20 bits": partial(convolve, keep=partial(kept, bits=20)),
     },
+    # Errors are distributed alike: pixels are drawn alike, and so are weights.
+    null=frozenset({"positions backward", "positions first, then channels", "channels 4 and 5 before 2 and 3"}),
 )
 
 OPERATORS = (MATMUL_HALF, MATMUL_SINGLE, CONVOLUTION)

@@ -21,6 +21,7 @@ from detecting.rounding import (
     single,
 )
 from detecting.summing import (
+    LANE_ORDERS,
     Sum,
     backward,
     blocks,
@@ -76,6 +77,8 @@ ROW_SUM = Operator(
         "compensated": compensated,
         "sixteen lanes": partial(lanes, count=16),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -130,6 +133,8 @@ MEAN_SQUARE = Operator(
         "divided before summing": divided_first,
         "x * x": partial(mean_square, square=lambda x: x * x),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=frozenset({"lanes begin at the end"}),
 )
 
 
@@ -174,6 +179,8 @@ DOT = Operator(
         "factors change places": lambda x, y: dot(y, x),
         "accumulated in long double": lambda x, y: double(extended(x * y).sum(-1)),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -250,6 +257,8 @@ COMPENSATED_SUM = Operator(
         "the last correction left out": partial(kahan, last=False),
         "the compensation kept in bfloat16": partial(kahan, carry=as_brain),
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=frozenset({"from the last term"}),
 )
 
 

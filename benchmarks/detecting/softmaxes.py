@@ -9,6 +9,7 @@ import numpy as np
 from detecting.operator import Array, Operator
 from detecting.rounding import as_brain, as_double, as_half, bfloat16, cut, double, half, half_cut, kept, single
 from detecting.summing import (
+    LANE_ORDERS,
     Sum,
     backward,
     halves,
@@ -185,6 +186,8 @@ SOFTMAX_SINGLE = Operator(
             "quotients in float64": partial(softmax, shares=lambda x, y: single(double(x) / double(y))),
         }.items()
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 SOFTMAX_FEW = SOFTMAX_SINGLE._replace(

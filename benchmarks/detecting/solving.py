@@ -156,6 +156,8 @@ TRIDIAGONAL = Operator(
         "scaled by four": lambda low, middle, high, right: tridiagonal(4 * low, 4 * middle, 4 * high, 4 * right),
         "solved again for what is left over": refined,
     },
+    # Errors are distributed alike: lower and upper neighbours are drawn alike: the system backward is one like it.
+    null=frozenset({"from the last unknown"}),
 )
 
 

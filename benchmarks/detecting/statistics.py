@@ -9,6 +9,7 @@ import numpy as np
 from detecting.operator import Array, Operator
 from detecting.rounding import as_brain, as_double, as_half, cut, double, fused, kept, single
 from detecting.summing import (
+    LANE_ORDERS,
     halves,
     lanes,
     lanes_backward,
@@ -101,6 +102,8 @@ DEVIATION = Operator(
         "sums in float64": partial(deviation, total=wide),
         "corrected by the mean of differences": corrected,
     },
+    # Errors are distributed alike: the terms of a row are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -165,6 +168,8 @@ CROSS_ENTROPY = Operator(
         "log in float64": partial(cross_entropy, log=lambda x: as_double(np.log, x)),
         "the largest score at the end": largest_apart,
     },
+    # Errors are distributed alike: classes are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -222,6 +227,8 @@ COSINE = Operator(
             cosine, join=lambda inner, left, right: inner * (np.float32(1) / np.sqrt(left * right))
         ),
     },
+    # Errors are distributed alike: coordinates are drawn alike.
+    null=LANE_ORDERS,
 )
 
 
@@ -282,6 +289,8 @@ DISTANCE = Operator(
         "the root in float64": partial(distances, root=lambda x: as_double(np.sqrt, x)),
         "squared and added in one": lambda x, y: np.sqrt(squared_in_one(x, y)),
     },
+    # Errors are distributed alike: coordinates are drawn alike.
+    null=frozenset({"coordinates backward", "coordinates from the middle"}),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -105,3 +106,38 @@ def without_last(x: Array, order: Sum = lanes) -> Array:
 def stale_tail(x: Array, order: Sum = lanes, size: int = 4) -> Array:
     """Read the terms before the last ones again in their place."""
     return order(np.concatenate([x[..., :-size], x[..., -2 * size : -size]], axis=-1))
+
+
+def exchanged(x: Array) -> Array:
+    """Let each of eight lanes take its second term before its first, its fourth before its third, and so on."""
+    rows = x.reshape(*x.shape[:-1], -1, 8)
+    return lanes(rows[..., np.arange(rows.shape[-2]) ^ 1, :].reshape(x.shape))
+
+
+@cache
+def places(count: int) -> Array:
+    """Draw an order of so many places, once."""
+    return np.random.default_rng(1).permutation(count)
+
+
+def shuffled(x: Array, order: Sum = lanes) -> Array:
+    """Sum the terms in an order that is drawn once."""
+    return order(np.ascontiguousarray(x[..., places(x.shape[-1])]))
+
+
+# Each applies eight lanes to a permutation of the terms. If the terms of a row are drawn alike and independently, their
+# sum has errors of the same distribution in each of these orders and in that of `lanes`. All but `runs` and `shuffled`
+# are their own inverse, too, so that a pair of results has the same distribution as the pair exchanged.
+EQUAL_ORDERS: dict[str, Sum] = {
+    "lanes begin at the end": lanes_backward,
+    "lanes joined by halves": lanes_halved,
+    "lanes of neighbouring terms": runs,
+    "the second half first": swapped,
+    "terms of lanes exchanged in pairs": exchanged,
+    "terms in an order that was drawn": shuffled,
+}
+
+# The names of those that older operators have among their changes.
+LANE_ORDERS = frozenset(
+    {"lanes begin at the end", "lanes joined by halves", "lanes of neighbouring terms", "the second half first"}
+)

@@ -1,4 +1,4 @@
-"""The table: detection by severity and false alarms, on the operators that thresholds are chosen on and on the rest."""
+"""The table: detection by severity and false alarms, by group of operators, and alarms on null controls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 from statistics import fmean
 
 from detecting.labels import AVERAGES, Label
-from detecting.operators import OPERATORS, held_out
+from detecting.operators import GROUPS, OPERATORS, group_of
 from detecting.rules import OURS, RULES
 from detecting.trials import PAIR, Told
 
@@ -64,16 +64,25 @@ def share(flags: Sequence[bool]) -> str:
 
 
 def tables(rows: Sequence[Told], labels: Labels, show: Callable[[Sequence[str]], str]) -> Iterator[str]:
-    """Yield the lines of the tables of both halves and of all operators."""
-    apart = held_out()
-    parts = {
-        "chosen on": [one for one in rows if one.operator not in apart],
-        "held out": [one for one in rows if one.operator in apart],
-        "all operators": rows,
-    }
-    for title, of in parts.items():
+    """Yield the lines of the tables of both halves, apart and together, and of the operators that were written last."""
+    *halves, last = GROUPS
+    parts = {(group,): group for group in halves} | {tuple(halves): "both halves", (last,): last}
+    for groups, title in parts.items():
         yield f"\n{title}\n" if show is in_markdown else f"\n{title}"
-        yield from map(show, table(of, labels))
+        yield from map(show, table([one for one in rows if group_of(one.operator) in groups], labels))
+
+
+def null_controls(rows: Sequence[Told]) -> Iterator[str]:
+    """Yield the share of alarms of each rule on null controls, in trials in which bits differ: all of them are false.
+
+    Labels have no part in this, because these changes are as accurate as the original by construction.
+    """
+    drawn = [one for one in rows if one.change in OPERATORS[one.operator].null and not one.same_bits]
+    changes = len({(one.operator, one.change) for one in drawn})
+    yield f"\nalarms on null controls: {changes} changes with other bits, as accurate as the original by construction"
+    for rule in (OURS, PAIR, *RULES):
+        flags = [one.flags[rule] for one in drawn if rule in one.flags]
+        yield f"  {rule:20}{share(flags):>8} of {len(flags)} trials"
 
 
 def summary(labels: Labels) -> Iterator[str]:
@@ -133,13 +142,12 @@ def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
 
 def mistaken(rule: str, wrong: bool, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
     """Yield the changes of which a rule told what is wrong, in how many trials, and what it said in the first one."""
-    apart = held_out()
     found: dict[tuple[str, str], list[Told]] = {}
     for one in rows:
         found.setdefault((one.operator, one.change), []).append(one)
     for (operator, change), trials in found.items():
         bad = [one for one in trials if one.flags[rule] is wrong]
         if bad:
-            half = "held out" if operator in apart else "chosen on"
-            yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({half}); {shown(labels[operator][change])}"
+            true = shown(labels[operator][change])
+            yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({group_of(operator)}); {true}"
             yield f"        {bad[0].evidence[rule]}"

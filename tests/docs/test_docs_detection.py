@@ -29,6 +29,14 @@ def test_the_page_names_every_operator():
     assert set(re.findall(r"`(\w+_(?:float\d+|bfloat16|exact))`", text)) == OPERATORS.keys()
 
 
+def test_the_page_names_the_operators_that_were_written_last_apart_and_counts_null_controls():
+    from detecting.operators import OPERATORS, written_last
+
+    rows = table(PAGE, "kind, written last", "operators")
+    assert sorted(re.findall(r"\w+_(?:float\d+|bfloat16)", str(rows))) == sorted(written_last())
+    assert f"\n{sum(len(operator.null) for operator in OPERATORS.values())} of the harmless changes are **null" in PAGE
+
+
 def test_the_page_names_every_rule_and_column():
     from detecting.rules import OURS, PROMISED, RULES
     from detecting.table import COLUMNS
@@ -55,13 +63,13 @@ def measured(title):
 def of_half(title):
     """Return labels of the operators that a table is of."""
     from detecting import labels
-    from detecting.operators import held_out
+    from detecting.operators import GROUPS, group_of
 
-    within = {"Chosen on": lambda name: name not in held_out(), "Held out": lambda name: name in held_out()}
-    return {name: of for name, of in labels.read().items() if within.get(title, bool)(name)}
+    within = GROUPS[:2] if title == "Both halves" else (title.lower(),)
+    return {name: of for name, of in labels.read().items() if group_of(name) in within}
 
 
-@pytest.mark.parametrize("title", ["Chosen on", "Held out", "All operators"])
+@pytest.mark.parametrize("title", ["Chosen on", "Held out", "Both halves"])
 def test_what_was_measured_is_of_the_rules_and_labels_that_there_are(title):
     from detecting.rules import OURS, RULES
     from detecting.table import COLUMNS, column
@@ -76,7 +84,7 @@ def test_what_was_measured_is_of_the_rules_and_labels_that_there_are(title):
 
 def test_what_the_page_says_of_goals_stands_in_its_tables():
     text = " ".join(PAGE.split())
-    everywhere, held_out = measured("All operators"), measured("Held out")
+    everywhere, held_out = measured("Both halves"), measured("Held out")
     ours, pairs = held_out["precreg"], held_out["precreg --pair"]
     assert f"is at {everywhere['precreg']['all']} and {everywhere['precreg']['<1.5']}." in text
     assert f"below both goals, at {ours['all']} and {ours['<1.5']}.**" in text
@@ -101,13 +109,14 @@ def test_changes_that_are_missed_make_the_shares_that_are_told():
 
 
 def test_limits_of_labels_are_those_of_the_program():
-    from detecting.labels import FEWEST, MOST, NOTHING, WORSE
+    from detecting.labels import FEW, FEWEST, MOST, MOST_OF_FEW, NOTHING, WORSE
 
     text = " ".join(sections(PAGE)["Labels"].split())
     assert f"at {FEWEST} seeds and more (doubled up to {MOST} until" in text
     assert f"the ratio's lower bound is above {WORSE} for mean" in text
     assert f"below {NOTHING}, and mean ULP is not shown to be above {WORSE}" in text
-    assert f"not clear after {MOST} seeds" in text
+    assert f"not clear after {MOST} seeds, or {MOST_OF_FEW} |" in text
+    assert f"and up to {MOST_OF_FEW} for outputs of up to {FEW} elements" in text
 
 
 def test_what_the_page_says_of_the_square_of_a_sine_was_measured():
@@ -124,7 +133,7 @@ def test_its_commands_are_understood():
     from detecting.operators import OPERATORS
 
     lines = re.findall(r"^.*python benchmarks/detection.py(.*?)(?:#.*)?$", PAGE, re.MULTILINE)
-    assert len(lines) == 8
+    assert len(lines) == 9
     for line in lines:
         assert set(detection.options(shlex.split(line)).operators) <= OPERATORS.keys()
 
