@@ -57,7 +57,8 @@ class PairCache:
             replace_file(self._folder / key, msgpack.encode(drawn))
 
     def _remove_oldest(self) -> None:
-        entries = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        # The folder has a .gitignore, too.
+        entries = sorted(self._folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
         for path in entries[: max(0, len(entries) - MAX_ENTRIES + 1)]:
             path.unlink(missing_ok=True)
 

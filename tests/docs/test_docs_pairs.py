@@ -57,7 +57,7 @@ def test_options_and_their_defaults():
     rows = {row["option"].split()[0]: row["default"] for row in table(PAGE, "option", "default", "meaning")}
     options = {option.opts[0]: option for option in run_command.params}
     assert rows["--pair"] == options["--pair"].default == "auto"
-    assert (rows["--strict"], options["--strict"].default) == ("off", False)
+    assert (rows["--strict"], options["--strict"].is_flag) == ("off", True)
     numbers = {"--max-seeds": MAX_SEEDS, "--pair-seconds": CASE_SECONDS, "--pair-run-seconds": RUN_SECONDS}
     assert rows.keys() == {"--pair", "--strict", *numbers}
     for name, most in numbers.items():

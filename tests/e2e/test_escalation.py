@@ -34,10 +34,9 @@ def scalar(x):
     return np.exp(x).sum(dtype=x.dtype)
 """
 SUBJECT = "    e = np.exp(x)\n    return e / e.sum(-1, keepdims=True)\n\n\ndef exact"
-# Over 800 seeds, the mean |error| is 1.17, 1.09 and 1.00 times the accepted one, with standard errors below 0.01.
-LOSS = SUBJECT.replace("np.exp(x)", "np.exp(x - x.mean(-1, keepdims=True))").replace(
-    "e / e.sum(-1, keepdims=True)", "e * (1 / e.sum(-1, keepdims=True))"
-)
+# Over 600 seeds, the mean |error| is 1.16, 1.09 and 1.00 times the accepted one, with standard errors below 0.01. The
+# baseline of one seed sees none of them.
+LOSS = SUBJECT.replace("np.exp(x)", "np.exp(x - x[:, :1])")
 HALVES = "(e[:, :20].sum(-1, keepdims=True) + e[:, 20:].sum(-1, keepdims=True))"
 SMALL_LOSS = SUBJECT.replace("e.sum(-1, keepdims=True)", HALVES)
 EQUAL = SUBJECT.replace("e.sum(-1, keepdims=True)", "e.reshape(len(e), 8, 5).sum(-1).sum(-1, keepdims=True)")
@@ -168,8 +167,7 @@ def test_a_loss_that_was_accepted_in_the_branch_is_not_held_against_it(project):
     precreg(project, "run", "--pair", "off", "--jobs", "0")
     assert precreg(project, "baseline", "accept", "*", "--reason", "faster").returncode == 0
     accepted = commit(project, "faster, and accepted")
-    fives = "(1 / e.reshape(len(e), 8, 5).sum(-1).sum(-1, keepdims=True))"
-    change(kernel(project), "(1 / e.sum(-1, keepdims=True))", fives)
+    change(kernel(project), "e.sum(-1, keepdims=True)\n\n\ndef exact", EQUAL.split(" / ")[1])
     variables = {"CI": "true", "CI_MERGE_REQUEST_DIFF_BASE_SHA": base}
     precreg(project, "run", "--jobs", "1", "--against", "off", **variables)
     assert {each["paired"]["commit"] for each in results(project).values()} == {accepted}
