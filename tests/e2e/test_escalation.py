@@ -170,7 +170,9 @@ def test_a_loss_that_was_accepted_in_the_branch_is_not_held_against_it(project):
     change(kernel(project), "e.sum(-1, keepdims=True)\n\n\ndef exact", EQUAL.split(" / ")[1])
     variables = {"CI": "true", "CI_MERGE_REQUEST_DIFF_BASE_SHA": base}
     precreg(project, "run", "--jobs", "1", "--against", "off", **variables)
-    assert {each["paired"]["commit"] for each in results(project).values()} == {accepted}
+    # Two rows may have the same bits by luck.
+    commits = {each["paired"]["commit"] for each in results(project).values() if each["paired"]}
+    assert commits == {accepted}
     assert all(each["verdict"]["status"] == "passed" for each in results(project).values())
 
 

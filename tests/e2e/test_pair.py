@@ -35,8 +35,8 @@ def exact(x):
     return e / e.sum(-1, keepdims=True)
 """
 SUBJECT = "def softmax(x):\n    e = np.exp(x)\n    return e / e.sum(-1, keepdims=True)"
-# 1.49 times the mean |error| over 600 seeds, of which three seeds show nothing.
-SLIGHTLY_WORSE = SUBJECT.replace("np.exp(x)", "np.exp(x * np.float32(0.5)) ** 2")
+# 1.07 times the mean |error| and 1.16 times the maximum in ULP over 600 seeds, of which three seeds show nothing.
+SLIGHTLY_WORSE = SUBJECT.replace("np.exp(x)", "np.exp(x - x[:, :1])")
 MUCH_WORSE = SUBJECT.replace("np.exp(x)", "np.exp(x.astype('float16')).astype('float32')")
 
 
