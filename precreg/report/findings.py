@@ -41,6 +41,7 @@ from precreg.types import (
     LargestRatio,
     MatchesLost,
     MetricGrew,
+    MetricImproved,
     NewOutput,
     NoAlternative,
     NoBaseline,
@@ -265,6 +266,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return _describe_ratio(finding) + _describe_maximum(fact)
         case MetricGrew():
             return _describe_growth(finding, current, baseline)
+        case MetricImproved():
+            return _describe_growth(finding, current, baseline, "an improvement from")
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -275,12 +278,12 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             assert_never(fact)
 
 
-def _describe_growth(finding: Finding, current: float, baseline: float) -> str:
+def _describe_growth(finding: Finding, current: float, baseline: float, limit: str = "allowed") -> str:
     if finding.ratio is None:
         return f"{finding.metric} was {baseline:.4g} and is {current:.4g}"
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
-    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, allowed {allowed}x)"
+    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, {limit} {allowed}x)"
 
 
 def _describe_change(ratio: float, times: str) -> str:

@@ -179,6 +179,8 @@ def tolerance_rows(tolerance: Tolerance, described: Sequence[MetricDescription])
         metric = metric_named(name, described)
         sign = "≥" if metric.better == "higher" else "≤"
         yield [name, f"{sign} {format_number(allowed_ratio(metric, growth))} × baseline", "", ""]
+    for name, growth in tolerance.directions.items():
+        yield [name, f"{format_number(1 + growth)} times", "", ""]
 
 
 def _limit(bound: Bound, described: Sequence[MetricDescription]) -> str:

@@ -1,5 +1,8 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
+from .case import GAIN as GAIN
+from .case import GROWTH_DOWN as GROWTH_DOWN
+from .case import GROWTH_UP as GROWTH_UP
 from .case import PAIRED_LOSS as PAIRED_LOSS
 from .case import RULES as RULES
 from .case import STATISTIC as STATISTIC
@@ -21,6 +24,8 @@ from .case import Study as Study
 from .case import Tier as Tier
 from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
+from .case import growth_key as growth_key
+from .case import split_growth_key as split_growth_key
 from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
@@ -104,6 +109,7 @@ from .verdict import JudgeFact as JudgeFact
 from .verdict import LargestRatio as LargestRatio
 from .verdict import MatchesLost as MatchesLost
 from .verdict import MetricGrew as MetricGrew
+from .verdict import MetricImproved as MetricImproved
 from .verdict import NewOutput as NewOutput
 from .verdict import NoAlternative as NoAlternative
 from .verdict import NoBaseline as NoBaseline

@@ -274,6 +274,10 @@ class MetricGrew(Fact, frozen=True, tag="metric_grew"):
     """A metric that grew beyond its threshold."""
 
 
+class MetricImproved(Fact, frozen=True, tag="metric_improved"):
+    """A metric that improved beyond its threshold for gains."""
+
+
 class TimeGrew(Fact, frozen=True, tag="time_grew"):
     """A time of the subject beyond its budget."""
 
@@ -292,6 +296,7 @@ RegressionFact = (
     | MatchesLost
     | RatioMoved
     | MetricGrew
+    | MetricImproved
     | TimeGrew
     | UndeclaredDifference
 )

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from precreg.measure import metric_named
 from precreg.types import (
-    RULES,
     Baseline,
     BaselineEntry,
     BitsNotExact,
@@ -47,11 +46,11 @@ from precreg.types import (
     UndeclaredDifference,
     Verdict,
 )
-from precreg.verdict.limits import broken_bounds, structural_findings, unmeasurable_findings
+from precreg.verdict.limits import broken_bounds, growth_metrics, structural_findings, unmeasurable_findings
 from precreg.verdict.regression import (
     OutputEvidence,
     case_alpha,
-    find_improvement,
+    find_improvements,
     find_regressions,
     gather_evidence,
     largest_ratio,
@@ -261,7 +260,7 @@ def _not_regressed(
         seeds = len(entry.inputs) if _more_seeds(outcome, entry) else None
         yield Finding(Reason.IDENTICAL, fact=SameBits(seeds, runs))
         return
-    improved = [found for found in map(find_improvement, outputs) if found is not None]
+    improved = [found for output in outputs for found in find_improvements(output)]
     yield from improved or [
         Finding(Reason.WITHIN_TOLERANCE, fact=_passing_fact(_changed_bits(case, outcome.execution), outputs, runs))
     ]
@@ -271,7 +270,7 @@ def _passing_fact(bits: ChangedBits, outputs: Sequence[OutputEvidence], runs: in
     unjudged = unjudged_outputs(outputs)
     if not unjudged:
         return NotRegressed(bits, largest_ratio(outputs), runs=runs)
-    has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
+    has_thresholds = any(growth_metrics(output.tolerance) for output in outputs)
     return NotRegressed(bits, unjudged=unjudged, has_thresholds=has_thresholds, runs=runs)
 
 
