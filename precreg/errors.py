@@ -76,6 +76,7 @@ ADVICE: dict[str, str] = {
     "unknown-case": "name a case as precreg list prints it",
     "accept-in-ci": "accept baselines on your own machine, and commit them for review",
     "no-proposal": "run the cases first: precreg run writes the proposals",
+    "known-bad": "fix the code, or accept the wrong result as it is: precreg baseline accept CASE --known REASON",
     "missing-reason": "give the reason with --reason",
     "not-a-terminal": "decide by flags: --accept PATTERN --reason TEXT, --reject PATTERN; --json shows what waits",
     "unconfirmed-loss": "run the case again and review its new proposal; --confirm 0 accepts without reruns",

@@ -76,6 +76,7 @@ from .record import Environment as Environment
 from .record import FixedInputs as FixedInputs
 from .record import GitState as GitState
 from .record import KeptSums as KeptSums
+from .record import KnownBad as KnownBad
 from .record import KnownBadCase as KnownBadCase
 from .record import NoAcceptedVersion as NoAcceptedVersion
 from .record import OtherVersionFailed as OtherVersionFailed
@@ -106,6 +107,8 @@ from .verdict import FindingFact as FindingFact
 from .verdict import FirstElement as FirstElement
 from .verdict import InputsChanged as InputsChanged
 from .verdict import JudgeFact as JudgeFact
+from .verdict import KnownBadFact as KnownBadFact
+from .verdict import KnownBadFixed as KnownBadFixed
 from .verdict import LargestRatio as LargestRatio
 from .verdict import MatchesLost as MatchesLost
 from .verdict import MetricGrew as MetricGrew
@@ -117,6 +120,7 @@ from .verdict import NoCommonName as NoCommonName
 from .verdict import NoElement as NoElement
 from .verdict import NoFinitePair as NoFinitePair
 from .verdict import NonFiniteElements as NonFiniteElements
+from .verdict import NonFiniteMoved as NonFiniteMoved
 from .verdict import NothingCompared as NothingCompared
 from .verdict import NotRegressed as NotRegressed
 from .verdict import OtherDtype as OtherDtype
@@ -161,6 +165,7 @@ from .warning import Fact as Fact
 from .warning import FindingKind as FindingKind
 from .warning import FirstBaseline as FirstBaseline
 from .warning import HistoryRemoved as HistoryRemoved
+from .warning import KnownBadAccepted as KnownBadAccepted
 from .warning import LooserLimit as LooserLimit
 from .warning import LooserScope as LooserScope
 from .warning import LooserTime as LooserTime

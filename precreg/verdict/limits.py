@@ -212,9 +212,16 @@ def growth_findings(
         threshold = _growth_threshold(tolerance, metric, current - baseline)
         if threshold is None:
             continue
-        growth = metric_growth(metric, current, baseline)
-        if growth > _allowed_growth(metric, baseline, threshold) and growth > rounding_floor(comparisons, metric):
-            yield _grown(comparisons[0].output, metric, current, baseline, threshold)
+        if exceeds_growth(comparisons, metric, current, baseline, threshold):
+            yield grown_finding(comparisons[0].output, metric, current, baseline, threshold)
+
+
+def exceeds_growth(
+    comparisons: Sequence[Comparison], metric: Metric, current: float, baseline: float, threshold: float
+) -> bool:
+    """Return whether a metric grew beyond a threshold, and beyond rounding to the output dtype."""
+    growth = metric_growth(metric, current, baseline)
+    return growth > _allowed_growth(metric, baseline, threshold) and growth > rounding_floor(comparisons, metric)
 
 
 def growth_metrics(tolerance: Tolerance) -> list[str]:
@@ -248,7 +255,7 @@ def gain_findings(
         smaller = baseline if metric.better == "higher" else current
         gain = -metric_growth(metric, current, baseline)
         if gain > _allowed_growth(metric, smaller, threshold) and gain > rounding_floor(comparisons, metric):
-            found = _grown(comparisons[0].output, metric, current, baseline, threshold)
+            found = grown_finding(comparisons[0].output, metric, current, baseline, threshold)
             limit = 1 + threshold if metric.better == "higher" else 1 / (1 + threshold)
             yield replace(found, reason=Reason.IMPROVED, limit=limit, fact=MetricImproved())
 
@@ -295,7 +302,8 @@ def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps:
     return ulps * scale / magnitude if metric.is_relative_ratio and magnitude else 0.0
 
 
-def _grown(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
+def grown_finding(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
+    """Return the finding of a metric that grew beyond a threshold."""
     return Finding(
         Reason.REGRESSED,
         output=output,
