@@ -210,11 +210,7 @@ def accept_proposals(
             unreadable file, or unknown-case for a proposal of a case that no suite has. Also exceptions of `confirm`.
     """
     refuse_in_ci(environ)
-    reason = reason.strip() or (known_bad or "").strip()
-    if not reason or (known_bad is not None and not known_bad.strip()):
-        expected = "why the new figures are right" if known_bad is None else "why the figures stay wrong"
-        raise UserError("missing-reason", f"expected {expected} but got reason={reason!r}")
-    signature = {"reason": reason, "author": author, "date": date}
+    signature = {"reason": _checked_reason(reason, known_bad), "author": author, "date": date}
     changes = _acceptable_changes(project, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
     with lock_baselines(project):
@@ -224,13 +220,8 @@ def accept_proposals(
         accepted: dict[BaselineKey, BaselineEntry] = {}
         for place, proposal, *_ in changes:
             confirmation = confirmed.get(place.id, "")
-            state = proposal.entry.known
-            signed = replace(
-                proposal.entry,
-                **signature,
-                confirmation=confirmation,
-                known=state and replace(state, reason=(known_bad or "").strip()),
-            )
+            state = proposal.entry.known and replace(proposal.entry.known, reason=(known_bad or "").strip())
+            signed = replace(proposal.entry, **signature, confirmation=confirmation, known=state)
             accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.
@@ -238,6 +229,15 @@ def accept_proposals(
         store_entries(project, accepted)
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
     return accepted
+
+
+def _checked_reason(reason: str, known_bad: str | None) -> str:
+    """Return the reason of the entries. Raises UserError (missing-reason)."""
+    found = reason.strip() or (known_bad or "").strip()
+    if not found or (known_bad is not None and not known_bad.strip()):
+        expected = "why the new figures are right" if known_bad is None else "why the figures stay wrong"
+        raise UserError("missing-reason", f"expected {expected} but got reason={reason!r}")
+    return found
 
 
 def _acceptable_changes(
