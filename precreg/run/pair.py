@@ -196,9 +196,7 @@ def escalated_results(
 
 def _is_known_bad(case: Case, stored: Baseline | None) -> bool:
     """Return whether a baseline that was accepted as known bad is the case's."""
-    return (
-        stored is not None and stored.entry.known is not None and stored.entry.definition == case.baseline_definition
-    )
+    return stored is not None and stored.entry.known is not None and stored.entry.definition == case.baseline_definition
 
 
 def judge_by_other(
