@@ -20,6 +20,8 @@ from precreg.measure import declared_metric
 from precreg.tolerance import CLOSENESS_KEYS, REGION_PREFIX, REGRESSION_PREFIX, is_tighter, resolve_tolerance
 from precreg.types import (
     GAIN,
+    GROWTH_DOWN,
+    GROWTH_UP,
     AnalyzerDropped,
     BaselineEntry,
     BorrowedBaseline,
@@ -38,6 +40,7 @@ from precreg.types import (
     RunFindingFact,
     SkipAdded,
     Tolerance,
+    growth_key,
     split_growth_key,
 )
 
@@ -206,13 +209,13 @@ def _growths_by_direction(tolerance: Tolerance, other: Tolerance) -> dict[str, f
     A threshold for gains allows no loss, whatever it is.
     """
     growths = {**tolerance.regression, **tolerance.directions}
-    for key in (*tolerance.directions, *other.directions):
-        metric, way = split_growth_key(key)
+    keys = map(split_growth_key, (*tolerance.directions, *other.directions))
+    for metric in {metric for metric, way in keys if way != GAIN}:
         # A plain number is the threshold of both directions.
-        if way != GAIN and metric in tolerance.regression:
-            growths[key] = tolerance.regression[metric]
-    split = {metric for metric, way in map(split_growth_key, growths) if way not in ("", GAIN)}
-    return {key: growth for key, growth in growths.items() if key not in split and split_growth_key(key)[1] != GAIN}
+        both = growths.pop(metric, None)
+        if both is not None:
+            growths |= dict.fromkeys((growth_key(metric, GROWTH_UP), growth_key(metric, GROWTH_DOWN)), both)
+    return {key: growth for key, growth in growths.items() if split_growth_key(key)[1] != GAIN}
 
 
 def _counts_matches(tolerance: Tolerance) -> bool:
