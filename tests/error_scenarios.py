@@ -21,6 +21,16 @@ inputs:
   x: {shape: [8, 8], dtype: $dtype, normal: {mean: 0, std: 1}}
 """
 KERNELS = "def mean(x):\n    return x.mean(axis=0)\n"
+IDLE_KERNELS = f"""\
+import numpy as np
+
+
+{KERNELS}
+
+def by_list(x):
+    return np.array([sum(column) / len(column) for column in x.T.tolist()], x.dtype)
+"""
+KERNELS_FILE = "suites/unit/kernels.py"
 FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
@@ -63,6 +73,20 @@ def with_a_broken_device(project):
     project.write("suites/devices/npu.yaml", f"about: ours\nmatmul:\n  float16: {unit}\n")
     project.change(SUITE, f"{SUITE}device: npu\n")
     return project.run("list")
+
+
+def with_a_wrong_result(project):
+    project.change(
+        KERNELS, "def mean(x):\n    return x.mean(axis=0) * (1 if x.dtype == 'float64' else 3)\n", KERNELS_FILE
+    )
+    project.run("run", "--jobs", "0")
+    return project.run("baseline", "accept", "unit/mean/float16", "--reason", "first version")
+
+
+def with_an_idle_device(project):
+    project.write("suites/unit/kernels.py", IDLE_KERNELS)
+    project.change("subject: kernels:mean", "device: ascend\nsubject: kernels:by_list")
+    return project.run("run", "--jobs", "0")
 
 
 def taken_name(project):
@@ -287,6 +311,7 @@ SCENARIOS = {
     "unknown-rounding": command("bits", "1.12", "--rounding", "nearest_evne"),
     "unknown-device": added("device: asend"),
     "bad-device": with_a_broken_device,
+    "idle-device": with_an_idle_device,
     "unknown-fault": command("faults", "--fault", "naive"),
     "unknown-dtype": changed("float16", "flaot16"),
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
@@ -349,6 +374,7 @@ SCENARIOS = {
     "unknown-case": command("explain", "unit/mean/float61"),
     "accept-in-ci": in_ci,
     "no-proposal": command("baseline", "accept", "unit/mean/float16", "--reason", "first version"),
+    "known-bad": with_a_wrong_result,
     "missing-reason": command("baseline", "accept", "--all"),
     "not-a-terminal": command("baseline", "review"),
     "unconfirmed-loss": with_another_kernel_than_proposed,

@@ -113,15 +113,23 @@ def is_proposed(result: CaseResult) -> bool:
     return result.acceptable and result.baseline_id in ("", result.id)
 
 
+def _is_proposed_as_known_bad(result: CaseResult) -> bool:
+    """Return whether a person may accept a wrong result as it is, and its baseline is its own."""
+    return result.wrong_state is not None and result.baseline_id in ("", result.id)
+
+
 def _proposal(
     result: CaseResult, environment: Environment, commit: str, environment_level: str | None
 ) -> Proposal | None:
-    if not is_proposed(result):
+    if not is_proposed(result) and not _is_proposed_as_known_bad(result):
         return None
     found = None if result.stored is None else result.stored.environment
     target = environment_level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of_case(result.id))  # refuses an environment that could not be stored
-    entry = entry_from(result.outcome, environment.fingerprint, commit)
+    entry = replace(
+        entry_from(result.outcome, environment.fingerprint, commit),
+        known=None if result.acceptable else result.wrong_state,
+    )
     verdict = result.verdict
     evidence = [*map(_without_infinities, verdict.findings)]
     return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result))

@@ -103,6 +103,11 @@ class ProposalChange(NamedTuple):
         return self.proposal.verdict
 
     @property
+    def known_bad(self) -> bool:
+        """Return whether the proposal has a wrong result, which is accepted as known bad alone."""
+        return self.proposal.entry.known is not None
+
+    @property
     def needs_rerun(self) -> bool:
         """Return whether acceptance requires confirming reruns: a loss or gain over an entry of the same definition."""
         # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
@@ -189,23 +194,24 @@ def accept_proposals(
     author: str,
     date: str,
     environment: str | None = None,
+    known_bad: str | None = None,
     confirm: ConfirmChanges = confirm_nothing,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[BaselineKey, BaselineEntry]:
     """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
-    `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored. `confirm`
-    receives the changes before anything is locked, and its result by case id is stored with the entry.
+    `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
+    `known_bad` is the reason to accept wrong results as they are: with it only proposals of wrong results match, and
+    without it only the others. It is also the reason of the entries if `reason` is empty. `confirm` receives the
+    changes before anything is locked, and its result by case id is stored with the entry.
 
     Raises:
-        UserError: accept-in-ci, missing-reason, no-proposal, locked, not-writable, outside-project, an unreadable file,
-            or unknown-case for a proposal of a case that no suite has. Also the exceptions of `confirm`.
+        UserError: accept-in-ci, missing-reason, no-proposal, known-bad, locked, not-writable, outside-project, an
+            unreadable file, or unknown-case for a proposal of a case that no suite has. Also exceptions of `confirm`.
     """
     refuse_in_ci(environ)
-    if not reason.strip():
-        raise UserError("missing-reason", f"expected why the new figures are right but got reason={reason!r}")
-    signature = {"reason": reason.strip(), "author": author, "date": date}
-    changes = _acceptable_changes(project, patterns, known, environment)
+    signature = {"reason": _checked_reason(reason, known_bad), "author": author, "date": date}
+    changes = _acceptable_changes(project, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
     with lock_baselines(project):
         require_unchanged(changes, pending_proposals(project))
@@ -214,7 +220,8 @@ def accept_proposals(
         accepted: dict[BaselineKey, BaselineEntry] = {}
         for place, proposal, *_ in changes:
             confirmation = confirmed.get(place.id, "")
-            signed = replace(proposal.entry, **signature, confirmation=confirmation)
+            state = proposal.entry.known and replace(proposal.entry.known, reason=(known_bad or "").strip())
+            signed = replace(proposal.entry, **signature, confirmation=confirmation, known=state)
             accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.
@@ -224,13 +231,43 @@ def accept_proposals(
     return accepted
 
 
+def _checked_reason(reason: str, known_bad: str | None) -> str:
+    """Return the reason of the entries. Raises UserError (missing-reason)."""
+    found = reason.strip() or (known_bad or "").strip()
+    if not found or (known_bad is not None and not known_bad.strip()):
+        expected = "why the new figures are right" if known_bad is None else "why the figures stay wrong"
+        raise UserError("missing-reason", f"expected {expected} but got reason={reason!r}")
+    return found
+
+
 def _acceptable_changes(
-    project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None
+    project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None, *, as_known_bad: bool
 ) -> list[ProposalChange]:
     proposals, baselines = pending_proposals(project), Baselines(project)
-    chosen = select_proposals(proposals, patterns)
+    chosen = _select_kind(proposals, patterns, as_known_bad=as_known_bad)
     _require_known({id: proposals[id] for id in chosen}, known)
     return [change_of_proposal(baselines, id, proposals[id], environment) for id in chosen]
+
+
+def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, as_known_bad: bool) -> list[str]:
+    """Return the matching ids among the proposals of wrong results, or among the others.
+
+    Raises UserError (known-bad) for a pattern that only proposals of the other kind match, and as `select_proposals`.
+    """
+    of_kind = [id for id, proposal in proposals.items() if (proposal.entry.known is not None) == as_known_bad]
+    for pattern in patterns:
+        other = next((id for id in _matching(proposals, pattern) if id not in of_kind), None)
+        if other is not None and not _matching(of_kind, pattern):
+            verdict = proposals[other].verdict
+            expected = "a result that is wrong" if as_known_bad else "a result within its tolerance"
+            got = f"got {other}, which is {verdict}" + (" and needs no --known" if as_known_bad else "")
+            raise UserError("known-bad", f"expected {expected} but {got}")
+    return select_proposals(of_kind, patterns)
+
+
+def _matching(ids: Collection[str], pattern: str) -> set[str]:
+    # An id may contain brackets, which fnmatch would read as a set of characters.
+    return {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
 
 
 def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str, Proposal]) -> None:
@@ -283,8 +320,7 @@ def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]
         raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
     chosen: set[str] = set()
     for pattern in patterns:
-        # An id may contain brackets, which fnmatch would read as a set of characters.
-        matching = {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
+        matching = _matching(ids, pattern)
         if not matching:
             message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
             raise UserError("no-proposal", message)

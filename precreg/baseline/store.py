@@ -162,6 +162,11 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
         yield f"outputs.{name}.digests", len(output.digests)
         for metric, values in output.metrics.items():
             yield f"outputs.{name}.metrics.{metric}", len(values)
+    if entry.known is not None:
+        for name, metrics in entry.known.bounds.items():
+            yield from ((f"known.bounds.{name}.{metric}", len(values)) for metric, values in metrics.items())
+        for name, counts in (*entry.known.nans.items(), *entry.known.infinities.items()):
+            yield f"known.{name}", len(counts)
     for name, axes in entry.groups.items():
         for number, axis in enumerate(axes):
             for sums in _SUMS_BY_SEED:

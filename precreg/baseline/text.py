@@ -20,7 +20,8 @@ from precreg.types import AxisSums, Histogram
 
 _T = TypeVar("_T")
 # Fields that are left out if empty, so that files from before these fields keep their bytes.
-_RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
+_RARE_OF_KNOWN_BAD = {"known", "bounds", "nans", "infinities"}
+_RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"} | _RARE_OF_KNOWN_BAD
 # git's conflict markers have seven characters, then a space and a label, or the end of the line.
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,10 +118,12 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     from precreg.baseline import diff_proposals, reject_proposals, select_proposals
     from precreg.cli.review import accept_and_report
 
-    waiting = [change.place.id for change in diff_proposals(terms.project)]
+    waiting = {change.place.id: change for change in diff_proposals(terms.project)}
     # Resolved against one list, so that both options see the same proposals.
     dropped = select_proposals(waiting, rejects) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
+    # A pattern leaves wrong results waiting. If it matches nothing else, acceptance says why it refuses them.
+    chosen = [id for id in chosen if not waiting[id].known_bad] or chosen
     # Accepting first: it may refuse, and then nothing is rejected either.
     if chosen:
         accept_and_report(terms, chosen, reason)
@@ -139,6 +142,12 @@ def _require_terminal() -> None:
 @click.argument("patterns", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Accept every proposal.")
 @click.option("--improved", is_flag=True, help="Accept every case that improved.")
+@click.option(
+    "--known",
+    "known_bad",
+    metavar="REASON",
+    help="Accept results that are out of tolerance, or have NaN, as they are: known to be bad, for this reason.",
+)
 @_reason
 @_reruns
 @_environment
@@ -149,11 +158,14 @@ def baseline_accept_command(
     patterns: tuple[str, ...],
     everything: bool,
     improved: bool,
+    known_bad: str | None,
     reason: str,
     reruns: int,
     environment: str | None,
 ) -> None:
     """Make the matching proposals the baselines. Refused in CI.
+
+    Without --known, proposals of wrong results keep waiting. With it, only these are accepted.
 
     Cases whose figures moved run again first. If one of them does not repeat its figures, nothing is accepted.
     """
@@ -161,7 +173,20 @@ def baseline_accept_command(
 
     project = project_of_option(given)
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason)
+    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason, known_bad=known_bad)
+    if known_bad is None and (left := _left_waiting(project, chosen)):
+        click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
+
+
+def _left_waiting(project: Path, patterns: list[str]) -> list[str]:
+    """Return the first few proposals of wrong results among the matching ones."""
+    from precreg.baseline import pending_proposals
+    from precreg.cli.review import MAX_NAMED_CASES
+
+    wrong = [id for id, proposal in pending_proposals(project).items() if proposal.entry.known is not None]
+    chosen = [id for id in wrong if any(fnmatchcase(id, pattern) for pattern in patterns)]
+    more = [f"{len(chosen) - MAX_NAMED_CASES} more"] if chosen[MAX_NAMED_CASES:] else []
+    return chosen[:MAX_NAMED_CASES] + more
 
 
 def _improved(project: Path) -> list[str]:
@@ -215,6 +240,7 @@ def baseline_list_command(given: Path | None, /, creep: bool) -> None:
     terms = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
     for place, entry in read_all_entries(project).items():
         if terms is None:
-            click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}")
+            known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
+            click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")
         elif entry.accepted:
             click.echo("\n".join([str(place), *describe_accepted_values(terms, place, entry)]))

@@ -133,7 +133,7 @@ def _baseline(case: Case, baseline: Baseline | None, environment: Environment) -
 def _tolerance(case: Case, output: Output, environment: Environment, guessed: str) -> Iterator[str]:
     """Yield a table of every layer's settings for one output, and the warnings about the tolerance."""
     from precreg.report import describe_tolerance_fact
-    from precreg.tolerance import explain_tolerance, resolve_tolerance, tolerance_warnings
+    from precreg.tolerance import NO_BOUNDS, explain_tolerance, resolve_tolerance, tolerance_warnings
 
     name, dtype = output
     rows = _by_metric(explain_tolerance(case.layers, name, dtype, environment.chain))
@@ -143,6 +143,8 @@ def _tolerance(case: Case, output: Output, environment: Environment, guessed: st
     yield from ("", f"tolerance of output {name!r} in {dtype}{guessed}, later layers win (* holds)")
     yield from (" ".join([*map(str.ljust, cell[:4], widths), cell[4]]) for cell in cells)
     tolerance = resolve_tolerance(case.layers, name, dtype, environment.chain)
+    if tolerance.standard == NO_BOUNDS.name and not (tolerance.bounds or tolerance.alternatives):
+        yield "no bounds (tolerance: none): the baseline alone judges"
     yield from (f"warning: {describe_tolerance_fact(fact)}" for fact in tolerance_warnings(tolerance, dtype))
 
 

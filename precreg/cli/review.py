@@ -71,9 +71,15 @@ def read_accept_terms(project: Path, environment: str | None, reruns: int) -> Ac
 
 
 def accept_and_report(
-    terms: AcceptTerms, patterns: Sequence[str], reason: str, shown: Sequence[ProposalChange] = ()
+    terms: AcceptTerms,
+    patterns: Sequence[str],
+    reason: str,
+    shown: Sequence[ProposalChange] = (),
+    known_bad: str | None = None,
 ) -> list[str]:
     """Accept the matching proposals, print them, and return their ids. `shown` are the proposals a person has seen.
+
+    With the reason `known_bad`, only proposals of wrong results match, and without it only the others.
 
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
@@ -99,10 +105,12 @@ def accept_and_report(
         author=git_author(terms.project),
         date=date.today().isoformat(),
         environment=terms.environment,
+        known_bad=known_bad,
         confirm=confirm,
     )
     for place, entry in accepted.items():
-        click.echo(f"accepted {place}" + (f" ({entry.confirmation})" if entry.confirmation else ""))
+        notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
+        click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
     return [place.id for place in accepted]
 
 
@@ -153,7 +161,8 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
     """Yield the case with its verdict, the changes of its environment, and each metric that moved, or all metrics."""
     from precreg.report import describe_environment_difference
 
-    yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}"
+    known_bad = " as known bad, for a reason of its own" if change.known_bad else ""
+    yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}{known_bad}"
     if change.environment_change is not None:
         yield f"  environment: {describe_environment_difference(change.environment_change)}"
         # Both changed at once, so the figures alone cannot separate code and environment.
@@ -227,6 +236,7 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         "message": change.proposal.message,
         "commit": change.new.commit,
         "to_confirm": change.needs_rerun,
+        "known_bad": change.known_bad,
         "environment_change": "" if difference is None else describe_environment_difference(difference),
         "metrics": [*map(_metric_values, change.metrics)],
         "evidence": to_builtins(change.proposal.findings),
@@ -343,7 +353,13 @@ class _Walk:
     def _rest_of_suite(self, number: int) -> list[ProposalChange]:
         """Return the change and the later ones of its suite, after a confirmation if there are any."""
         suite = self._changes[number].place.suite
-        changes = [change for change in self._changes[number:] if change.place.suite == suite]
+        first = self._changes[number]
+        # Wrong results have a reason of their own, so one answer never accepts them along with others.
+        changes = [
+            change
+            for change in self._changes[number:]
+            if (change.place.suite, change.known_bad) == (suite, first.known_bad)
+        ]
         unseen = len(changes) - 1
         # Accepting unseen proposals is how regressions get into baselines, so it takes a second answer.
         question = f"accept {len(changes)} of {suite}, {unseen} of them not shown yet?"
@@ -354,11 +370,13 @@ class _Walk:
         if not changes:
             return False
         # The last reason is offered again, because many proposals share one.
-        self._reason = click.prompt("reason", default=self._reason)
+        known_bad = changes[0].known_bad
+        self._reason = click.prompt("known bad because" if known_bad else "reason", default=self._reason)
         try:
             # Exact ids and no patterns: a proposal that arrived meanwhile must not be accepted unseen.
             names = [change.place.id for change in changes]
-            self._accepted += accept_and_report(self._terms, names, self._reason, shown=changes)
+            why = self._reason if known_bad else None
+            self._accepted += accept_and_report(self._terms, names, self._reason, shown=changes, known_bad=why)
         except UserError as refused:
             click.echo(str(refused), err=True)
             return False

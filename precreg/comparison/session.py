@@ -43,6 +43,7 @@ from precreg.storage import Array
 from precreg.suite import match_names, read_foundation
 from precreg.tolerance import (
     CLOSENESS_KEYS,
+    NO_BOUNDS,
     SHIPPED_LAYERS,
     drop_unmeasured_settings,
     find_standard,
@@ -274,6 +275,9 @@ def comparison_layers(
 
 
 def _check(metric: str, limit: float | str) -> None:
+    if limit == NO_BOUNDS.name:
+        message = f"expected a standard with bounds but got {metric}={limit}: no baseline judges stored arrays"
+        raise UserError("bad-value", message, file=OPTIONS.file)
     if metric == "standard":
         find_standard(str(limit), OPTIONS)
     # A misspelled metric would limit nothing, and the pair would pass.
@@ -392,7 +396,10 @@ def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> lis
         if key not in seen:
             seen.add(key)
             magnitude = pair.comparison.metrics.get("mean_magnitude")
-            for fact in tolerance_warnings(pair.tolerance, pair.comparison.dtype, magnitude, terms.role):
+            # No baseline judges a stored array, so a tolerance without bounds admits everything here.
+            for fact in tolerance_warnings(
+                replace(pair.tolerance, regression={}), pair.comparison.dtype, magnitude, terms.role
+            ):
                 first.setdefault(fact, pair.name)
     return [ToleranceWarning(name, fact) for fact, name in first.items()]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ class Precision:
         category: str | None = None,
         rtol: float | None = None,
         atol: float | None = None,
-        tolerance: Mapping[str, Any] | None = None,
+        tolerance: Mapping[str, Any] | Literal["none"] | None = None,
         exact: bool = False,
     ) -> CaseResult:
         """Measure and judge the results of a test, and fail the test if the case of a suite would fail.
@@ -61,8 +61,8 @@ class Precision:
         higher precision, or `golden`, to be matched in the outputs' own dtypes. `inputs` are the arrays by name that
         the result was computed from: a baseline of other inputs then does not judge it. `name` distinguishes the
         checks of one test. `tier` is by default the tier that marks the test, or unit. `category` selects a layer of
-        tolerances. `tolerance` is a suite's tolerance, with `rtol` and `atol` in the outputs' unit. With `exact` any
-        bit that differs from the baseline's is a regression.
+        tolerances. `tolerance` is a suite's tolerance, with `rtol` and `atol` in the outputs' unit; "none" leaves the
+        judgement to the baseline. With `exact` any bit that differs from the baseline's is a regression.
 
         Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """

@@ -81,7 +81,7 @@ def _as_declared(result: CaseResult, why: str) -> CaseResult:
     if result.verdict.reason not in EXPECTED_FAILURE_REASONS:
         return result
     verdict = add_verdict_messages(invert_verdict(result.verdict, why or "xfail"))
-    return replace(result, verdict=verdict, acceptable=False)
+    return replace(result, verdict=verdict, acceptable=False, wrong_state=None)
 
 
 def unpack_results(texts: Iterable[str]) -> Iterator[CaseResult]:

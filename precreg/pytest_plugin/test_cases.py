@@ -105,11 +105,14 @@ def _mistake(source: Location, slug: str, message: str) -> UserError:
     return UserError(slug, message, file=source.file, line=source.line)
 
 
-def tolerance_settings(tolerance: Mapping[str, Any] | None, source: Location, **limits: object) -> dict[str, Any]:
+def tolerance_settings(tolerance: Mapping[str, Any] | str | None, source: Location, **limits: object) -> dict[str, Any]:
     """Return a check's tolerance and limits as plain data, also for numbers of numpy.
 
-    Raises UserError (bad-value) for a tolerance that is not a mapping.
+    Raises UserError (bad-value) for a tolerance that is neither a mapping nor the word `none`.
     """
+    # The same word as in a suite.
+    if tolerance == "none":
+        tolerance = {"standard": tolerance}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     plain: dict[str, Any] = _plain({**_mapping("tolerance", tolerance, source), **given})
     return plain

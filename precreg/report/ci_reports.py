@@ -126,6 +126,9 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCas
         # GitLab has no status for a proposal. As a failure it would mark every new case as broken.
         case Status.SKIPPED | Status.PROPOSED:
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
+        # The test passes, and its details show that it is wrong.
+        case Status.PASSED if verdict.excused:
+            test.stdout = message
     return test
 
 

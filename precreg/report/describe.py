@@ -281,6 +281,8 @@ def _harmless(record: RunRecord) -> str:
     if skipped == len(record.results):
         return f"nothing was judged: {count_cases(skipped)} skipped" if skipped else "there was no case to judge"
     also = f"; {count_cases(skipped)} skipped" if skipped else ""
+    if bad := len(known_bad_cases(record)):
+        also += f"; {count_cases(bad)} known bad"
     return f"nothing regressed against {record.pair[:8] or 'the baselines'}{also}"
 
 
@@ -307,3 +309,9 @@ def list_some(texts: Sequence[str], max_texts: int) -> str:
 def improved_cases(record: RunRecord) -> list[str]:
     """Return the ids of the improved cases."""
     return sorted(result.id for result in record.results if result.verdict.reason is Reason.IMPROVED)
+
+
+def known_bad_cases(record: RunRecord) -> list[str]:
+    """Return the ids of the cases that passed, though wrong, because their baselines are known to be bad."""
+    passed = (result for result in record.results if result.verdict.status is Status.PASSED)
+    return sorted(result.id for result in passed if result.verdict.excused)

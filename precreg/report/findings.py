@@ -38,9 +38,12 @@ from precreg.types import (
     Finding,
     InputsChanged,
     JudgeFact,
+    KnownBadFact,
+    KnownBadFixed,
     LargestRatio,
     MatchesLost,
     MetricGrew,
+    MetricImproved,
     NewOutput,
     NoAlternative,
     NoBaseline,
@@ -48,6 +51,7 @@ from precreg.types import (
     NoElement,
     NoFinitePair,
     NonFiniteElements,
+    NonFiniteMoved,
     NothingCompared,
     NotRegressed,
     OtherDtype,
@@ -110,7 +114,11 @@ def add_verdict_messages(verdict: Verdict) -> Verdict:
     """Fill in the empty messages of a verdict and of its findings."""
     if verdict.message:
         return verdict
-    named = replace(verdict, findings=tuple(map(add_finding_message, verdict.findings)))
+    named = replace(
+        verdict,
+        findings=tuple(map(add_finding_message, verdict.findings)),
+        excused=tuple(map(add_finding_message, verdict.excused)),
+    )
     return replace(named, message=_describe_verdict(named))
 
 
@@ -128,8 +136,11 @@ def _describe_verdict(verdict: Verdict) -> str:
     named = not first.output or first.reason is Reason.NONDETERMINISTIC
     message = first.message if named else f"{first.output}: {first.message}"
     # A broken bound would be the worse reason, so a regression that decides is always within tolerance.
-    if first.reason is Reason.REGRESSED:
+    is_known_bad = bool(verdict.excused) or isinstance(first.fact, NonFiniteMoved)
+    if first.reason is Reason.REGRESSED and not is_known_bad:
         message += ", though within tolerance"
+    if verdict.excused:
+        message += f"; known bad ({verdict.known_bad}): {_describe_excused(verdict.excused)}"
     if verdict.accepted_in is not None:
         change = describe_environment_difference(verdict.accepted_in.difference)
         message += f"; by the baseline of {verdict.accepted_in.environment}, accepted in another environment: {change}"
@@ -138,6 +149,13 @@ def _describe_verdict(verdict: Verdict) -> str:
     if verdict.reason is Reason.UNEXPECTED_PASS:
         return f"declared known-bad ({verdict.declared}), yet it passed: {message}; remove expect: fail"
     return message
+
+
+def _describe_excused(excused: Sequence[Finding]) -> str:
+    """Write the first excused finding, and the number of the others."""
+    first = excused[0]
+    more = f" and {len(excused) - 1} more" if excused[1:] else ""
+    return f"{first.output}: {first.message}{more}"
 
 
 def describe_finding(finding: Finding) -> str:
@@ -157,7 +175,21 @@ def describe_finding(finding: Finding) -> str:
         return _describe_regression(fact, finding)
     if isinstance(fact, PairFact):
         return describe_pair_fact(fact, finding)
+    if isinstance(fact, KnownBadFact):
+        return _describe_known_bad(fact)
     return _describe_pass(fact)
+
+
+def _describe_known_bad(fact: KnownBadFact) -> str:
+    """Write how a case changed whose baseline was accepted as known bad."""
+    match fact:
+        case NonFiniteMoved():
+            now = f"{fact.nan_now} elements differ in NaN and {fact.inf_now} in infinity"
+            return f"{now}; {fact.nan_before} and {fact.inf_before} did in the baseline that is known to be bad"
+        case KnownBadFixed(why):
+            return f"every bound holds; the baseline was accepted as known bad ({why}), so accept an ordinary one"
+        case _:
+            assert_never(fact)
 
 
 def _describe_absence(fact: AbsenceFact, output: str) -> str:
@@ -263,8 +295,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return f"{finding.metric} against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
         case RatioMoved():
             return _describe_ratio(finding) + _describe_maximum(fact)
-        case MetricGrew():
-            return _describe_growth(finding, current, baseline)
+        case MetricGrew() | MetricImproved():
+            return _describe_growth(fact, finding, current, baseline)
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -275,12 +307,13 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             assert_never(fact)
 
 
-def _describe_growth(finding: Finding, current: float, baseline: float) -> str:
+def _describe_growth(fact: MetricGrew | MetricImproved, finding: Finding, current: float, baseline: float) -> str:
     if finding.ratio is None:
         return f"{finding.metric} was {baseline:.4g} and is {current:.4g}"
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
-    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, allowed {allowed}x)"
+    limit = "allowed" if isinstance(fact, MetricGrew) else "an improvement from"
+    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, {limit} {allowed}x)"
 
 
 def _describe_change(ratio: float, times: str) -> str:

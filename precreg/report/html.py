@@ -28,6 +28,7 @@ from precreg.report.describe import (
     finding_notes,
     finding_rows,
     improved_cases,
+    known_bad_cases,
     run_exit_sentence,
     sort_results,
     strip_controls,
@@ -179,6 +180,8 @@ def tolerance_rows(tolerance: Tolerance, described: Sequence[MetricDescription])
         metric = metric_named(name, described)
         sign = "≥" if metric.better == "higher" else "≤"
         yield [name, f"{sign} {format_number(allowed_ratio(metric, growth))} × baseline", "", ""]
+    for name, growth in tolerance.directions.items():
+        yield [name, f"{format_number(1 + growth)} times", "", ""]
 
 
 def _limit(bound: Bound, described: Sequence[MetricDescription]) -> str:
@@ -321,6 +324,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         "improved": improved_cases(record),
+        "known_bad": known_bad_cases(record),
         "found": found,
         "on_run": _run_findings(on_run[:MAX_HTML_FINDINGS], results),
         "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],

@@ -24,6 +24,7 @@ from precreg.types import (
     ExpectFailureAdded,
     FirstBaseline,
     HistoryRemoved,
+    KnownBadAccepted,
     LooserLimit,
     LooserScope,
     LooserTime,
@@ -46,7 +47,7 @@ from precreg.types import (
 _LIMIT_DIGITS = 6
 
 # The names of parts that are not their own words.
-_PARTS = {"analyzers": "metrics of analyzers"}
+_PARTS = {"analyzers": "metrics of analyzers", "known": "the state that is known to be bad"}
 # Names that no layer has, and environments without layers of their own.
 _SCOPES = {"": "other outputs", "generic": "other environments"}
 
@@ -81,6 +82,8 @@ def _describe_baseline(fact: BaselineFact, factor: float | None) -> str:
             changed = f"the baseline in {file} changed: {', '.join(_PARTS.get(part, part) for part in parts)}"
             grew = "" if factor is None else f"; {metric} of {output} is {factor:.3g} times the accepted value"
             return f"{changed}{grew}"
+        case KnownBadAccepted(file, why):
+            return f"{file} newly accepts a wrong result as known bad: {why}"
         case HistoryRemoved(file):
             return f"accepted values were removed from {file}: small losses could add up unseen"
         case FirstBaseline(environment):

@@ -7,7 +7,7 @@ next commands to run, then the sentence that explains the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from click import style
@@ -16,6 +16,7 @@ from precreg.baseline import is_proposed
 from precreg.report.describe import (
     STATUS_LABELS,
     FindingRow,
+    count_cases,
     describe_commit,
     describe_provenance,
     describe_run_selection,
@@ -27,6 +28,7 @@ from precreg.report.describe import (
     finding_table,
     format_columns,
     improved_cases,
+    known_bad_cases,
     list_some,
     run_exit_sentence,
     sort_results,
@@ -78,6 +80,8 @@ def render_run_markdown(record: RunRecord) -> str:
     parts += _markdown_findings(record)
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
+    if bad := known_bad_cases(record):
+        parts.append(f"Known bad, and passed by their baselines: {_ids(bad)}.")
     if record.orphans:
         parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
     if record.warnings:
@@ -243,7 +247,7 @@ def _terminal_case(result: CaseResult) -> list[str]:
     first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
     # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
-        return [first]
+        return [first, *([RUN_INDENT + verdict.message] if verdict.excused else [])]
     return [first, *(RUN_INDENT + line for line in explain_result(result))]
 
 
@@ -275,12 +279,19 @@ def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
     return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
 
 
+def _noted_cases(record: RunRecord) -> Iterator[str]:
+    """Yield the improved cases, and those that passed although they are wrong."""
+    if better := improved_cases(record):
+        yield f"improved  {list_some(better, MAX_TERMINAL_IDS)}"
+    if bad := known_bad_cases(record):
+        yield f"known bad {count_cases(len(bad))}: {list_some(bad, MAX_TERMINAL_IDS)}"
+
+
 def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
     lines = [f"{describe_status_counts(record)} in {format_duration(record.duration_s)}"]
     if asked := describe_run_selection(record):
         lines.append(f"selected  {asked}")
-    if better := improved_cases(record):
-        lines.append(f"improved  {list_some(better, MAX_TERMINAL_IDS)}")
+    lines += _noted_cases(record)
     paired = list(describe_paired_run(record))
     lines += [f"pair      {text}" for text in paired[:MAX_PAIRED_LINES]]
     if len(paired) > MAX_PAIRED_LINES:

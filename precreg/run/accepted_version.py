@@ -69,7 +69,9 @@ def judge_changed_cases(
 
 def _has_changed(case: Case, result: CaseResult) -> bool:
     # A case that need not repeat has other bits in each run, so it is judged by its statistics alone unless they moved.
-    return result.verdict.reason in _CHANGED_REASONS and case.expect_failure is None
+    # A known-bad case is judged by its baseline: another version that is as bad would pass it.
+    is_known_bad = result.baseline is not None and result.baseline.entry.known is not None
+    return result.verdict.reason in _CHANGED_REASONS and case.expect_failure is None and not is_known_bad
 
 
 def _by_version(

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from precreg.arithmetic import dtype_name, format_of
 from precreg.errors import UserError
 from precreg.measure import add_analyzer_metrics, add_worst_metrics, compare_arrays, compare_runs
-from precreg.run.computation import Arrays, CaseComputation, PlainComputation, arithmetic_of, missing_requirement
+from precreg.run.computation import (
+    Arrays,
+    CaseComputation,
+    PlainComputation,
+    arithmetic_of,
+    missing_requirement,
+    run_on_device,
+)
 from precreg.storage import array_digest, element_bytes
 from precreg.subject import Call, CaseFailed, Outputs, SurroundingsRestored, blame_failures, subject_kind
 from precreg.suite.inputs import draw_input, parse_input
@@ -162,9 +169,14 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
 
 
 def run_subject_once(case: Case, call: Call) -> Outputs:
-    """Return the subject's outputs for copies of the call's inputs and params, which it may change."""
+    """Return the subject's outputs for copies of the call's inputs and params, which it may change.
+
+    Raises UserError as `run_on_device` does.
+    """
     own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(call.params))
-    return _compute(case.subject, own)
+    if case.device is None:
+        return _compute(case.subject, own)
+    return run_on_device(case.device, own, lambda call: _compute(case.subject, call))
 
 
 def run_oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
@@ -140,6 +141,22 @@ def _device_arithmetic(name: str, project: Path) -> Arithmetic:
     return DeviceArithmetic(device_named(name, project))
 
 
+def run_on_device(device: str, call: Call, run: Callable[[Call], _T]) -> _T:
+    """Run a subject whose operations a simulated device computes, and return its result.
+
+    Raises UserError (idle-device) if the device computed nothing: the result would be the same on every device.
+    """
+    from precreg.arithmetic.devices import WatchedArithmetic
+
+    assert call.arithmetic is not None
+    watched = WatchedArithmetic(call.arithmetic)
+    result = run(replace(call, arithmetic=watched))
+    if not watched.has_computed:
+        message = f"expected floating-point operations on the inputs but device={device} computed none of the subject"
+        raise UserError("idle-device", message + "; torch, math and numpy.asarray(x) leave the device")
+    return result
+
+
 class Model(NamedTuple):
     """A function `module:function`, the folder whose modules it sees first, and the root of its project."""
 
@@ -170,12 +187,15 @@ def call_model(model: Model, inputs: Arrays, device: str | None) -> Arrays:
     """Call a model with inputs by name, which it may change, and return its outputs by name.
 
     Overflow and the like raise no warnings, as in a case. Raises UserError: unknown-device and the other errors of
-    reading a device, missing-module, missing-function, bad-outputs; model-failed for any exception of the model.
+    reading a device, idle-device, missing-module, missing-function, bad-outputs; model-failed for any exception of the
+    model.
     """
     arithmetic = None if device is None else _device_arithmetic(device, model.project)
     call = Call(inputs, {}, model.directory, model.project, arithmetic)
     try:
-        return run_python(model.target, call).arrays
+        if device is None:
+            return run_python(model.target, call).arrays
+        return run_on_device(device, call, lambda call: run_python(model.target, call)).arrays
     except (UserError, KeyboardInterrupt):
         raise
     # BaseException: a model that calls sys.exit() must not end the command without a message.

@@ -194,18 +194,25 @@ def escalated_results(
     yield from _escalate(open_, plan, version, budget, policy)
 
 
+def _is_known_bad(case: Case, stored: Baseline | None) -> bool:
+    """Return whether a baseline that was accepted as known bad is the case's."""
+    return stored is not None and stored.entry.known is not None and stored.entry.definition == case.baseline_definition
+
+
 def judge_by_other(
     case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, policy: Policy, version: OtherVersion
 ) -> CaseResult:
     """Judge the case's own seeds by the other version; by the stored baseline, as `result` does, if that cannot."""
     # A known-bad case is judged by its baseline: another version that is as bad would pass it.
-    cause = KnownBadCase() if case.expect_failure is not None else _problem(pair)
+    known = case.expect_failure is not None or _is_known_bad(case, result.stored)
+    cause = KnownBadCase() if known else _problem(pair)
     if cause is not None:
         return replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
     other = _baseline_of(case, pair.other, plan, version)
     by_other = judge_outcome(case, other, pair.own, plan.environment, policy)
     paired = PairedRun(case.seeds, not _changed_bits(by_other), judged=True, commit=version.commit)
-    return replace(by_other, acceptable=result.acceptable, accepted=result.stored, paired=paired)
+    proposed = {"acceptable": result.acceptable, "wrong_state": result.wrong_state}
+    return replace(by_other, accepted=result.stored, paired=paired, **proposed)
 
 
 def goes_on(result: CaseResult) -> bool:

@@ -31,7 +31,7 @@ from precreg.types import (
     ToleranceWarning,
     UnmetThreshold,
 )
-from precreg.verdict import Policy, is_acceptable, judge_case
+from precreg.verdict import Policy, acceptable_as_known_bad, is_acceptable, judge_case
 
 # So many worker processes mean this process.
 IN_PROCESS = 0
@@ -102,6 +102,7 @@ def judge_outcome(
         for comparison in outcome.comparisons
     }
     verdict = judge_case(case, outcome, tolerances, baseline, environment, policy)
+    acceptable = is_acceptable(case, outcome, tolerances, baseline, environment, verdict)
     return CaseResult(
         id=case.id,
         tier=case.tier,
@@ -117,7 +118,10 @@ def judge_outcome(
         tolerances=tolerances,
         baseline=baseline,
         baseline_id=case.baseline_id,
-        acceptable=is_acceptable(case, outcome, tolerances, baseline, environment, verdict),
+        acceptable=acceptable,
+        wrong_state=None
+        if acceptable
+        else acceptable_as_known_bad(case, outcome, tolerances, baseline, environment, verdict),
     )
 
 

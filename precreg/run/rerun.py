@@ -94,7 +94,7 @@ def find_disagreement(
     if verdict.reason is Reason.IDENTICAL:
         return None
     repeats = case.deterministic and entry.fingerprint == environment.fingerprint
-    if verdict.reason is Reason.WITHIN_TOLERANCE:
+    if verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.KNOWN_BAD):
         return Disagreement("bits", verdict) if repeats else None
     return Disagreement("verdict", verdict)
 

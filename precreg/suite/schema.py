@@ -16,8 +16,8 @@ from precreg.arithmetic import DTYPE_NAMES
 from precreg.measure import ANALYZER_NAME_PATTERN, METRICS, baseline_metrics, relative_errors
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
 from precreg.suite.inputs import DISTRIBUTIONS, FROM_KEY, PICK_KEY
-from precreg.tolerance import STANDARDS
-from precreg.types import RULES, Growth
+from precreg.tolerance import NO_BOUNDS, STANDARDS
+from precreg.types import CUMULATIVE_LOSS, GAIN, GROWTH_DOWN, GROWTH_UP, PAIRED_LOSS, RULES, Growth
 
 Schema = dict[str, Any]
 
@@ -162,19 +162,36 @@ def _standard_schema() -> Schema:
     spelled = {"type": "string", "pattern": f"^({'|'.join(map(re.escape, with_parameters))}):"}
     return {
         "description": "A published set of bounds, see docs/standards.md",
-        "anyOf": [{"enum": list(STANDARDS)}, *options, spelled],
+        "anyOf": [{"enum": [*STANDARDS, NO_BOUNDS.name]}, *options, spelled],
     }
 
 
 def _tolerance_schema() -> Schema:
-    limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
-    growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
-    growths = {
-        "type": "object",
-        "properties": dict.fromkeys((*RULES, *baseline_metrics()), growth),
-        "patternProperties": {_OF_ANALYZER: growth},
-        "additionalProperties": False,
+    return {
+        "anyOf": [{"const": NO_BOUNDS.name, "description": "No bounds: the baseline alone judges"}, _settings_schema()]
     }
+
+
+def _growths_schema() -> Schema:
+    growth = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "off"}]}
+    losses_and_gains = _object_schema(dict.fromkeys(("worse", GAIN), growth))
+    ways = {**_object_schema(dict.fromkeys((GROWTH_UP, GROWTH_DOWN), growth)), "required": [GROWTH_UP, GROWTH_DOWN]}
+    judged = {"anyOf": [*growth["anyOf"], losses_and_gains]}
+    signed = {"anyOf": [*judged["anyOf"], ways]}
+    names = (*RULES, *baseline_metrics())
+    of_names = {name: signed if name in METRICS and METRICS[name].scale == "signed" else judged for name in names}
+    return {
+        **_object_schema({**of_names, CUMULATIVE_LOSS: growth, PAIRED_LOSS: growth}),
+        "patternProperties": {_OF_ANALYZER: judged},
+    }
+
+
+def _object_schema(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "minProperties": 1, "additionalProperties": False}
+
+
+def _settings_schema() -> Schema:
+    limits = {name: {"type": "number", "description": f"Bound on {m.formula}"} for name, m in METRICS.items()}
     return {
         "type": "object",
         "description": ABOUT_TOLERANCE,
@@ -182,7 +199,10 @@ def _tolerance_schema() -> Schema:
             "rtol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
             "atol": {"type": "number", "minimum": 0, "description": "|a - r| <= atol + rtol * |r|"},
             "standard": _standard_schema(),
-            "regression": {"description": "Allowed growth against the baseline", "anyOf": [growths, {"const": "off"}]},
+            "regression": {
+                "description": "Allowed growth against the baseline",
+                "anyOf": [_growths_schema(), {"const": "off"}],
+            },
             "outputs": {"type": "object", "additionalProperties": _ref("Tolerance")},
             "environments": {"type": "object", "additionalProperties": _ref("Tolerance")},
             **limits,

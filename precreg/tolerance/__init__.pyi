@@ -19,6 +19,7 @@ from .pyramid import is_tighter as is_tighter
 from .pyramid import limit_problem as limit_problem
 from .pyramid import resolve_tolerance as resolve_tolerance
 from .standard import DtypeLimits as DtypeLimits
+from .standards import NO_BOUNDS as NO_BOUNDS
 from .standards import STANDARDS as STANDARDS
 from .standards import find_standard as find_standard
 from .warnings import tolerance_warnings as tolerance_warnings

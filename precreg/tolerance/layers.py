@@ -23,8 +23,24 @@ from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
 from precreg.tolerance.standard import format_standard
-from precreg.tolerance.standards import find_standard
-from precreg.types import RULES, TIERS, Layer, Location, Override, Tier, Tolerance, UnmetThreshold
+from precreg.tolerance.standards import NO_BOUNDS, find_standard
+from precreg.types import (
+    CUMULATIVE_LOSS,
+    GAIN,
+    GROWTH_DOWN,
+    GROWTH_UP,
+    PAIRED_LOSS,
+    RULES,
+    TIERS,
+    Layer,
+    Location,
+    Override,
+    Tier,
+    Tolerance,
+    UnmetThreshold,
+    growth_key,
+    split_growth_key,
+)
 
 # The file of the layers below every suite, relative to the project.
 TOLERANCES_FILE = "suites/tolerances.yaml"
@@ -54,9 +70,12 @@ _EVERYTHING = _Scope()
 def read_layers(name: str, source: Source, path: KeyPath, mapping: Any, scope: _Scope = _EVERYTHING) -> Iterator[Layer]:
     """Yield the layers of one tolerance mapping: for everything, then by dtype, by output, by environment.
 
-    `path` is the path of the mapping in its file. Raises UserError: bad-value, unknown-metric, unknown-dtype,
+    `path` is the path of the mapping in its file. The word `none` stands for a mapping that takes all bounds away.
+    Raises UserError: bad-value, unknown-metric, unknown-dtype,
     unknown-standard.
     """
+    if mapping == NO_BOUNDS.name:
+        mapping = {"standard": NO_BOUNDS.name}
     expect_mapping(source, mapping, *path)
     # The later layer wins, so a mapping with a narrower scope comes after the wider one.
     own = {key: value for key, value in mapping.items() if key not in _GROUPS and key not in DTYPE_NAMES}
@@ -88,7 +107,11 @@ def _refuse_repeated(source: Source, outer: str | None, key: str, *path: str | i
 def _read_layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
     regression = _read_regression(source, path, settings.pop("regression", {}))
     # A metric may have a bound and a growth, on different lines.
-    lines = {REGRESSION_PREFIX + metric: source.where(*path, "regression", metric).line for metric in regression}
+    # The settings of both directions have keys of two words: the metric, and the key below it.
+    lines = {
+        REGRESSION_PREFIX + key: source.where(*path, "regression", *filter(None, split_growth_key(key))).line
+        for key in regression
+    }
     lines |= {key: source.where(*path, key).line for key in settings}
     if isinstance(settings.get("standard"), dict):
         settings["standard"] = _read_standard(source, (*path, "standard"), settings["standard"])
@@ -137,10 +160,42 @@ def _read_regression(source: Source, path: KeyPath, value: Any) -> dict[str, flo
     if value == "off":
         return dict.fromkeys((*RULES, *baseline_metrics()))
     expect_mapping(source, value, *path)
-    return {metric: _read_growth(source, (*path, metric), metric, growth) for metric, growth in value.items()}
+    growths: dict[str, float | None] = {}
+    for metric, growth in value.items():
+        _check_judged(source, (*path, metric), metric, growth)
+        if isinstance(growth, dict):
+            growths |= _read_directions(source, (*path, metric), metric, growth)
+        else:
+            growths[metric] = _read_growth(source, (*path, metric), metric, growth)
+    return growths
 
 
-def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
+# The key of the growth that a plain number allows.
+_LOSS = "worse"
+
+
+def _read_directions(source: Source, path: KeyPath, metric: str, given: dict[str, Any]) -> dict[str, float | None]:
+    """Read the thresholds of both directions of a metric, or of the statistic, by the keys of settings."""
+    signed = metric in METRICS and METRICS[metric].scale == "signed"
+    ways = f"worse and better{', or up and down' if signed else ''}"
+    allowed = (_LOSS, GAIN, *((GROWTH_UP, GROWTH_DOWN) if signed else ()))
+    # One of up and down alone would leave the other direction without a threshold, and a mixture has no meaning.
+    mixed = not given or (given.keys() & {GROWTH_UP, GROWTH_DOWN} and given.keys() != {GROWTH_UP, GROWTH_DOWN})
+    is_budget = metric in (CUMULATIVE_LOSS, PAIRED_LOSS)
+    if is_budget or mixed or not given.keys() <= set(allowed):
+        expected = "a growth such as 0.1, or off" if is_budget else f"the keys {ways}"
+        message = f"expected {expected} but got {metric}={format_value(given)}"
+        raise source.error("bad-value", message, *path, *(key for key in list(given)[:1] if not mixed))
+    return {
+        metric if way == _LOSS else growth_key(metric, way): _read_growth(
+            source, (*path, way), f"{metric}.{way}", growth
+        )
+        for way, growth in given.items()
+    }
+
+
+def _check_judged(source: Source, path: KeyPath, metric: str, growth: Any) -> None:
+    """Require the name of a rule, or of a metric that baselines keep."""
     known = (*RULES, *METRICS)
     if metric not in known and metric not in (others := _metrics_like_setting(source, path, metric)):
         expected = f"the name of a metric, {' or '.join(RULES)}"
@@ -152,6 +207,9 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
         kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
         raise source.error("bad-value", message, *path)
+
+
+def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
     if growth == "off":
         return None
     # YAML reads `yes` and `on` as true, and Python counts true as the number 1.
@@ -171,7 +229,8 @@ def require_analyzers(layers: Iterable[Layer], analyzers: Collection[str]) -> No
         for metric, value in (*layer.bounds.items(), *layer.regression.items()):
             if not _is_requested(metric, analyzers):
                 key = metric if metric in layer.bounds else REGRESSION_PREFIX + metric
-                message = f"expected {analyzer_of(metric)} under analyzers but got {metric}={value} without it"
+                analyzer = analyzer_of(split_growth_key(metric)[0])
+                message = f"expected {analyzer} under analyzers but got {metric}={value} without it"
                 line = layer.lines.get(key, layer.source.line)
                 raise UserError("unknown-analyzer", message, file=layer.source.file, line=line)
 
@@ -192,7 +251,7 @@ def drop_unmeasured_settings(layers: Iterable[Layer], analyzers: Collection[str]
 
 def _is_requested(metric: str, analyzers: Collection[str]) -> bool:
     """Return whether a setting has a metric of precreg, or of a requested analyzer."""
-    analyzer = analyzer_of(metric)
+    analyzer = analyzer_of(split_growth_key(metric)[0])
     return analyzer is None or analyzer in analyzers
 
 

@@ -22,10 +22,13 @@ from msgspec.structs import replace
 
 from precreg.measure import METRICS, analyzer_of, baseline_metrics, declared_metric
 from precreg.tolerance.standard import DtypeLimits
-from precreg.tolerance.standards import find_standard
+from precreg.tolerance.standards import NO_BOUNDS, find_standard
 from precreg.types import (
     ANY_FINITE,
     CUMULATIVE_LOSS,
+    GAIN,
+    GROWTH_DOWN,
+    GROWTH_UP,
     NOT_NEGATIVE,
     PAIRED_LOSS,
     STATISTIC,
@@ -33,6 +36,8 @@ from precreg.types import (
     Layer,
     Location,
     Tolerance,
+    growth_key,
+    split_growth_key,
 )
 
 # The prefixes of settings: the growth of a metric, the bounds of an alternative (either.2.mean_ulp), and the constants
@@ -119,16 +124,18 @@ def _resolve(identity: _Identity, output: str, dtype: str, environment_chain: tu
         if not metric.startswith((REGRESSION_PREFIX, EITHER, REGION_PREFIX))
     }
     bounds = {metric: _bound(setting, metric) for metric, setting in own.items()}
+    growths = _regression(holding)
     return Tolerance(
         rtol=bounds.pop("rtol"),
         atol=bounds.pop("atol"),
         bounds=tuple(bounds.values()),
-        regression=_regression(holding),
+        regression={key: growth for key, growth in growths.items() if not split_growth_key(key)[1]},
         standard=None if standard is None else str(standard),
         alternatives=_alternatives(holding),
         regions={
             key.removeprefix(REGION_PREFIX): _limit(s) for key, s in holding.items() if key.startswith(REGION_PREFIX)
         },
+        directions={key: growth for key, growth in growths.items() if split_growth_key(key)[1]},
     )
 
 
@@ -203,18 +210,11 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
     """Apply a layer to the settings that hold so far, and return its settings."""
     settings = list(_standard_settings(layer, dtype))
     # A standard sets bounds. Growths are no part of one, and rtol and atol always need a value.
-    if settings:
+    if settings or layer.bounds.get("standard") == NO_BOUNDS.name:
         for key in [key for key in holding if key not in CLOSENESS_KEYS and not key.startswith(REGRESSION_PREFIX)]:
             del holding[key]
         holding.update((setting.metric, setting) for setting in settings)
-    # `regression: off` names every metric that precreg itself knows, and means metrics of analyzers, too.
-    if layer.regression.keys() >= set(baseline_metrics()) and not any(layer.regression.values()):
-        for key in [
-            key
-            for key in holding
-            if key.startswith(REGRESSION_PREFIX) and analyzer_of(key.removeprefix(REGRESSION_PREFIX))
-        ]:
-            del holding[key]
+    _drop_replaced_growths(layer, holding)
     # The layer's own settings come after its standard, which they may change.
     own = list(_own_settings(layer))
     holding.update((setting.metric, setting) for setting in own)
@@ -224,6 +224,25 @@ def _apply(layer: Layer, dtype: str, holding: dict[str, Setting]) -> list[Settin
         own.append(Setting(layer.name, _place(layer, key), "match_ratio", 1.0))
         holding["match_ratio"] = own[-1]
     return settings + own
+
+
+def _drop_replaced_growths(layer: Layer, holding: dict[str, Setting]) -> None:
+    """Remove the growths that a layer replaces under other keys: of analyzers, and of both directions."""
+    # `regression: off` names every metric that precreg itself knows, and means metrics of analyzers, too.
+    if layer.regression.keys() >= set(baseline_metrics()) and not any(layer.regression.values()):
+        for key in [
+            key
+            for key in holding
+            if key.startswith(REGRESSION_PREFIX)
+            and (split_growth_key(key)[1] or analyzer_of(key.removeprefix(REGRESSION_PREFIX)) is not None)
+        ]:
+            del holding[key]
+    for key in layer.regression:
+        metric, direction = split_growth_key(key)
+        # One number limits both directions of a signed metric, and two numbers take its place.
+        both = (growth_key(metric, GROWTH_UP), growth_key(metric, GROWTH_DOWN))
+        for replaced in {"": both, GAIN: ()}.get(direction, (metric,)):
+            holding.pop(REGRESSION_PREFIX + replaced, None)
 
 
 def _standard_settings(layer: Layer, dtype: str) -> Iterator[Setting]:

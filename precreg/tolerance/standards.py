@@ -202,17 +202,20 @@ FRAMEWORKS = (TORCH, *DYNAMO, FLAGGEMS, JAX, ONNX, ONNXRUNTIME, *POLYGRAPHY)
 
 STANDARDS: dict[str, Standard] = {standard.name: standard for standard in (*FRAMEWORKS, *ASCEND, *CAMBRICON)}
 
+# No publisher's standard, so the table above lacks it: it takes the bounds below it away, and adds none.
+NO_BOUNDS = Standard("none", "no bounds; the baseline alone judges", "precreg", {}, DtypeLimits())
+
 _NOWHERE = Location("")
 
 
 # Every layer of every case looks its standard up, and scaling one builds all its limits anew.
 @lru_cache(maxsize=256)
 def find_standard(text: str, where: Location = _NOWHERE) -> Standard:
-    """Return the standard of a name, with parameters as in `flaggems-1:reduced=768`.
+    """Return the standard of a name, with parameters as in `flaggems-1:reduced=768`, or NO_BOUNDS for `none`.
 
     Raises UserError: unknown-standard; bad-value for an unknown parameter or an invalid value.
     """
-    return parse_standard(STANDARDS, text, where)
+    return NO_BOUNDS if text == NO_BOUNDS.name else parse_standard(STANDARDS, text, where)
 
 
 _INTRODUCTION = """\

@@ -8,7 +8,7 @@ from fractions import Fraction
 from precreg.arithmetic import exact_ulp, format_of
 from precreg.measure import METRICS
 from precreg.tolerance.layers import TOLERANCES_FILE
-from precreg.tolerance.standards import find_standard
+from precreg.tolerance.standards import NO_BOUNDS, find_standard
 from precreg.types import (
     AtolBelowHalfUlp,
     Bound,
@@ -78,7 +78,13 @@ def _exact_match(tolerance: Tolerance, dtype: str, magnitude: float) -> Iterator
 
 
 def vacuous_bounds(tolerance: Tolerance, magnitude: float | None) -> Iterator[VacuousTolerance]:
-    """Yield the limits that admit twice the reference; `magnitude` is the mean |reference|, if it is known."""
+    """Yield the limits that admit twice the reference; `magnitude` is the mean |reference|, if it is known.
+
+    A tolerance that is declared to have no bounds is no mistake while its baseline judges.
+    """
+    declared = tolerance.standard == NO_BOUNDS.name and not (tolerance.bounds or tolerance.alternatives)
+    if declared and tolerance.regression:
+        return
     # An atol as large as the values themselves admits any of them.
     drowned = magnitude is not None and 0 < magnitude <= tolerance.atol.limit
     matching = drowned or tolerance.rtol.limit >= 1

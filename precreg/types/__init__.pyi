@@ -1,5 +1,8 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
+from .case import GAIN as GAIN
+from .case import GROWTH_DOWN as GROWTH_DOWN
+from .case import GROWTH_UP as GROWTH_UP
 from .case import PAIRED_LOSS as PAIRED_LOSS
 from .case import RULES as RULES
 from .case import STATISTIC as STATISTIC
@@ -21,6 +24,8 @@ from .case import Study as Study
 from .case import Tier as Tier
 from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
+from .case import growth_key as growth_key
+from .case import split_growth_key as split_growth_key
 from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
@@ -71,6 +76,7 @@ from .record import Environment as Environment
 from .record import FixedInputs as FixedInputs
 from .record import GitState as GitState
 from .record import KeptSums as KeptSums
+from .record import KnownBad as KnownBad
 from .record import KnownBadCase as KnownBadCase
 from .record import NoAcceptedVersion as NoAcceptedVersion
 from .record import OtherVersionFailed as OtherVersionFailed
@@ -101,9 +107,12 @@ from .verdict import FindingFact as FindingFact
 from .verdict import FirstElement as FirstElement
 from .verdict import InputsChanged as InputsChanged
 from .verdict import JudgeFact as JudgeFact
+from .verdict import KnownBadFact as KnownBadFact
+from .verdict import KnownBadFixed as KnownBadFixed
 from .verdict import LargestRatio as LargestRatio
 from .verdict import MatchesLost as MatchesLost
 from .verdict import MetricGrew as MetricGrew
+from .verdict import MetricImproved as MetricImproved
 from .verdict import NewOutput as NewOutput
 from .verdict import NoAlternative as NoAlternative
 from .verdict import NoBaseline as NoBaseline
@@ -111,6 +120,7 @@ from .verdict import NoCommonName as NoCommonName
 from .verdict import NoElement as NoElement
 from .verdict import NoFinitePair as NoFinitePair
 from .verdict import NonFiniteElements as NonFiniteElements
+from .verdict import NonFiniteMoved as NonFiniteMoved
 from .verdict import NothingCompared as NothingCompared
 from .verdict import NotRegressed as NotRegressed
 from .verdict import OtherDtype as OtherDtype
@@ -155,6 +165,7 @@ from .warning import Fact as Fact
 from .warning import FindingKind as FindingKind
 from .warning import FirstBaseline as FirstBaseline
 from .warning import HistoryRemoved as HistoryRemoved
+from .warning import KnownBadAccepted as KnownBadAccepted
 from .warning import LooserLimit as LooserLimit
 from .warning import LooserScope as LooserScope
 from .warning import LooserTime as LooserTime

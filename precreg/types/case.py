@@ -97,8 +97,9 @@ class Layer(Struct, frozen=True):
     """One layer of the tolerance pyramid: settings by metric (or rtol, atol, standard), and their place.
 
     `dtype`, `output` and `environment` restrict the layer; None admits all. `lines` has the line of each key, if it is
-    known. `regression` has the allowed growth against the baseline per metric (0.1 is 10 %); None switches it off. A
-    layer with an `override` comes after all others. Its bounds apply always, or only where they are tighter.
+    known. `regression` has the allowed growth against the baseline per metric (0.1 is 10 %), or per metric and
+    direction; None switches it off. A layer with an `override` comes after all others. Its bounds apply always, or only
+    where they are tighter.
     """
 
     name: str
@@ -121,6 +122,23 @@ class Bound(Struct, frozen=True):
     source: Location
 
 
+# Thresholds of one direction are settings of their own, with the metric, a space and the direction as the key, such as
+# "bias up". Names of metrics have no space. Up and down are for signed metrics: the size grew, and the value went up or
+# down. "better" has the gain from which a change counts as an improvement.
+GROWTH_UP, GROWTH_DOWN, GAIN = "up", "down", "better"
+
+
+def growth_key(metric: str, direction: str) -> str:
+    """Return the key of a threshold of one direction."""
+    return f"{metric} {direction}"
+
+
+def split_growth_key(key: str) -> tuple[str, str]:
+    """Return the metric, or the rule, and the direction of a key; the direction of a plain threshold is empty."""
+    metric, _, direction = key.partition(" ")
+    return metric, direction
+
+
 # `regression` may name these rules besides metrics: growth of averages below which statistics stay silent, the budget
 # of cumulative losses, which files spell "creep", and growth on fresh inputs below which a pair of versions passes.
 STATISTIC, CUMULATIVE_LOSS, PAIRED_LOSS = RULES = ("statistic", "creep", "pair")
@@ -131,7 +149,7 @@ class Tolerance(Struct, frozen=True):
 
     All `bounds` must hold, and all bounds of at least one of the `alternatives`, if there are any. `regions` replace
     constants of Regions for the measurement. `regression` maps a metric, or one of RULES, to its allowed growth
-    against the baseline; no rule judges the growth of other metrics.
+    against the baseline; no rule judges the growth of other metrics. `directions` has thresholds of one direction.
     """
 
     rtol: Bound
@@ -141,6 +159,7 @@ class Tolerance(Struct, frozen=True):
     standard: str | None = None
     alternatives: tuple[tuple[Bound, ...], ...] = ()
     regions: dict[str, float] = field(default_factory=dict)
+    directions: dict[str, float] = field(default_factory=dict)
 
 
 class Budget(Struct, frozen=True):

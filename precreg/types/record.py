@@ -86,6 +86,20 @@ class AcceptedValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     confirmation: str = ""
 
 
+class KnownBad(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The wrong state in which a case was accepted, for a reason.
+
+    `bounds` has the values, seed by seed, of the metrics whose bounds were broken, by output; metrics of alternatives
+    begin with "either.". `nans` and `infinities` count the mismatched elements of each output, seed by seed.
+    """
+
+    # Empty until someone accepts the state.
+    reason: str = ""
+    bounds: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)
+    nans: dict[str, list[Annotated[int, Meta(ge=0)]]] = field(default_factory=dict)
+    infinities: dict[str, list[Annotated[int, Meta(ge=0)]]] = field(default_factory=dict)
+
+
 class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """One accepted case. `inputs` has one digest per seed; `fingerprint` is the id of the environment it ran in."""
 
@@ -109,6 +123,8 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     confirmation: str = ""
     # Earlier accepted values, oldest first: the first, the smallest and the last ones; left out if empty.
     accepted: list[AcceptedValue] = field(default_factory=list)
+    # Set if the result was accepted although it is out of tolerance or has NaN.
+    known: KnownBad | None = None
 
 
 class Baseline(Struct, frozen=True):
@@ -259,6 +275,8 @@ class CaseResult(Struct, frozen=True):
     baseline_id: str = ""
     # The present result could become the baseline: sound, within tolerance, and different from the stored one.
     acceptable: bool = False
+    # The present result is wrong, and could become the baseline as a known-bad state alone.
+    wrong_state: KnownBad | None = None
     # Set in a paired run. Its `baseline` is the other version's result, unless that version failed.
     paired: PairedRun | None = None
     # The stored baseline, if the other version of a paired run judged in its place.

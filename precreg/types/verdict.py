@@ -21,6 +21,7 @@ class Reason(StrEnum):
     IDENTICAL = "identical"
     WITHIN_TOLERANCE = "within_tolerance"
     NOT_CLEAR = "not_clear"
+    KNOWN_BAD = "known_bad"
     IMPROVED = "improved"
     OUT_OF_TOLERANCE = "out_of_tolerance"
     REGRESSED = "regressed"
@@ -274,6 +275,25 @@ class MetricGrew(Fact, frozen=True, tag="metric_grew"):
     """A metric that grew beyond its threshold."""
 
 
+class MetricImproved(Fact, frozen=True, tag="metric_improved"):
+    """A metric that improved beyond its threshold for gains."""
+
+
+class NonFiniteMoved(Fact, frozen=True, tag="non_finite_moved"):
+    """Elements that differ in NaN, and in infinity, when a known-bad case was accepted and now."""
+
+    nan_before: int
+    nan_now: int
+    inf_before: int
+    inf_now: int
+
+
+class KnownBadFixed(Fact, frozen=True, tag="known_bad_fixed"):
+    """A case that was accepted as known bad for the reason `why`, and now keeps every bound."""
+
+    why: str
+
+
 class TimeGrew(Fact, frozen=True, tag="time_grew"):
     """A time of the subject beyond its budget."""
 
@@ -292,6 +312,7 @@ RegressionFact = (
     | MatchesLost
     | RatioMoved
     | MetricGrew
+    | MetricImproved
     | TimeGrew
     | UndeclaredDifference
 )
@@ -357,8 +378,18 @@ class BoundsHold(Fact, frozen=True, tag="bounds_hold"):
 
 PassFact = SameBits | NotRegressed | SameElements | BoundsHold
 
+KnownBadFact = NonFiniteMoved | KnownBadFixed
+
 FindingFact = (
-    AbsenceFact | StructureFact | BrokenBound | NoAlternative | JudgeFact | RegressionFact | PassFact | PairFact
+    AbsenceFact
+    | StructureFact
+    | BrokenBound
+    | NoAlternative
+    | JudgeFact
+    | RegressionFact
+    | KnownBadFact
+    | PassFact
+    | PairFact
 )
 
 
@@ -409,3 +440,7 @@ class Verdict(Struct, frozen=True):
     declared: str = ""
     # Set if the verdict rests on the figures of a baseline from another environment.
     accepted_in: OtherEnvironment | None = None
+    # The reason in a baseline that was accepted as known bad, if the case is still bad, and the findings that the
+    # baseline excuses.
+    known_bad: str = ""
+    excused: tuple[Finding, ...] = ()

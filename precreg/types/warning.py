@@ -172,6 +172,7 @@ class FindingKind(StrEnum):
     EXACT_DROPPED = "exact_dropped"
     DETERMINISM_DROPPED = "determinism_dropped"
     BUDGET_LOOSENED = "budget_loosened"
+    KNOWN_BAD_ACCEPTED = "known_bad_accepted"
     SETTING_LOOSENED = "setting_loosened"
     REFERENCE_CHANGED = "reference_changed"
     HISTORY_REMOVED = "history_removed"
@@ -223,7 +224,15 @@ class BorrowedBaseline(Fact, frozen=True, tag="borrowed_baseline"):
     former: str = ""
 
 
-BaselineFact = BaselineRemoved | BaselineChanged | HistoryRemoved | FirstBaseline | CloserBaseline | BorrowedBaseline
+class KnownBadAccepted(Fact, frozen=True, tag="known_bad_accepted"):
+    """An entry that newly accepts a wrong result as known bad, for the reason `why`."""
+
+    file: str
+    why: str
+
+
+BaselineEntryFact = BaselineRemoved | BaselineChanged | HistoryRemoved | KnownBadAccepted
+BaselineFact = BaselineEntryFact | FirstBaseline | CloserBaseline | BorrowedBaseline
 
 
 class CaseRemoved(Fact, frozen=True, tag="case_removed"):

@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
+from .judge import acceptable_as_known_bad as acceptable_as_known_bad
 from .judge import invert_verdict as invert_verdict
 from .judge import is_acceptable as is_acceptable
 from .judge import judge_case as judge_case

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from precreg.measure import metric_named
 from precreg.types import (
-    RULES,
     Baseline,
     BaselineEntry,
     BitsNotExact,
@@ -29,6 +28,7 @@ from precreg.types import (
     Finding,
     FindingFact,
     InputsChanged,
+    KnownBad,
     MetricDescription,
     NewOutput,
     NoBaseline,
@@ -47,11 +47,21 @@ from precreg.types import (
     UndeclaredDifference,
     Verdict,
 )
-from precreg.verdict.limits import broken_bounds, structural_findings, unmeasurable_findings
+from precreg.verdict.known_bad import (
+    KNOWN_BAD_REASONS,
+    ExcusedFindings,
+    excuse_bounds,
+    excuse_mismatches,
+    excused_gains,
+    excused_growth,
+    known_bad_improvements,
+    known_bad_state,
+)
+from precreg.verdict.limits import broken_bounds, growth_metrics, structural_findings, unmeasurable_findings
 from precreg.verdict.regression import (
     OutputEvidence,
     case_alpha,
-    find_improvement,
+    find_improvements,
     find_regressions,
     gather_evidence,
     largest_ratio,
@@ -78,6 +88,7 @@ STATUS: dict[Reason, Status] = {
     Reason.WITHIN_TOLERANCE: Status.PASSED,
     Reason.NOT_CLEAR: Status.PASSED,
     Reason.IMPROVED: Status.PASSED,
+    Reason.KNOWN_BAD: Status.PASSED,
     Reason.EXPECTED_FAILURE: Status.PASSED,
     Reason.NEW: Status.PROPOSED,
     Reason.STALE: Status.PROPOSED,
@@ -93,6 +104,9 @@ STATUS: dict[Reason, Status] = {
 # Findings of one question are ranked in the order of Reason, which is the table of docs/verdicts.md.
 _SEVERITY = list(Reason)
 
+# The reasons of cases with `expect: fail`.
+DECLARED_REASONS = frozenset({Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS})
+
 # The wrong figures that `expect: fail` may expect. A missing output or another shape gives no figure.
 EXPECTED_FAILURE_REASONS = frozenset(
     {
@@ -105,7 +119,7 @@ EXPECTED_FAILURE_REASONS = frozenset(
 )
 
 # Reasons that rest on a comparison with the figures of the baseline, whose environment the verdict then names.
-_COMPARED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.REGRESSED})
+_COMPARED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.KNOWN_BAD, Reason.IMPROVED, Reason.REGRESSED})
 
 
 def judge_case(
@@ -117,8 +131,13 @@ def judge_case(
     policy: Policy,
 ) -> Verdict:
     """Judge one case; tolerances has one entry per compared output."""
-    found = _findings(case, outcome, tolerances, baseline, environment, policy)
+    found, excused = _findings(case, outcome, tolerances, baseline, environment, policy)
     verdict = verdict_of(found, policy, outcome.described)
+    if baseline is not None and baseline.entry.known is not None and excused:
+        # A case that breaks a bound is not within its tolerance, though its baseline excuses it.
+        reason = Reason.KNOWN_BAD if verdict.reason is Reason.WITHIN_TOLERANCE else verdict.reason
+        why = baseline.entry.known.reason
+        verdict = replace(verdict, reason=reason, known_bad=why, excused=tuple(excused))
     if baseline is not None and baseline.difference is not None and verdict.reason in _COMPARED_REASONS:
         verdict = replace(verdict, accepted_in=OtherEnvironment(baseline.environment, baseline.difference))
     return verdict if case.expect_failure is None else invert_verdict(verdict, case.expect_failure)
@@ -135,17 +154,43 @@ def is_acceptable(
     """Return whether the outcome could become the case's baseline.
 
     It must be accurate enough, and it must have something to accept: other bits, or seeds or metrics that the baseline
-    lacks.
+    lacks. A baseline that is known to be bad gives way to a result that is not.
     """
-    if verdict.reason in (Reason.EXPECTED_FAILURE, Reason.UNEXPECTED_PASS):
+    is_known_bad = baseline is not None and baseline.entry.known is not None
+    if not _has_something_to_accept(case, outcome, baseline, verdict) and not is_known_bad:
         return False
-    # Other bits of a case that need not repeat are nothing to accept: the next run would have others again.
-    unmoved = verdict.reason is Reason.IDENTICAL
-    unmoved |= verdict.reason is Reason.WITHIN_TOLERANCE and not case.deterministic
-    if unmoved and baseline is not None and not _more_to_keep(outcome, baseline.entry):
+    if verdict.reason in DECLARED_REASONS:
         return False
     # Judged without a baseline, a case is new only if it can be measured, repeats and is accurate enough.
     return judge_case(case, outcome, tolerances, None, environment, Policy()).reason is Reason.NEW
+
+
+def acceptable_as_known_bad(
+    case: Case,
+    outcome: Outcome,
+    tolerances: Mapping[str, Tolerance],
+    baseline: Baseline | None,
+    environment: Environment,
+    verdict: Verdict,
+) -> KnownBad | None:
+    """Return the wrong state of an outcome that could become the case's baseline as known bad; None if it could not.
+
+    It must be wrong by broken bounds or NaN alone, and it must have something to accept.
+    """
+    if verdict.reason in DECLARED_REASONS or not _has_something_to_accept(case, outcome, baseline, verdict):
+        return None
+    alone = judge_case(case, outcome, tolerances, None, environment, Policy())
+    repeats = not any(undeclared_differences(case, outcome.execution))
+    if not repeats or not {finding.reason for finding in alone.findings} <= KNOWN_BAD_REASONS:
+        return None
+    return known_bad_state(outcome, tolerances)
+
+
+def _has_something_to_accept(case: Case, outcome: Outcome, baseline: Baseline | None, verdict: Verdict) -> bool:
+    # Other bits of a case that need not repeat are nothing to accept: the next run would have others again.
+    unmoved = verdict.reason is Reason.IDENTICAL
+    unmoved |= verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.KNOWN_BAD) and not case.deterministic
+    return not unmoved or baseline is None or _more_to_keep(outcome, baseline.entry)
 
 
 def _findings(
@@ -155,28 +200,41 @@ def _findings(
     baseline: Baseline | None,
     environment: Environment,
     policy: Policy,
-) -> list[Finding]:
+) -> ExcusedFindings:
+    """Return the findings that judge a case, and those that its baseline excuses."""
     failure = outcome.execution.failure
     if failure is not None:
-        return [Finding(failure.reason, failure.message)]
+        return ExcusedFindings([Finding(failure.reason, failure.message)], [])
     same_definition = baseline is not None and baseline.entry.definition == case.baseline_definition
     entry = baseline.entry if baseline is not None and same_definition else None
-    found = [*structural_findings(outcome, case.role, entry)] or [*_nondeterminism(case, outcome)]
+    unknown = [*_without_baseline(case, outcome, baseline, environment)]
+    # With other inputs the accepted state says nothing, and a declared failure has a rule of its own.
+    has_state = entry is not None and not unknown and case.expect_failure is None
+    known = (entry.known if entry is not None and has_state else None) or KnownBad()
+    found, mismatches = excuse_mismatches(structural_findings(outcome, case.role, entry), outcome, known)
+    found = found or [*_nondeterminism(case, outcome)]
     if found:
-        return found
-    inaccurate = [
+        return ExcusedFindings(found, mismatches)
+    broken = (
         finding
         for comparison in outcome.comparisons
         for finding in broken_bounds(comparison, tolerances[comparison.output])
-    ]
-    unknown = [*_without_baseline(case, outcome, baseline, environment)]
+    )
+    inaccurate, allowed = excuse_bounds(broken, known)
+    excused = mismatches + allowed
     if unknown or entry is None:
-        return inaccurate or unknown
-    same_bits = _same_bits(case, outcome, entry)
+        return ExcusedFindings(inaccurate or unknown, excused)
     # Equal bits need no evidence.
+    same_bits = _same_bits(case, outcome, entry)
     outputs = [] if same_bits else _evidence(case, outcome, tolerances, entry, environment, policy)
     lost = [*_regressions(case, outcome, outputs, entry, environment)]
-    return inaccurate + lost or [*_not_regressed(case, outcome, outputs, entry)]
+    grown = [found for output in outputs for found in excused_growth(output, allowed, known)]
+    lost += [each for each in grown if (each.output, each.metric) not in {(one.output, one.metric) for one in lost}]
+    better: list[Finding] = []
+    if entry.known is not None and has_state and not same_bits:
+        better = [*known_bad_improvements(outcome, tolerances, known, is_bad=bool(excused))]
+        better += [found for output in outputs for found in excused_gains(output, allowed, known)]
+    return ExcusedFindings(inaccurate + lost or better or [*_not_regressed(case, outcome, outputs, entry)], excused)
 
 
 def _evidence(
@@ -261,7 +319,7 @@ def _not_regressed(
         seeds = len(entry.inputs) if _more_seeds(outcome, entry) else None
         yield Finding(Reason.IDENTICAL, fact=SameBits(seeds, runs))
         return
-    improved = [found for found in map(find_improvement, outputs) if found is not None]
+    improved = [found for output in outputs for found in find_improvements(output)]
     yield from improved or [
         Finding(Reason.WITHIN_TOLERANCE, fact=_passing_fact(_changed_bits(case, outcome.execution), outputs, runs))
     ]
@@ -271,7 +329,7 @@ def _passing_fact(bits: ChangedBits, outputs: Sequence[OutputEvidence], runs: in
     unjudged = unjudged_outputs(outputs)
     if not unjudged:
         return NotRegressed(bits, largest_ratio(outputs), runs=runs)
-    has_thresholds = any(output.tolerance.regression.keys() - set(RULES) for output in outputs)
+    has_thresholds = any(growth_metrics(output.tolerance) for output in outputs)
     return NotRegressed(bits, unjudged=unjudged, has_thresholds=has_thresholds, runs=runs)
 
 

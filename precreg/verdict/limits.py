@@ -15,6 +15,9 @@ from msgspec.structs import replace
 
 from precreg.measure import mean_over_seeds, metric_named, metric_ratio
 from precreg.types import (
+    GAIN,
+    GROWTH_DOWN,
+    GROWTH_UP,
     RULES,
     AbsentOutput,
     BaselineEntry,
@@ -29,6 +32,7 @@ from precreg.types import (
     Metric,
     MetricDescription,
     MetricGrew,
+    MetricImproved,
     NoAlternative,
     NoElement,
     NoFinitePair,
@@ -41,6 +45,8 @@ from precreg.types import (
     Reason,
     Role,
     Tolerance,
+    growth_key,
+    split_growth_key,
 )
 
 # Thresholds apply only if all seeds together measured at least this many finite pairs. The mean of fewer, such as a
@@ -194,18 +200,64 @@ def growth_findings(
     """
     if sum(comparison.counts.get("finite", 0) for comparison in comparisons) < MIN_ELEMENTS:
         return
-    for name, threshold in tolerance.regression.items():
+    for name in growth_metrics(tolerance):
         metric = metric_named(name, comparisons[0].described)
         # A golden that was met exactly makes every maximum grow from 0, and a hard rule judges its match ratio more
         # strictly.
-        if name in RULES or (role == "golden" and (metric.maximum or name == "match_ratio")):
+        if role == "golden" and (metric.maximum or name == "match_ratio"):
             continue
         current, baseline = seed_means(comparisons, accepted, name)
         if current is None or baseline is None:
             continue
-        growth = metric_growth(metric, current, baseline)
-        if growth > _allowed_growth(metric, baseline, threshold) and growth > rounding_floor(comparisons, metric):
-            yield _grown(comparisons[0].output, metric, current, baseline, threshold)
+        threshold = _growth_threshold(tolerance, metric, current - baseline)
+        if threshold is None:
+            continue
+        if exceeds_growth(comparisons, metric, current, baseline, threshold):
+            yield grown_finding(comparisons[0].output, metric, current, baseline, threshold)
+
+
+def exceeds_growth(
+    comparisons: Sequence[Comparison], metric: Metric, current: float, baseline: float, threshold: float
+) -> bool:
+    """Return whether a metric grew beyond a threshold, and beyond rounding to the output dtype."""
+    growth = metric_growth(metric, current, baseline)
+    return growth > _allowed_growth(metric, baseline, threshold) and growth > rounding_floor(comparisons, metric)
+
+
+def growth_metrics(tolerance: Tolerance) -> list[str]:
+    """Return the metrics with a threshold on their growth, of either direction."""
+    directed = (name for name, way in map(split_growth_key, tolerance.directions) if way != GAIN)
+    return [name for name in dict.fromkeys((*tolerance.regression, *directed)) if name not in RULES]
+
+
+def _growth_threshold(tolerance: Tolerance, metric: Metric, change: float) -> float | None:
+    """Return the allowed growth of a metric whose value changed so; None if this direction has none."""
+    way = GROWTH_UP if change > 0 else GROWTH_DOWN
+    return tolerance.directions.get(growth_key(metric.name, way), tolerance.regression.get(metric.name))
+
+
+def gain_findings(
+    comparisons: Sequence[Comparison], accepted: BaselineOutput, tolerance: Tolerance
+) -> Iterator[Finding]:
+    """Yield every metric of one output that improved beyond its threshold for gains.
+
+    `comparisons` are the output's, one for each seed that both sides have.
+    """
+    if sum(comparison.counts.get("finite", 0) for comparison in comparisons) < MIN_ELEMENTS:
+        return
+    for key, threshold in tolerance.directions.items():
+        name, way = split_growth_key(key)
+        current, baseline = seed_means(comparisons, accepted, name)
+        if way != GAIN or name in RULES or current is None or baseline is None:
+            continue
+        metric = metric_named(name, comparisons[0].described)
+        # As the statistic judges: better by so many times, which is worse by so many times the other way round.
+        smaller = baseline if metric.better == "higher" else current
+        gain = -metric_growth(metric, current, baseline)
+        if gain > _allowed_growth(metric, smaller, threshold) and gain > rounding_floor(comparisons, metric):
+            found = grown_finding(comparisons[0].output, metric, current, baseline, threshold)
+            limit = 1 + threshold if metric.better == "higher" else 1 / (1 + threshold)
+            yield replace(found, reason=Reason.IMPROVED, limit=limit, fact=MetricImproved())
 
 
 def metric_growth(metric: Metric, current: float, baseline: float) -> float:
@@ -250,7 +302,8 @@ def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps:
     return ulps * scale / magnitude if metric.is_relative_ratio and magnitude else 0.0
 
 
-def _grown(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
+def grown_finding(output: str, metric: Metric, current: float, baseline: float, threshold: float) -> Finding:
+    """Return the finding of a metric that grew beyond a threshold."""
     return Finding(
         Reason.REGRESSED,
         output=output,

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import FORMATS
 from precreg.measure import METRICS, metric_named
 from precreg.types import (
+    GAIN,
     STATISTIC,
     BaselineEntry,
     Comparison,
@@ -33,9 +34,11 @@ from precreg.types import (
     Role,
     Tolerance,
     UnjudgedOutputs,
+    growth_key,
 )
 from precreg.verdict.limits import (
     ROUNDING_FLOOR_ULP,
+    gain_findings,
     growth_findings,
     metric_growth,
     rounding_floor,
@@ -129,6 +132,13 @@ class OutputEvidence(Struct, frozen=True):
         """Return the metric's mean over the seeds now and in the baseline."""
         return seed_means(self.comparisons, self.entry.outputs[self.output], metric)
 
+    def min_relevant_gain(self, metric: str) -> float:
+        """Return the improvement of an average, as a growth the other way round, that is not yet relevant."""
+        own = self.tolerance.directions.get(growth_key(STATISTIC, GAIN))
+        if own is None:
+            return self.min_relevant_growth(metric)
+        return own if self.same_environment else max(own, other_environment_growth(self.comparisons[0].dtype))
+
     def min_relevant_growth(self, metric: str) -> float:
         """Return the growth of an average that is not yet relevant."""
         dtype = self.comparisons[0].dtype
@@ -183,8 +193,17 @@ def find_improvement(output: OutputEvidence) -> Finding | None:
         return _hard_finding(output, Reason.IMPROVED, "mean_abs_error", ExactnessGained(), current, baseline)
     for ratio in output.ratios:
         if ratio.metric == "mean_abs_error" and _is_better(output, ratio):
-            return replace(_finding(output, ratio, Reason.IMPROVED), fact=_with_larger_maximum(output))
+            limit = 1 + output.min_relevant_gain(ratio.metric)
+            return replace(_finding(output, ratio, Reason.IMPROVED), limit=limit, fact=_with_larger_maximum(output))
     return None
+
+
+def find_improvements(output: OutputEvidence) -> Iterator[Finding]:
+    """Yield the improvement by the statistic, or to exactness, and those by thresholds for gains."""
+    found = find_improvement(output)
+    if found is not None:
+        yield found
+    yield from gain_findings(output.comparisons, output.entry.outputs[output.output], output.tolerance)
 
 
 def _is_worse(output: OutputEvidence, ratio: ErrorRatio) -> bool:
@@ -194,7 +213,7 @@ def _is_worse(output: OutputEvidence, ratio: ErrorRatio) -> bool:
 
 
 def _is_better(output: OutputEvidence, ratio: ErrorRatio) -> bool:
-    is_relevant = ratio.upper * (1 + output.min_relevant_growth(ratio.metric)) < 1
+    is_relevant = ratio.upper * (1 + output.min_relevant_gain(ratio.metric)) < 1
     return is_relevant and ratio.p_value < output.alpha and not _is_explained(output, ratio.metric)
 
 

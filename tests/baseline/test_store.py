@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -11,15 +12,17 @@ from precreg.baseline.store import (
     BaselineKey,
     Baselines,
     baseline_file,
+    baseline_header,
     decode_entry,
     delete_file,
     read_all_entries,
     store_entries,
     write_file,
 )
+from precreg.baseline.text import render_baseline
 from precreg.errors import UserError
 from precreg.storage import DataError
-from precreg.types.record import AxisSums, KeptSums
+from precreg.types.record import AxisSums, KeptSums, KnownBad
 from tests.baseline.samples import ROAD, entry
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -154,3 +157,30 @@ diff_proposals(Path({str(ROAD)!r}))
 sys.exit("numpy" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+STATE = KnownBad("bug 4711", {"out": {"match_ratio": [0.5, None]}}, {"out": [3, 0]}, {})
+
+
+def test_a_known_bad_state_is_stored_with_its_reason_and_without_empty_parts():
+    text = render_baseline(baseline_header("generic", "unit/a"), {"x": replace(entry(), known=STATE)})
+    stored = json.loads(text)["cases"]["x"]["known"]
+    assert stored == {"reason": "bug 4711", "bounds": {"out": {"match_ratio": [0.5, None]}}, "nans": {"out": [3, 0]}}
+    assert decode_entry(json.loads(text)["cases"]["x"]).known == STATE
+    assert '"known"' not in render_baseline(baseline_header("generic", "unit/a"), {"x": entry()})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"bounds": {"out": {"match_ratio": [0.5]}}}, "known.bounds.out.match_ratio"),
+        ({"nans": {"out": [1, 2, 3]}}, "known.out"),
+        ({"infinities": {"out": [-1, 0]}}, "infinities"),
+        ({"excuse": True}, "excuse"),
+    ],
+)
+def test_a_known_bad_state_that_does_not_fit_its_entry_is_refused(change, says):
+    stored = json.loads(json.dumps(to_builtins(replace(entry(), known=STATE))))
+    with pytest.raises(DataError) as caught:
+        decode_entry(stored | {"known": to_builtins(STATE) | change})
+    assert says in str(caught.value)

@@ -60,6 +60,7 @@ def test_thresholds_of_runs_are_not_asked(project, monkeypatch):
 @pytest.mark.parametrize(
     ("limits", "slug", "says"),
     [
+        ({"standard": "none"}, "bad-value", "no baseline judges stored arrays"),
         ({"standard": "torch-2.31"}, "unknown-standard", 'did you mean "torch-2.13"?'),
         ({"max_upl": 4.0}, "unknown-metric", 'did you mean "max_ulp"?'),
         ({"max_ulp": -1.0}, "bad-value", "not negative"),

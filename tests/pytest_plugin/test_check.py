@@ -226,3 +226,32 @@ def test_a_failed_check_whose_exception_is_caught_fails_its_test(tmp_path):
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     assert recorded(tmp_path)[:3] == ({"failed": 1}, 1, 1)
+
+
+NO_BOUNDS = """
+import numpy as np
+
+
+def test_sum(precision):
+    x = np.linspace(-3, 3, 256, dtype="float32")
+    precision.check(x * np.float32(1.1), reference=x.astype(float), inputs={"x": x}, tolerance="none")
+
+
+def test_word(precision):
+    precision.check(np.float32([1]), reference=np.float32([1]), tolerance="nothing")
+"""
+
+
+def test_a_check_without_bounds_is_judged_by_its_baseline_alone(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_ops.py").write_text(NO_BOUNDS)
+    repository(tmp_path)
+    done = pytest_(tmp_path)
+    assert verdicts(tmp_path / "reports")["unit/tests.test_ops/test_sum"] == ("proposed", "new")
+    assert "expected a dict but got tolerance of type str" in done.stdout
+    accept(tmp_path, "--all")
+    pytest_(tmp_path)
+    assert verdicts(tmp_path / "reports")["unit/tests.test_ops/test_sum"] == ("passed", "identical")
+    change(tmp_path / "tests/test_ops.py", "1.1", "1.2")
+    pytest_(tmp_path)
+    assert verdicts(tmp_path / "reports")["unit/tests.test_ops/test_sum"] == ("failed", "regressed")

@@ -37,6 +37,17 @@ def test_a_device_gives_plain_arrays_of_its_own_numbers(folder):
     assert found.tolist() == [3 + 2.0**-19, 3.0], "20 bits of the mantissa, and the rest is cut off"
 
 
+def test_a_device_that_computes_nothing_of_a_model_is_an_error(folder):
+    (folder / "suites/unit/tripling.py").write_text(
+        "import numpy as np\n\n\ndef triple(x):\n    return np.asarray(x) * 3\n"
+    )
+    model = find_model("suites/unit/tripling:triple", folder)
+    assert call_model(model, {"x": np.float32([1, 2])}, None)["out"].tolist() == [3, 6]
+    with pytest.raises(UserError) as caught:
+        call_model(model, {"x": np.float32([1, 2])}, "mlu370")
+    assert caught.value.slug == "idle-device"
+
+
 @pytest.mark.parametrize(
     ("asked", "slug", "says"),
     [

@@ -1,5 +1,6 @@
 import pytest
 
+from precreg.errors import UserError
 from precreg.report.sections import describe_tolerance_fact
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
@@ -287,3 +288,81 @@ cases:
         "no output is called nosuch (case, float16, output nosuch: suites/unit/s.yaml:9)",
     ]
     assert unmatched_outputs(layers, ("loss", "grads", "nosuch")) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["none", "{standard: none}", "{float32: none}", "{outputs: {out: none}}", "{environments: {generic: none}}"]
+)
+def test_none_takes_every_bound_away_and_leaves_the_growths(of, text):
+    found = resolve_tolerance(of("{rtol: 1e-3, max_ulp: 4}", text), "out", "float32", CHAIN)
+    assert (found.bounds, found.alternatives, found.standard) == ((), (), "none")
+    assert found.regression == resolve_tolerance(of(), "out", "float32", CHAIN).regression
+    assert (found.rtol.limit, told(found, "float32")) == (1e-3, [])
+
+
+def test_bounds_beside_and_after_none_apply(of):
+    beside = resolve_tolerance(of("{standard: none, max_ulp: 4}"), "out", "float32", CHAIN)
+    assert {bound.metric: bound.limit for bound in beside.bounds} == {"max_ulp": 4.0}
+    later = resolve_tolerance(of("none", "{rtol: 1e-3}"), "out", "float32", CHAIN)
+    assert {bound.metric: bound.limit for bound in later.bounds} == {"match_ratio": 1.0}
+
+
+def test_none_without_a_baseline_that_judges_admits_everything(of):
+    found = resolve_tolerance(of("{standard: none, regression: off}"), "out", "float32", CHAIN)
+    assert len(told(found, "float32")) == 1
+
+
+def test_a_zero_match_ratio_still_leaves_the_judgement_to_the_baseline(of):
+    found = resolve_tolerance(of("{match_ratio: 0}"), "out", "float32", CHAIN)
+    assert {bound.metric: bound.limit for bound in found.bounds} == {"match_ratio": 0.0}
+    assert len(told(found, "float32")) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "regression", "directions"),
+    [
+        (["bias: {up: 0.1, down: 0.5}"], {}, {"bias up": 0.1, "bias down": 0.5}),
+        (["bias: {up: 0.1, down: off}"], {}, {"bias up": 0.1}),
+        (["bias: 0.3", "bias: {up: 0.1, down: off}"], {}, {"bias up": 0.1}),
+        (["bias: {up: 0.1, down: 0.5}", "bias: 0.3"], {"bias": 0.3}, {}),
+        (["bias: {up: 0.1, down: 0.5}", "off"], None, {}),
+        (["mean_ulp: {worse: 0.1, better: 0.2}"], {"mean_ulp": 0.1}, {"mean_ulp better": 0.2}),
+        (["mean_ulp: {better: 0.2}", "mean_ulp: 0.3"], {"mean_ulp": 0.3}, {"mean_ulp better": 0.2}),
+        (["mean_ulp: {better: 0.2}", "mean_ulp: {better: off}"], {}, {}),
+        (["statistic: {worse: 0.03, better: 0.2}"], {"statistic": 0.03}, {"statistic better": 0.2}),
+    ],
+)
+def test_thresholds_of_one_direction(of, texts, regression, directions):
+    layers = of(*(f"regression: {text if text == 'off' else '{' + text + '}'}" for text in texts))
+    found = resolve_tolerance(layers, "out", "float32", CHAIN)
+    shipped = resolve_tolerance(of(), "out", "float32", CHAIN).regression
+    assert found.regression == ({} if regression is None else shipped | regression)
+    assert found.directions == directions
+    held = {
+        setting.metric: setting.value for setting in explain_tolerance(layers, "out", "float32", CHAIN) if setting.holds
+    }
+    assert {f"regression.{key}": value for key, value in directions.items()}.items() <= held.items()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("bias: {up: 0.1}", "the keys worse and better, or up and down but got bias="),
+        ("bias: {up: 0.1, worse: 0.2, down: 1}", "the keys worse and better, or up and down"),
+        ("mean_ulp: {up: 0.1, down: 0.1}", "the keys worse and better but got mean_ulp="),
+        ("mean_ulp: {}", "the keys worse and better"),
+        ("mean_ulp: {better: -1}", "a growth such as 0.1, or off, but got mean_ulp.better=-1"),
+        ("mean_ulp: {better: yes}", "a growth such as 0.1, or off"),
+        ("creep: {worse: 0.1}", "a growth such as 0.1, or off but got creep="),
+    ],
+)
+def test_a_mistake_in_a_threshold_of_one_direction_has_its_line(of, text, says):
+    with pytest.raises(UserError) as caught:
+        of(f"rtol: 1\nregression:\n  {text}\n")
+    assert (caught.value.slug, caught.value.file, caught.value.line) == ("bad-value", "0.yaml", 3)
+    assert says in caught.value.message
+
+
+def test_a_word_that_is_no_tolerance_is_refused(of):
+    with pytest.raises(UserError, match="expected a mapping"):
+        of("nothing")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Tolerance
-from precreg.verdict.limits import growth_findings, rounding_floor, seed_means
+from precreg.verdict.limits import gain_findings, growth_findings, rounding_floor, seed_means
 from tests.verdict.made import comparison, entry, tolerance
 
 
@@ -107,3 +107,59 @@ def test_means_of_the_largest_numbers_do_not_overflow():
         1.7e308,
         1.7e308,
     )
+
+
+def with_directions(**directions):
+    """Return a tolerance with these thresholds of one direction alone."""
+    named = {key.replace("__", " "): growth for key, growth in directions.items()}
+    return Tolerance(tolerance().rtol, tolerance().atol, (), {}, directions=named)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        (1e-4, 1.05e-4, False),
+        (1e-4, 1.2e-4, True),
+        (1e-4, 0.2e-4, False),
+        (-1e-4, -1.2e-4, False),
+        (-1e-4, -1.6e-4, True),
+        (-1e-4, 1.2e-4, True),
+        (1e-4, -1.4e-4, False),
+        (1e-4, -1.6e-4, True),
+    ],
+)
+def test_a_bias_has_a_threshold_for_each_direction_of_its_growth(before, now, found):
+    accepted = entry(bias=before).outputs["out"]
+    current = [comparison(seed, bias=now) for seed in (0, 1)]
+    limits = with_directions(bias__up=0.1, bias__down=0.5)
+    assert bool([*growth_findings(current, accepted, limits, "reference")]) is found
+
+
+def test_a_direction_without_a_threshold_is_not_judged():
+    current = [comparison(seed, bias=-1.0) for seed in (0, 1)]
+    accepted = entry(bias=-1e-4).outputs["out"]
+    assert not [*growth_findings(current, accepted, with_directions(bias__up=0.1), "reference")]
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "now", "found"),
+    [
+        ("mean_ulp", 1.2, 1.0, True),
+        ("mean_ulp", 1.05, 1.0, False),
+        ("mean_ulp", 1.0, 1.2, False),
+        ("match_ratio", 0.8, 0.9, True),
+        ("match_ratio", 0.8, 0.85, False),
+        ("bias", -1.2e-4, 1e-4, True),
+        ("bias", -1.05e-4, 1e-4, False),
+        ("mean_log2_ulp", 2.0, 1.8, True),
+        ("mean_log2_ulp", 2.0, 1.9, False),
+    ],
+)
+def test_a_gain_counts_from_its_own_threshold(metric, before, now, found):
+    accepted = entry(**{metric: before}).outputs["out"]
+    current = [comparison(seed, **{metric: now}) for seed in (0, 1)]
+    limits = with_directions(**{f"{metric}__better": 0.1})
+    gains = [*gain_findings(current, accepted, limits)]
+    assert [finding.metric for finding in gains] == ([metric] if found else [])
+    assert all(finding.reason == "improved" for finding in gains)
+    assert not [*growth_findings(current, accepted, limits, "reference")]

@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .array import Arithmetic as Arithmetic
 from .array import NumpyArithmetic as NumpyArithmetic
+from .array import WatchedArithmetic as WatchedArithmetic
 from .array import is_floating as is_floating
 from .array import simulate_array as simulate_array
 from .computation import DeviceArithmetic as DeviceArithmetic

@@ -55,6 +55,35 @@ class NumpyArithmetic:
         return values.astype(dtype)
 
 
+class WatchedArithmetic:
+    """Pass every operation on to another arithmetic, and note whether it computed a floating-point result.
+
+    Comparisons and moved numbers do not count, because no arithmetic rounds them.
+    """
+
+    def __init__(self, inner: Arithmetic) -> None:
+        self.inner, self.has_computed = inner, False
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute a method of a ufunc (see `Arithmetic.ufunc`)."""
+        return self._note(self.inner.ufunc(function, method, inputs, options))
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute a compiled function of numpy (see `Arithmetic.contraction`)."""
+        return self._note(self.inner.contraction(function, inputs, options))
+
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
+        """Convert values (see `Arithmetic.cast`)."""
+        self.has_computed = True
+        return self.inner.cast(values, dtype)
+
+    def _note(self, result: Any) -> Any:
+        # The method `at` changes its first operand and returns None.
+        parts = result if isinstance(result, tuple | list) else (result,)
+        self.has_computed |= any(part is None or is_floating(np.asarray(part).dtype) for part in parts)
+        return result
+
+
 # numpy's functions that compute in compiled code, on plain copies of their arguments. All others move numbers, or call
 # ufuncs, which come back to the array. tests/arithmetic/devices/test_array.py calls functions of numpy to verify this.
 _COMPILED = (

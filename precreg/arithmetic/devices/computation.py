@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from precreg.arithmetic.devices.array import Arithmetic, SimulatedArray, is_floating, plain_array, simulate_array
+from precreg.arithmetic.devices.array import (
+    Arithmetic,
+    SimulatedArray,
+    WatchedArithmetic,
+    is_floating,
+    plain_array,
+    simulate_array,
+)
 from precreg.arithmetic.devices.device import Device, StorageCast, device_named
 from precreg.arithmetic.devices.elementwise import compute_elementwise, result_dtype, to_carrier
 from precreg.arithmetic.devices.reductions import (
@@ -185,6 +192,9 @@ def cast_through_device(x: Array, device: Device | str | None = None) -> dict[st
     if not found.storage_casts:
         raise ValueError(f"expected a device with hops but got device={found.name}")
     computing = arithmetic or DeviceArithmetic(found)
+    if isinstance(arithmetic, WatchedArithmetic):
+        # Some places round their values without a cast of the arithmetic.
+        arithmetic.has_computed = True
     places: dict[str, Array] = {}
     values = plain_array(np.asarray(x))
     for storage_cast in found.storage_casts:

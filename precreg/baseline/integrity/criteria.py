@@ -19,6 +19,9 @@ from precreg.environment import environment_chain
 from precreg.measure import declared_metric
 from precreg.tolerance import CLOSENESS_KEYS, REGION_PREFIX, REGRESSION_PREFIX, is_tighter, resolve_tolerance
 from precreg.types import (
+    GAIN,
+    GROWTH_DOWN,
+    GROWTH_UP,
     AnalyzerDropped,
     BaselineEntry,
     BorrowedBaseline,
@@ -37,6 +40,8 @@ from precreg.types import (
     RunFindingFact,
     SkipAdded,
     Tolerance,
+    growth_key,
+    split_growth_key,
 )
 
 
@@ -191,10 +196,26 @@ def _looser_growth(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
     for name in sorted(old.regions.keys() | new.regions.keys()):
         if old.regions.get(name) != new.regions.get(name):
             yield _Looser(REGION_PREFIX + name, old.regions.get(name), new.regions.get(name), None)
-    for metric, growth in old.regression.items():
-        allowed = new.regression.get(metric)
+    before, now = _growths_by_direction(old, new), _growths_by_direction(new, old)
+    for metric, growth in before.items():
+        allowed = now.get(metric)
         if allowed is None or allowed > growth:
             yield _Looser(REGRESSION_PREFIX + metric, growth, allowed, None)
+
+
+def _growths_by_direction(tolerance: Tolerance, other: Tolerance) -> dict[str, float]:
+    """Return the allowed growths of one tolerance, with those of both directions where either tolerance has them.
+
+    A threshold for gains allows no loss, whatever it is.
+    """
+    growths = {**tolerance.regression, **tolerance.directions}
+    keys = map(split_growth_key, (*tolerance.directions, *other.directions))
+    for metric in {metric for metric, way in keys if way != GAIN}:
+        # A plain number is the threshold of both directions.
+        both = growths.pop(metric, None)
+        if both is not None:
+            growths |= dict.fromkeys((growth_key(metric, GROWTH_UP), growth_key(metric, GROWTH_DOWN)), both)
+    return {key: growth for key, growth in growths.items() if split_growth_key(key)[1] != GAIN}
 
 
 def _counts_matches(tolerance: Tolerance) -> bool:

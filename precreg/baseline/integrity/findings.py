@@ -40,6 +40,7 @@ from precreg.types import (
     FindingKind,
     FirstBaseline,
     HistoryRemoved,
+    KnownBadAccepted,
     Location,
     OracleFact,
     RunFinding,
@@ -60,6 +61,7 @@ _PARTS = {
     "described": "analyzers",
     "reach": "past",
     "accepted": "past",
+    "known": "known",
 }
 
 
@@ -136,6 +138,16 @@ def _added_entry(place: BaselineKey, judged: str | None) -> IntegrityChange:
     return IntegrityChange(FindingKind.BASELINE_CHANGED, place.id, CloserBaseline(place.file, judged), source=source)
 
 
+def find_known_bad(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> Iterator[IntegrityChange]:
+    """Yield every entry that newly accepts a wrong result, of new cases too: it excuses bounds that the base has."""
+    former = {now.baseline_id: before.baseline_id for before, now in pairs.judged}
+    for place, entry in head.accepted.items():
+        before = base.accepted.get(BaselineKey(place.environment, former.get(place.id, place.id)))
+        if entry.known is not None and (before is None or before.known is None):
+            fact = KnownBadAccepted(place.file, entry.known.reason)
+            yield IntegrityChange(FindingKind.KNOWN_BAD_ACCEPTED, place.id, fact, source=Location(place.file))
+
+
 def integrity_changes(
     base: ProjectSide, head: ProjectSide, pairs: CasePairs, references: Mapping[str, OracleFact]
 ) -> tuple[IntegrityChange, ...]:
@@ -148,6 +160,7 @@ def integrity_changes(
         *_project_changes(base, head),
         *_case_changes(pairs, references),
         *find_rewritten_entries(base, head, pairs),
+        *find_known_bad(base, head, pairs),
     )
 
 

@@ -117,6 +117,23 @@ LAYERS = st.lists(
 )
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "looser"),
+    [
+        ({"bias": 0.1}, {"bias up": 0.1, "bias down": 0.1}, set()),
+        ({"bias": 0.1}, {"bias up": 0.1, "bias down": 0.5}, {"regression.bias down"}),
+        ({"bias": 0.1}, {"bias up": 0.1, "bias down": None}, {"regression.bias down"}),
+        ({"bias up": 0.1, "bias down": 0.5}, {"bias": 0.1}, set()),
+        ({"bias up": 0.1, "bias down": 0.5}, {"bias": 0.3}, {"regression.bias up"}),
+        ({"mean_ulp better": 0.1}, {"mean_ulp better": 0.9}, set()),
+        ({"mean_ulp better": 0.1}, {}, set()),
+    ],
+)
+def test_growth_by_direction_is_compared_in_each(before, now, looser):
+    facts = found([layer(regression=before)], [layer(regression=now)])
+    assert {fact.key for fact in facts} == looser
+
+
 def admits(tolerance, share, figures):
     """Tell whether an output passes of which that share of elements is within the tolerance, with those figures."""
     values = {"match_ratio": share, **figures}

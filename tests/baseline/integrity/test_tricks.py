@@ -57,6 +57,14 @@ def in_entries(edit):
     return lambda project: project.entries(edit)
 
 
+def accepted_as_known_bad(project):
+    def edit(cases):
+        known = {"reason": "as ever", "bounds": {"out": {"mean_rel_error": [2.0, 2.0]}}}
+        cases[CASE_NAME].update(known=known)
+
+    project.entries(edit)
+
+
 def file_removed(path):
     return lambda project: (project.root / path).unlink()
 
@@ -160,6 +168,12 @@ TRICKS = {
     # What was accepted
     "accept a worse baseline": Trick(worse_baseline, FindingKind.BASELINE_CHANGED, CASE, "times the accepted value"),
     "edit a baseline by hand": Trick(edited_baseline, FindingKind.BASELINE_CHANGED, CASE, "mean_abs_error of out"),
+    "accept a wrong result as known bad": Trick(
+        accepted_as_known_bad,
+        FindingKind.KNOWN_BAD_ACCEPTED,
+        CASE,
+        "newly accepts a wrong result as known bad: as ever",
+    ),
     "make a baseline that fits no inputs": Trick(
         in_entries(lambda cases: cases[CASE_NAME].update(inputs=["x", "y"])),
         FindingKind.BASELINE_CHANGED,
