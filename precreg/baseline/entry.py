@@ -35,8 +35,11 @@ GROUPS_BYTES = 5 * 1024 - 64
 _COARSEST = 2**14
 
 
-def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry:
-    """Return the entry for an outcome; reason, author and date stay empty until someone accepts it."""
+def entry_from(outcome: Outcome, fingerprint: str, commit: str, processor: str = "") -> BaselineEntry:
+    """Return the entry for an outcome; reason, author and date stay empty until someone accepts it.
+
+    `fingerprint` and `processor` are those of the environment that computed it.
+    """
     ordered = sorted(outcome.comparisons, key=lambda comparison: (comparison.output, comparison.seed))
     outputs = {name: list(seeds) for name, seeds in groupby(ordered, lambda comparison: comparison.output)}
     return BaselineEntry(
@@ -52,6 +55,7 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str) -> BaselineEntry
         sketch=error_sketches(outputs),
         groups=output_group_sums(outputs),
         described=list(outcome.described),
+        processor=processor,
     )
 
 
@@ -122,7 +126,7 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
     if former is None:
         return entry
     if _same_value(entry, former):
-        return replace(entry, accepted=former.accepted, reach=former.reach)
+        return replace(entry, accepted=former.accepted, reach=former.reach, seen=former.seen)
     # Late, because statistics need numpy, and a review that accepts nothing does not.
     from precreg.verdict.statistics import half_widths
 
@@ -221,5 +225,5 @@ def _smallest(values: Sequence[AcceptedValue], same_definition: Sequence[int]) -
 
 def _same_value(entry: BaselineEntry, former: BaselineEntry) -> bool:
     # The same proposal accepted again has another date and confirmation, but the same value.
-    without = {"accepted": [], "reach": {}, "date": "", "confirmation": ""}
+    without = {"accepted": [], "reach": {}, "date": "", "confirmation": "", "seen": []}
     return replace(entry, **without) == replace(former, **without)

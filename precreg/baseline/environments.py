@@ -2,12 +2,12 @@
 
 An entry has only the fingerprint of its environment, which shows that another one differs, and not how. The facts
 behind every fingerprint are stored once, beside the baselines, sorted and one a line. Missing facts explain nothing and
-prevent nothing.
+prevent nothing. Facts from before they were effects describe variables, and are compared with the same here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,40 @@ from msgspec.structs import replace
 
 from precreg.baseline.store import BASELINES_FOLDER, delete_file, read_project_bytes, write_file
 from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.environment import former_descriptions
 from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import (
     Baseline,
-    BaselineEntry,
     ChangedEnvironment,
     Environment,
     EnvironmentDifference,
     EnvironmentFact,
     SameDescription,
     UnknownEnvironment,
+    decisive_facts,
 )
 
 ENVIRONMENTS_SCHEMA = "precreg-environments/1"
 ACCEPTED_ENVIRONMENTS_FILE = f"{BASELINES_FOLDER}/environments.json"
 PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
+# Every environment that is described by effects has this fact, and no earlier one has.
+_EFFECT = "libm"
 _HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
 EnvironmentFacts = dict[str, str]
 # The order of facts, from the most likely cause of other bits; others follow by name.
-FIRST_FACTS = ("python", "numpy", "torch", "blas", "libc", "cpu", "cpu_features", "kernels", "threads")
+FIRST_FACTS = (
+    "python",
+    "numpy",
+    "torch",
+    "torch_kernels",
+    "torch_threads",
+    "blas",
+    "kernels",
+    "threads",
+    "cpu_features",
+    "libc",
+    "libm",
+)
 
 
 def read_environment_facts(project: Path, file: str = ACCEPTED_ENVIRONMENTS_FILE) -> dict[str, EnvironmentFacts]:
@@ -59,13 +74,14 @@ def add_environment_facts(
 
 def propose_environment_facts(project: Path, environment: Environment) -> None:
     """Store the facts of the environment of a proposal. The caller holds the lock."""
-    add_environment_facts(project, {environment.fingerprint: environment.decisive}, PROPOSED_ENVIRONMENTS_FILE)
+    # All of them: a review also explains the difference from an environment that is described by variables.
+    add_environment_facts(project, {environment.fingerprint: environment.facts}, PROPOSED_ENVIRONMENTS_FILE)
 
 
 def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None:
     """Copy the facts of accepted entries from the proposals to the baselines, if known. The caller holds the lock."""
     proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
-    add_environment_facts(project, {id: proposed[id] for id in fingerprints if id in proposed})
+    add_environment_facts(project, {id: decisive_facts(proposed[id]) for id in fingerprints if id in proposed})
 
 
 def prune_environment_facts(project: Path, fingerprints: Collection[str]) -> None:
@@ -78,28 +94,42 @@ def explain_baseline(
     found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
 ) -> Baseline | None:
     """Add to a baseline how this environment differs from its own. `known` are facts by fingerprint."""
-    if found is None:
-        return None
-    known = {**known, here.fingerprint: here.decisive}
-    return replace(found, difference=_difference(found.entry.fingerprint, here.fingerprint, known))
+    if found is None or here.has_seen(found.entry):
+        return found
+    known = {**known, here.fingerprint: here.facts}
+    return replace(found, difference=environment_difference(found.entry.fingerprint, here.fingerprint, known))
 
 
-def entry_environment_difference(
-    before: BaselineEntry | None, now: BaselineEntry, known: Mapping[str, Mapping[str, str]]
+def environment_difference(
+    before: str, now: str, known: Mapping[str, Mapping[str, str]]
 ) -> EnvironmentDifference | None:
-    """Return how the environments of two entries differ; None for the same fingerprint."""
-    return None if before is None else _difference(before.fingerprint, now.fingerprint, known)
-
-
-def _difference(before: str, now: str, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
+    """Return how the environments of two fingerprints differ; None for one fingerprint."""
     if before == now:
         return None
     unknown = [fingerprint for fingerprint in (before, now) if fingerprint not in known]
     if unknown:
         return UnknownEnvironment(unknown[0])
     # Equal facts have equal fingerprints, except between versions of precreg that compute them differently.
-    facts = differing_facts(known[before], known[now])
+    facts = min((differing_facts(*pair) for pair in _comparable(known[before], known[now])), key=len)
     return ChangedEnvironment(facts) if facts else SameDescription(before, now)
+
+
+def _comparable(
+    before: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
+    """Yield the facts of two environments in the same terms."""
+    if _EFFECT in before or _EFFECT not in now:
+        yield decisive_facts(before) if _EFFECT in before else before, decisive_facts(now) if _EFFECT in now else now
+    elif "thread_variables" in now:
+        yield from ((before, each) for each in former_descriptions(now))
+    else:
+        # The facts that are the same in both terms; variables are not stored with baselines.
+        names = ("numpy", "torch", "blas", "cpu_features", "libc")
+        yield _named(before, names), _named(now, names)
+
+
+def _named(facts: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: facts[name] for name in names if name in facts}
 
 
 def differing_facts(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[EnvironmentFact, ...]:

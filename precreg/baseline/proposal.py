@@ -1,11 +1,13 @@
 """Which results of runs could become baselines?
 
-A run proposes entries in .precreg/proposals/<tier>/<suite>.json, and writes nothing else. A person accepts them.
+A run proposes entries in .precreg/proposals/<tier>/<suite>.json, and the environments in which it saw the bits of
+present entries again in .precreg/seen.json. A person accepts both, and later runs are stricter there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +29,18 @@ from precreg.baseline.store import (
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import WORKING_FOLDER, convert_data
-from precreg.types import BaselineEntry, CaseResult, Environment, Finding, GitState, NotRegressed, Reason, Status
+from precreg.types import (
+    Baseline,
+    BaselineEntry,
+    CaseResult,
+    Environment,
+    Finding,
+    GitState,
+    NotRegressed,
+    Outcome,
+    Reason,
+    Status,
+)
 
 PROPOSALS_SCHEMA = "precreg-proposals/3"
 PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
@@ -49,6 +62,8 @@ class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str = ""
     findings: list[Finding] = msgspec.field(default_factory=list)
     paired: BaselineEntry | None = None
+    # The fingerprint of the stored baseline if it was accepted or seen in the environment of the proposal.
+    same_as: str = ""
 
 
 def update_proposals(
@@ -63,11 +78,13 @@ def update_proposals(
 
     A result replaces the proposal of its case, or removes it if there is nothing to accept. A case without a verdict
     keeps its proposal. `environment_level` is the environment to store entries in; by default that of the old baseline,
-    or generic. Proposals of the ids in `gone`, which no suite has, are removed.
+    or generic. Proposals of the ids in `gone`, which no suite has, are removed. So it is with the environments in which
+    bits were seen again.
 
     Raises:
         UserError: locked, not-writable, outside-project, unreadable-proposals or future-schema.
     """
+    results = tuple(results)
     commit = "" if git is None else git.commit + ("-dirty" if git.dirty else "")
     changes = dict.fromkeys(gone) | {
         result.id: _proposal(result, environment, commit, environment_level)
@@ -81,6 +98,7 @@ def update_proposals(
             replace_proposals(project, changes)
             if proposed:
                 propose_environment_facts(project, environment)
+    _update_seen(project, results, environment, set(gone))
     return proposed
 
 
@@ -127,12 +145,13 @@ def _proposal(
     target = environment_level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of_case(result.id))  # refuses an environment that could not be stored
     entry = replace(
-        entry_from(result.outcome, environment.fingerprint, commit),
+        entry_from(result.outcome, environment.fingerprint, commit, environment.facts.get("cpu", "")),
         known=None if result.acceptable else result.wrong_state,
     )
     verdict = result.verdict
     evidence = [*map(_without_infinities, verdict.findings)]
-    return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result))
+    same_as = result.stored.entry.fingerprint if result.stored and environment.has_seen(result.stored.entry) else ""
+    return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result), same_as)
 
 
 def _paired_entry(result: CaseResult) -> BaselineEntry | None:
@@ -162,10 +181,14 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
         data = read_project_bytes(project, file)
         return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
     except UserError as problem:
-        # Proposals are made again by a run, so advice about merge conflicts in baselines would mislead.
-        if problem.slug == "future-schema":
-            raise
-        raise UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line) from problem
+        raise _unreadable_proposals(problem) from problem
+
+
+def _unreadable_proposals(problem: UserError) -> UserError:
+    # Proposals are made again by a run, so advice about merge conflicts in baselines would mislead.
+    if problem.slug == "future-schema":
+        return problem
+    return UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line)
 
 
 def _decode_proposal(value: Any) -> Proposal:
@@ -182,3 +205,102 @@ def _header(suite: str) -> dict[str, str]:
 
 def _file(suite: str) -> str:
     return f"{PROPOSALS_FOLDER}/{suite}.json"
+
+
+SEEN_FILE = f"{WORKING_FOLDER}/seen.json"
+_SEEN_HEADER = {"schema": "precreg-seen/1"}
+
+
+class SeenAgain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold the fingerprints of environments that gave the bits of an entry, until a person accepts them.
+
+    `environment` is the label of the entry, and `value` its `entry_value` at the time.
+    """
+
+    environment: str
+    value: str
+    seen: list[str]
+
+
+def entry_value(entry: BaselineEntry) -> str:
+    """Return a digest of the bits of an entry and of their definition."""
+    outputs = {name: output.digests for name, output in sorted(entry.outputs.items())}
+    return sha256(repr((entry.definition, entry.inputs, outputs)).encode()).hexdigest()[:16]
+
+
+def is_seen_again(result: CaseResult, environment: Environment) -> bool:
+    """Return whether a result has the bits of its own baseline, and the baseline does not know this environment."""
+    stored = result.stored
+    return (
+        result.verdict.reason is Reason.IDENTICAL
+        and stored is not None
+        and result.baseline_id in ("", result.id)
+        and not is_proposed(result)
+        and not environment.has_seen(stored.entry)
+        and _has_bits_of(stored.entry, result.outcome)
+    )
+
+
+def _has_bits_of(entry: BaselineEntry, outcome: Outcome) -> bool:
+    # The other version of a paired run may have judged the result, and not this entry.
+    seeds = len(entry.inputs)
+    given = {name: list(digests[:seeds]) for name, digests in outcome.execution.outputs.items()}
+    return (outcome.definition, list(outcome.execution.inputs[:seeds]), given) == (
+        entry.definition,
+        entry.inputs,
+        {name: output.digests for name, output in entry.outputs.items()},
+    )
+
+
+def seen_again(project: Path) -> dict[str, SeenAgain]:
+    """Return the environments that wait to be accepted, by case id. Raises UserError as `pending_proposals` does."""
+    try:
+        data = read_project_bytes(project, SEEN_FILE)
+        return {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, _decode_seen)
+    except UserError as problem:
+        raise _unreadable_proposals(problem) from problem
+
+
+def replace_seen(project: Path, waiting: Mapping[str, SeenAgain]) -> None:
+    """Set the environments that wait to be accepted, by case id. The caller holds the lock."""
+    if waiting:
+        write_file(project, SEEN_FILE, render_baseline(_SEEN_HEADER, waiting))
+    else:
+        delete_file(project, SEEN_FILE)
+
+
+def _update_seen(project: Path, results: Iterable[CaseResult], environment: Environment, gone: Collection[str]) -> None:
+    """Store the cases that have the bits of their baseline here, if it does not know this environment."""
+    stored = {result.id: result.stored for result in results if result.stored is not None}
+    found = {result.id for result in results if is_seen_again(result, environment)}
+    if not found and not (project / SEEN_FILE).exists():
+        return
+    try:
+        with lock_baselines(project):
+            before = seen_again(project)
+            # Cases that did not run keep theirs: what was seen of an entry stays true.
+            after = {id: waiting for id, waiting in before.items() if id not in gone and id not in stored}
+            for id, baseline in stored.items():
+                new = [environment.fingerprint] if id in found else []
+                if (waiting := _still_new(before.get(id), baseline, new)) is not None:
+                    after[id] = waiting
+            if after != before:
+                replace_seen(project, after)
+                propose_environment_facts(project, environment)
+    except UserError as problem:
+        # The next run sees the bits again. Without other proposals a run needs no disk that it can write.
+        if problem.slug != "not-writable":
+            raise
+
+
+def _still_new(before: SeenAgain | None, stored: Baseline, new: list[str]) -> SeenAgain | None:
+    """Return the environments that gave the bits of a stored entry and that it does not know; None without any."""
+    now = SeenAgain(stored.environment, entry_value(stored.entry), new)
+    if before is not None and (before.environment, before.value) == (now.environment, now.value):
+        now = replace(now, seen=[*before.seen, *new])
+    unknown = {*now.seen} - {stored.entry.fingerprint, *stored.entry.seen}
+    return replace(now, seen=sorted(unknown)) if unknown else None
+
+
+def _decode_seen(value: Any) -> SeenAgain:
+    return convert_data(value, SeenAgain)

@@ -18,11 +18,18 @@ from precreg.baseline.entry import succeed_entry
 from precreg.baseline.environments import (
     PROPOSED_ENVIRONMENTS_FILE,
     accept_environment_facts,
-    entry_environment_difference,
+    environment_difference,
     prune_environment_facts,
     read_environment_facts,
 )
-from precreg.baseline.proposal import Proposal, pending_proposals, replace_proposals
+from precreg.baseline.proposal import (
+    Proposal,
+    entry_value,
+    pending_proposals,
+    replace_proposals,
+    replace_seen,
+    seen_again,
+)
 from precreg.baseline.store import (
     BaselineKey,
     Baselines,
@@ -94,7 +101,7 @@ class ProposalChange(NamedTuple):
     old: BaselineEntry | None
     new: BaselineEntry
     metrics: tuple[MetricChange, ...]
-    # The difference between the environments of the two entries; None for one fingerprint.
+    # The difference between the environments of the two entries; None for one, or if both gave the same bits.
     environment_change: EnvironmentDifference | None = None
 
     @property
@@ -171,13 +178,23 @@ def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str
     """
     proposals, baselines = pending_proposals(project), Baselines(project)
     chosen = select_proposals(proposals, patterns) if patterns else list(proposals)
-    # Accepted facts take precedence. Both describe the same fingerprint, and those were reviewed.
-    known = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE) | read_environment_facts(project)
+    known = _all_environment_facts(project)
     changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
-    return [
-        change._replace(environment_change=entry_environment_difference(change.old, change.new, known))
-        for change in changes
-    ]
+    return [change._replace(environment_change=_environment_change(change, known)) for change in changes]
+
+
+def _all_environment_facts(project: Path) -> dict[str, dict[str, str]]:
+    """Return the facts of accepted and proposed environments by fingerprint."""
+    accepted = read_environment_facts(project)
+    proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
+    # Accepted facts take precedence: they were reviewed. Proposed ones also explain, so that both are needed.
+    return {id: proposed.get(id, {}) | accepted.get(id, {}) for id in (*proposed, *accepted)}
+
+
+def _environment_change(change: ProposalChange, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
+    if change.old is None or change.old.fingerprint == change.proposal.same_as:
+        return None
+    return environment_difference(change.old.fingerprint, change.new.fingerprint, known)
 
 
 def confirm_nothing(_changes: Sequence[ProposalChange]) -> dict[str, str]:
@@ -228,6 +245,7 @@ def accept_proposals(
         accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
         store_entries(project, accepted)
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
+        _forget_seen(project, [change.place.id for change in changes])
     return accepted
 
 
@@ -278,6 +296,91 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
             raise UserError("no-proposal", message)
 
 
+class AcceptedEnvironments(NamedTuple):
+    """Hold the entries that know another environment now, and the ids whose entry was replaced since the run."""
+
+    entries: dict[BaselineKey, BaselineEntry]
+    outdated: tuple[str, ...]
+
+
+def accept_environments(
+    project: Path, patterns: Sequence[str] = (), *, environ: Mapping[str, str] = os.environ
+) -> AcceptedEnvironments:
+    """Store in baselines the environments in which runs saw their bits again; without patterns, for all cases.
+
+    Later runs there are judged as strictly as where the baseline was accepted, so nothing else is needed: no reason,
+    and no reruns.
+
+    Raises:
+        UserError: accept-in-ci, no-proposal, locked, not-writable, outside-project, or an unreadable file.
+    """
+    refuse_in_ci(environ)
+    with lock_baselines(project):
+        waiting, baselines = seen_again(project), Baselines(project)
+        chosen = _select_seen(waiting, patterns)
+        found = {id: baselines.lookup(id, (waiting[id].environment,)) for id in chosen}
+        entries = {
+            BaselineKey(each.environment, id): replace(each.entry, seen=sorted({*each.entry.seen, *waiting[id].seen}))
+            for id, each in found.items()
+            if each is not None and entry_value(each.entry) == waiting[id].value
+        }
+        accept_environment_facts(project, {fingerprint for id in chosen for fingerprint in waiting[id].seen})
+        store_entries(project, entries)
+        _forget_seen(project, chosen)
+    stored = {place.id for place in entries}
+    return AcceptedEnvironments(entries, tuple(id for id in chosen if id not in stored))
+
+
+def reject_environments(project: Path, patterns: Sequence[str] = ()) -> list[str]:
+    """Forget in which environments bits were seen again, and return the ids; the next run there sees them again."""
+    with lock_baselines(project):
+        chosen = _select_seen(seen_again(project), patterns)
+        _forget_seen(project, chosen)
+    return chosen
+
+
+def _forget_seen(project: Path, ids: Collection[str]) -> None:
+    """Forget the environments that wait to be stored for some cases. The caller holds the lock."""
+    before = seen_again(project)
+    after = {id: waiting for id, waiting in before.items() if id not in ids}
+    if after != before:
+        replace_seen(project, after)
+
+
+def _select_seen(waiting: Collection[str], patterns: Sequence[str]) -> list[str]:
+    if not waiting:
+        raise UserError("no-proposal", "expected bits that a run saw again in another environment but none did")
+    return select_proposals(waiting, patterns or ["*"])
+
+
+class SeenEnvironment(NamedTuple):
+    """Hold one environment that gave the bits of baselines again: its fingerprint, the cases, and its differences.
+
+    The differences are from the environments in which those baselines were accepted.
+    """
+
+    fingerprint: str
+    ids: tuple[str, ...]
+    differences: tuple[EnvironmentDifference, ...]
+
+
+def diff_environments(project: Path) -> list[SeenEnvironment]:
+    """Return the environments that wait to be stored in baselines, by fingerprint."""
+    waiting, baselines, known = seen_again(project), Baselines(project), _all_environment_facts(project)
+    ids: dict[str, list[str]] = {}
+    differences: dict[str, dict[EnvironmentDifference, None]] = {}
+    for id, each in waiting.items():
+        stored = baselines.lookup(id, (each.environment,))
+        if stored is None:
+            continue
+        for fingerprint in each.seen:
+            ids.setdefault(fingerprint, []).append(id)
+            found = environment_difference(stored.entry.fingerprint, fingerprint, known)
+            if found is not None:
+                differences.setdefault(fingerprint, {})[found] = None
+    return [SeenEnvironment(each, tuple(ids[each]), tuple(differences.get(each, ()))) for each in sorted(ids)]
+
+
 def reject_proposals(project: Path, patterns: Sequence[str]) -> list[str]:
     """Remove the matching proposals, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
     with lock_baselines(project):
@@ -306,7 +409,8 @@ def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping
         # New names first: a kill in between leaves an entry under both names, and never under none.
         store_entries(project, {place: orphans[former] for former, place in renamed.items()})
         remove_entries(project, orphans)
-        prune_environment_facts(project, {entry.fingerprint for entry in read_all_entries(project).values()})
+        entries = read_all_entries(project).values()
+        prune_environment_facts(project, {id for entry in entries for id in (entry.fingerprint, *entry.seen)})
     return PruneResult(tuple(place for place in orphans if place not in renamed), renamed)
 
 

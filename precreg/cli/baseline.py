@@ -31,16 +31,22 @@ def baseline_command() -> None:
 
 @baseline_command.command("diff")
 @click.argument("patterns", nargs=-1)
-@click.option("--verbose", "-v", is_flag=True, help="Show unchanged metrics, too.")
+@click.option("--verbose", "-v", is_flag=True, help="Show unchanged metrics, and the cases behind counts, too.")
 @click.pass_obj
 def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> None:
-    """Show the changes that accepting the matching proposals would make."""
-    from precreg.baseline import diff_proposals
-    from precreg.cli.review import describe_change
+    """Show the changes that accepting the matching proposals would make.
 
-    changes = diff_proposals(project_of_option(given), patterns)
+    Without a pattern, also show the environments in which runs saw the bits of baselines again.
+    """
+    from precreg.baseline import diff_environments, diff_proposals
+    from precreg.cli.review import describe_change, describe_seen_environment
+
+    project = project_of_option(given)
+    changes = diff_proposals(project, patterns)
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
+    for seen in () if patterns else diff_environments(project):
+        click.echo("\n".join(describe_seen_environment(seen, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
@@ -56,6 +62,12 @@ _reruns = click.option(
 )
 
 _environment = click.option("--environment", metavar="LABEL", help="Store the baselines under this label.")
+
+_seen = click.option(
+    "--seen",
+    is_flag=True,
+    help="The environments in which runs saw the bits of baselines again, of all or of the matching cases.",
+)
 
 _reason = click.option("--reason", default="", help="The reason why the new figures are right; stored with them.")
 
@@ -105,11 +117,15 @@ def baseline_review_command(
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
-    from precreg.baseline import diff_proposals
-    from precreg.cli.review import change_values
+    from precreg.baseline import diff_environments, diff_proposals
+    from precreg.cli.review import change_values, seen_environment_values
 
     changes = diff_proposals(terms.project, patterns, terms.environment)
-    document = {"schema": REVIEW_SCHEMA, "proposals": [change_values(terms, change) for change in changes]}
+    document = {
+        "schema": REVIEW_SCHEMA,
+        "proposals": [change_values(terms, change) for change in changes],
+        "seen": [*map(seen_environment_values, () if patterns else diff_environments(terms.project))],
+    }
     click.echo(json.dumps(document, indent=2))
 
 
@@ -148,6 +164,7 @@ def _require_terminal() -> None:
     metavar="REASON",
     help="Accept results that are out of tolerance, or have NaN, as they are: known to be bad, for this reason.",
 )
+@_seen
 @_reason
 @_reruns
 @_environment
@@ -159,6 +176,7 @@ def baseline_accept_command(
     everything: bool,
     improved: bool,
     known_bad: str | None,
+    seen: bool,
     reason: str,
     reruns: int,
     environment: str | None,
@@ -167,11 +185,19 @@ def baseline_accept_command(
 
     Without --known, proposals of wrong results keep waiting. With it, only these are accepted.
 
-    Cases whose figures moved run again first. If one of them does not repeat its figures, nothing is accepted.
+    Cases whose figures moved run again first. If one of them does not repeat its figures, nothing is accepted. With
+    --seen, accept no figures: runs in another environment saw the bits of the baselines again, and are judged as
+    strictly there from now on.
     """
-    from precreg.cli.review import accept_and_report, read_accept_terms
+    from precreg.cli.review import accept_and_report, accept_seen_and_report, read_accept_terms
 
     project = project_of_option(given)
+    if seen:
+        _require_seen_alone(
+            everything=everything, improved=improved, known=known_bad, reason=reason, environment=environment
+        )
+        accept_seen_and_report(project, patterns)
+        return
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
     accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason, known_bad=known_bad)
     if known_bad is None and (left := _left_waiting(project, chosen)):
@@ -189,6 +215,13 @@ def _left_waiting(project: Path, patterns: list[str]) -> list[str]:
     return chosen[:MAX_NAMED_CASES] + more
 
 
+def _require_seen_alone(**others: object) -> None:
+    for name, value in others.items():
+        if value:
+            option = {"everything": "--all"}.get(name, f"--{name}")
+            raise UserError("bad-value", f"expected --seen with patterns alone but got {option}: --seen has no figures")
+
+
 def _improved(project: Path) -> list[str]:
     from precreg.baseline import diff_proposals
     from precreg.types import Reason
@@ -201,12 +234,17 @@ def _improved(project: Path) -> list[str]:
 
 @baseline_command.command("reject")
 @click.argument("patterns", nargs=-1)
+@_seen
 @click.pass_obj
-def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...]) -> None:
+def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...], seen: bool) -> None:
     """Drop the matching proposals; the next run proposes again every case that still differs."""
-    from precreg.baseline import reject_proposals
+    from precreg.baseline import reject_environments, reject_proposals
 
-    for case_id in reject_proposals(project_of_option(given), patterns):
+    project = project_of_option(given)
+    if seen:
+        click.echo(f"rejected the environments of {len(reject_environments(project, patterns))} baselines")
+        return
+    for case_id in reject_proposals(project, patterns):
         click.echo(f"rejected {case_id}")
 
 

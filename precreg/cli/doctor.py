@@ -64,8 +64,11 @@ def doctor_command(given: Path | None, /, place: str | None, as_json: bool) -> N
 
 def examine_installation(given: Path | None, place: str | None) -> list[DoctorFinding]:
     """Check everything. `given` is the project and `place` the history, if the options name them."""
+    from precreg.environment import limit_blas_threads
     from precreg.storage import find_project
 
+    # First, because numpy reads the number of threads once, and the environment must be that of runs.
+    limit_blas_threads()
     found = [*_measuring(), *_arithmetic(), *_versions()]
     try:
         project = find_project(given or Path.cwd())
@@ -136,11 +139,18 @@ def _core(name: str) -> DoctorFinding:
 
 def _versions() -> Iterator[DoctorFinding]:
     from precreg import __version__
-    from precreg.environment import count_processors
+    from precreg.environment import count_processors, detect_environment
 
     yield DoctorFinding("precreg", "ok", f"{__version__}, {Path(__file__).parents[1]}")
     yield DoctorFinding("python", "ok", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
     yield DoctorFinding("processors", "ok", str(count_processors()))
+    try:
+        here = detect_environment()
+    except UserError as problem:
+        yield DoctorFinding("environment", "broken", problem.message)
+    else:
+        facts = (f"{name} {here.facts[name]}" for name in ("kernels", "threads", "cpu_features", "libm"))
+        yield DoctorFinding("environment", "ok", f"{here.label}, {here.fingerprint}: {', '.join(facts)}")
     for name in REQUIRED_PACKAGES:
         yield DoctorFinding(name, "ok", version(name))
     for name, purpose in OPTIONAL_PACKAGES.items():

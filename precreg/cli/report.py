@@ -68,8 +68,10 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
     """
+    from precreg.environment import detect_environment, limit_blas_threads
+
+    limit_blas_threads()  # before anything imports numpy: the environment must be that of runs
     from precreg.baseline import Baselines
-    from precreg.environment import detect_environment
     from precreg.report import power_json, render_power
     from precreg.suite import load_cases, no_case_error
     from precreg.verdict import case_alpha
@@ -108,7 +110,7 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
         name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
         for name, output in entry.outputs.items()
     }
-    same_environment = entry.fingerprint == environment.fingerprint
+    same_environment = environment.has_seen(entry)
     losses = detectable_losses(case, entry, tolerances, alpha=alpha, same_environment=same_environment)
     return CasePower(case.id, losses, same_environment=same_environment)
 

@@ -16,7 +16,7 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange
+    from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange, SeenEnvironment
     from precreg.run import Disagreement
     from precreg.types import AcceptedValue, BaselineEntry, Case, CumulativeLoss, Environment, Finding, RunFinding
 
@@ -112,6 +112,40 @@ def accept_and_report(
         notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
         click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
     return [place.id for place in accepted]
+
+
+def accept_seen_and_report(project: Path, patterns: Sequence[str]) -> None:
+    """Store the environments in which runs saw bits again, and print a count. Raises as `accept_environments`."""
+    from collections import Counter
+
+    from precreg.baseline import accept_environments
+
+    accepted = accept_environments(project, patterns)
+    # One line a file: hundreds of baselines may have the same bits, and git shows each of them.
+    for file, cases in Counter(place.file for place in accepted.entries).items():
+        click.echo(f"{file}: {cases} {'baseline knows' if cases == 1 else 'baselines know'} another environment")
+    if accepted.outdated:
+        count = len(accepted.outdated)
+        were = "1 baseline was" if count == 1 else f"{count} baselines were"
+        click.echo(f"{were} replaced since the run, and not changed: {', '.join(accepted.outdated[:MAX_NAMED_CASES])}")
+
+
+def describe_seen_environment(seen: SeenEnvironment, verbose: bool) -> Iterator[str]:
+    """Yield a count for an environment that gave the bits of baselines again, its differences, and maybe all cases."""
+    from precreg.report import describe_environment_difference
+
+    baselines = "1 baseline" if len(seen.ids) == 1 else f"{len(seen.ids)} baselines"
+    yield f"environment {seen.fingerprint} gave the bits of {baselines}: precreg baseline accept --seen"
+    yield from (f"  differs: {describe_environment_difference(each)}" for each in seen.differences)
+    yield from (f"  {id}" for id in seen.ids if verbose)
+
+
+def seen_environment_values(seen: SeenEnvironment) -> dict[str, Any]:
+    """Return an environment that gave the bits of baselines again as JSON values."""
+    from precreg.report import describe_environment_difference
+
+    differences = [*map(describe_environment_difference, seen.differences)]
+    return {"fingerprint": seen.fingerprint, "cases": list(seen.ids), "differences": differences}
 
 
 def cumulative_loss_of_change(terms: AcceptTerms, change: ProposalChange) -> RunFinding | None:

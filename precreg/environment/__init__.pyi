@@ -2,6 +2,7 @@
 from .machine import count_processors as count_processors
 from .machine import detect_environment as detect_environment
 from .machine import environment_chain as environment_chain
+from .machine import former_descriptions as former_descriptions
 from .machine import in_ci as in_ci
 from .machine import limit_blas_threads as limit_blas_threads
 from .machine import merge_request_base as merge_request_base

@@ -172,7 +172,8 @@ def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]
     # The merged results may show a loss that no shard saw alone, so it is computed again; reasons are kept.
     reasons = {finding.about: finding.allowed for finding in every if finding.kind is FindingKind.COMBINED_LOSS}
     yield from (finding for finding in every if finding.kind is not FindingKind.COMBINED_LOSS)
-    for finding in (*combined_losses(results, fingerprints.pop()), *pooled_losses(results)):
+    merged = _merged_environment([record.environment for record in records])
+    for finding in (*combined_losses(results, merged), *pooled_losses(results)):
         yield add_run_finding_message(replace(finding, allowed=reasons.get(finding.about)))
 
 
@@ -221,6 +222,8 @@ def _merged_environment(environments: Sequence[Environment]) -> Environment:
     return replace(
         environments[0],
         fingerprint=_listed(environment.fingerprint for environment in environments),
+        # Machines of one fingerprint may differ in facts without an effect, and so in earlier fingerprints.
+        former=tuple(sorted(set.intersection(*(set(environment.former) for environment in environments)))),
         facts={
             name: _listed(environment.facts[name] for environment in environments if name in environment.facts)
             for name in names

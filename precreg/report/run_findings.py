@@ -47,7 +47,11 @@ from precreg.types import (
 _LIMIT_DIGITS = 6
 
 # The names of parts that are not their own words.
-_PARTS = {"analyzers": "metrics of analyzers", "known": "the state that is known to be bad"}
+_PARTS = {
+    "analyzers": "metrics of analyzers",
+    "environments": "fewer environments in which its bits were seen",
+    "known": "the state that is known to be bad",
+}
 # Names that no layer has, and environments without layers of their own.
 _SCOPES = {"": "other outputs", "generic": "other environments"}
 

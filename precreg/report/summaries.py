@@ -12,7 +12,7 @@ from pathlib import Path
 
 from click import style
 
-from precreg.baseline import is_proposed
+from precreg.baseline import is_proposed, is_seen_again
 from precreg.report.describe import (
     STATUS_LABELS,
     FindingRow,
@@ -313,11 +313,20 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         # test-defined cases lack.
         lines.append(f"explain   precreg explain {results[0].id}")
     # CI must never write a baseline, so its log does not suggest the command.
-    if not record.ci and any(map(is_proposed, results)):
-        lines.append('accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"')
+    lines += () if record.ci else _review_commands(record, results)
     if any(finding.binding for finding in record.findings):
         lines.append("allow     name an intended change in baselines/allow.yaml: its case, change and reason")
     return [*lines, f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+
+
+def _review_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterator[str]:
+    """Yield a line for new figures that wait for a person, and one for bits that another environment accepted."""
+    if any(map(is_proposed, results)):
+        yield 'accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"'
+    # A count: with baselines of another machine, this may be every case.
+    if seen := sum(is_seen_again(result, record.environment) for result in results):
+        gave = "1 case gave" if seen == 1 else f"{seen} cases gave"
+        yield f"seen      {gave} the bits accepted in another environment: precreg baseline accept --seen"
 
 
 def _coloured(text: str, record: RunRecord) -> str:

@@ -243,7 +243,7 @@ def _escalate(
 def _baseline_of(case: Case, outcome: Outcome, plan: Plan, version: OtherVersion) -> Baseline:
     """Return the outcome of the other version in the place of a baseline."""
     environment = plan.environment
-    entry = entry_from(outcome, environment.fingerprint, version.commit)
+    entry = entry_from(outcome, environment.fingerprint, version.commit, environment.facts.get("cpu", ""))
     # Both versions ran HEAD's definition of the case, so the entry is not stale.
     entry = replace(entry, definition=case.baseline_definition)
     return Baseline(entry, environment.label, f"pair {version.revision}")

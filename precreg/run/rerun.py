@@ -93,7 +93,7 @@ def find_disagreement(
         return Disagreement("changed", verdict)
     if verdict.reason is Reason.IDENTICAL:
         return None
-    repeats = case.deterministic and entry.fingerprint == environment.fingerprint
+    repeats = case.deterministic and environment.has_seen(entry)
     if verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.KNOWN_BAD):
         return Disagreement("bits", verdict) if repeats else None
     return Disagreement("verdict", verdict)

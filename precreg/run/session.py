@@ -346,7 +346,7 @@ def finish_record(
     ordered = tuple(sorted(results, key=lambda result: result.id))
     ran = tuple(cases)
     studies = {case.study.suite: case.study for case in ran if case.study is not None}
-    losses = (*combined_losses(ordered, begun.environment.fingerprint), *pooled_losses(ordered))
+    losses = (*combined_losses(ordered, begun.environment), *pooled_losses(ordered))
     # Only a loss needs the allowances, so that a mistake in them stops no other run.
     findings = (*begun.findings, *(add_allowance_reasons(project, losses) if losses else ()))
     return replace(

@@ -60,7 +60,6 @@ from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
-from .record import FACTS_WITHOUT_EFFECT_ON_BITS as FACTS_WITHOUT_EFFECT_ON_BITS
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
 from .record import TEST_DEFINED_PREFIX as TEST_DEFINED_PREFIX
 from .record import AcceptedValue as AcceptedValue
@@ -87,6 +86,7 @@ from .record import PairProblem as PairProblem
 from .record import PresentVersionFailed as PresentVersionFailed
 from .record import RunRecord as RunRecord
 from .record import UnsteadyVersion as UnsteadyVersion
+from .record import decisive_facts as decisive_facts
 from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray

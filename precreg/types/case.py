@@ -163,7 +163,7 @@ class Tolerance(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """The allowed cost of a case: subject time over the baseline's, judged on the same fingerprint alone."""
+    """The allowed cost of a case: subject time over the baseline's, judged on the same machine alone."""
 
     time_ratio: float | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -125,6 +126,10 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     accepted: list[AcceptedValue] = field(default_factory=list)
     # Set if the result was accepted although it is out of tolerance or has NaN.
     known: KnownBad | None = None
+    # The processor's model that `duration_s` was measured on; old entries have none.
+    processor: str = ""
+    # The fingerprints of other environments that gave the same bits; left out if empty.
+    seen: list[str] = field(default_factory=list)
 
 
 class Baseline(Struct, frozen=True):
@@ -135,12 +140,18 @@ class Baseline(Struct, frozen=True):
     file: str
     # The difference between this environment and the accepting one in words; empty until report/ writes it.
     change: str = ""
-    # None on the same fingerprint.
+    # None where the baseline was accepted, and where its bits were seen again.
     difference: EnvironmentDifference | None = None
 
 
-# These facts explain an environment to people and change no bit of a result.
-FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os"})
+# These facts explain an environment to people and change no bit of a result. The processor's model acts through the
+# kernels, instruction sets and libm that it makes libraries choose, and those are facts of their own.
+FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os", "cpu", "python_version", "thread_variables", "kernel_variables"})
+
+
+def decisive_facts(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts that can change a result's bits, sorted by name."""
+    return {name: facts[name] for name in sorted(facts) if name not in FACTS_WITHOUT_EFFECT_ON_BITS}
 
 
 class Environment(Struct, frozen=True):
@@ -150,11 +161,24 @@ class Environment(Struct, frozen=True):
     chain: tuple[str, ...]
     fingerprint: str
     facts: dict[str, str]
+    # The fingerprints that baselines may have for this environment from before facts were effects.
+    former: tuple[str, ...] = ()
+
+    def has_seen(self, entry: BaselineEntry) -> bool:
+        """Return whether an entry was accepted in this environment, or its bits were seen again here."""
+        return not {self.fingerprint, *self.former}.isdisjoint((entry.fingerprint, *entry.seen))
+
+    def measured_time_of(self, entry: BaselineEntry) -> bool:
+        """Return whether an entry's time was measured in this environment on this model of processor."""
+        # A time of another machine says nothing about the code, even if its bits are the same. Old entries have no
+        # model, and old fingerprints imply it.
+        here = entry.fingerprint in (self.fingerprint, *self.former)
+        return here and entry.processor in ("", self.facts.get("cpu", ""))
 
     @property
     def decisive(self) -> dict[str, str]:
         """The facts that can change a result's bits; the fingerprint is their digest."""
-        return {name: self.facts[name] for name in sorted(self.facts) if name not in FACTS_WITHOUT_EFFECT_ON_BITS}
+        return decisive_facts(self.facts)
 
 
 class GitState(Struct, frozen=True):

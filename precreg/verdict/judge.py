@@ -246,7 +246,7 @@ def _evidence(
     policy: Policy,
 ) -> list[OutputEvidence]:
     """Compare each output with its baseline."""
-    same_environment = entry.fingerprint == environment.fingerprint
+    same_environment = environment.has_seen(entry)
     alpha = case_alpha(policy.baselines)
     return [
         gather_evidence(comparisons, entry, tolerances[name], case.role, same_environment=same_environment, alpha=alpha)
@@ -293,9 +293,8 @@ def _regressions(
 
 
 def _over_budget(case: Case, outcome: Outcome, entry: BaselineEntry, environment: Environment) -> Iterator[Finding]:
-    # A time measured on another machine says nothing about the code.
     limit = case.budget.time_ratio
-    if limit is None or entry.fingerprint != environment.fingerprint or entry.duration_s <= 0:
+    if limit is None or not environment.measured_time_of(entry) or entry.duration_s <= 0:
         return
     current, baseline = outcome.execution.duration_s, entry.duration_s
     if current > limit * baseline:

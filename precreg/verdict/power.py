@@ -102,7 +102,7 @@ class CasePower(Struct, frozen=True):
     case: str
     losses: tuple[DetectableLoss, ...] = ()
     gap: PowerGap | None = None
-    # The baseline was accepted on the same fingerprint. JSON keeps the name of the first version.
+    # The baseline knows the environment. JSON keeps the name of the first version.
     same_environment: bool = field(default=True, name="alike")
 
     @property

@@ -117,7 +117,7 @@ class OutputEvidence(Struct, frozen=True):
     entry: BaselineEntry
     tolerance: Tolerance
     role: Role
-    # The baseline and the run have the same fingerprint, so other bits come from other code alone.
+    # The baseline knows the environment of the run, so other bits come from other code alone.
     same_environment: bool
     # The error level of one test.
     alpha: float

@@ -31,6 +31,7 @@ from precreg.types import (
     CombinedLoss,
     Comparison,
     CumulativeLoss,
+    Environment,
     FindingKind,
     Location,
     Reason,
@@ -147,15 +148,15 @@ def _floor(metric: str, output: BaselineOutput) -> float:
     return ROUNDING_FLOOR_ULP * (1.0 if unit == "ULP" else scale)
 
 
-def combined_losses(results: Iterable[CaseResult], fingerprint: str) -> Iterator[RunFinding]:
+def combined_losses(results: Iterable[CaseResult], environment: Environment) -> Iterator[RunFinding]:
     """Yield a finding for each suite that regressed as a whole, among cases that the statistic judges.
 
-    `fingerprint` is the run's. Cases accepted on another one are left out, because their ratios show the
+    `environment` is the run's. Cases whose baseline it does not know are left out, because their ratios show the
     difference of environments.
     """
     suites = {
         # Cases with the very same ratio differ in nothing that matters, so together they are one draw.
-        suite: list(dict.fromkeys(ratio for result in of_suite if (ratio := _log_ratio(result, fingerprint))))
+        suite: list(dict.fromkeys(ratio for result in of_suite if (ratio := _log_ratio(result, environment))))
         for suite, of_suite in groupby(sorted(results, key=lambda result: result.id), _suite)
     }
     changed = {suite: ratios for suite, ratios in suites.items() if len(ratios) >= MIN_SAMPLES}
@@ -170,10 +171,10 @@ def _suite(result: CaseResult) -> str:
     return f"{result.tier}/{result.suite}"
 
 
-def _log_ratio(result: CaseResult, fingerprint: str) -> tuple[float, float] | None:
+def _log_ratio(result: CaseResult, environment: Environment) -> tuple[float, float] | None:
     """Return the mean log ratio over the outputs of a case, and its minimum relevant growth."""
     baseline = result.baseline
-    if baseline is None or baseline.entry.fingerprint != fingerprint or not _is_judged(result):
+    if baseline is None or not environment.has_seen(baseline.entry) or not _is_judged(result):
         return None
     logs = [
         log(ratio.ratio)

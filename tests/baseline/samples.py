@@ -127,5 +127,7 @@ def entries(draw: st.DrawFn) -> BaselineEntry:
             reach=reach,
             confirmation=texts,
             accepted=st.lists(value, max_size=3),
+            processor=texts,
+            seen=st.lists(texts, max_size=2),
         )
     )

@@ -9,7 +9,7 @@ from precreg.baseline.environments import (
     accept_environment_facts,
     add_environment_facts,
     differing_facts,
-    entry_environment_difference,
+    environment_difference,
     explain_baseline,
     propose_environment_facts,
     prune_environment_facts,
@@ -21,8 +21,29 @@ from precreg.types.record import Baseline, Environment
 from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, SameDescription, UnknownEnvironment
 from tests.baseline.samples import ENTRY
 
-FACTS = {"blas": "openblas 0.3", "cpu": "Xeon", "cpu_features": "X86_V2 AVX2", "numpy": "2.3.5", "python": "3.11.7"}
-HERE = Environment("cpu-x86_64", ("cpu-x86_64", "generic"), "aaaaaaaa", {**FACTS, "os": "Linux 6.1"})
+FACTS = {
+    "blas": "openblas 0.3",
+    "cpu_features": "X86_V2 AVX2",
+    "kernels": "OpenBLAS 0.3 Haswell",
+    "libc": "glibc 2.36",
+    "libm": "58fc18e0",
+    "numpy": "2.3.5",
+    "python": "3.11",
+    "threads": "1",
+}
+LIMITS = "OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 BLIS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1"
+EXPLANATIONS = {"cpu": "Xeon", "os": "Linux 6.1", "python_version": "3.11.7", "thread_variables": "OMP_NUM_THREADS=1"}
+HERE = Environment("cpu-x86_64", ("cpu-x86_64", "generic"), "aaaaaaaa", {**FACTS, **EXPLANATIONS})
+# The same environment, in the terms of version 0.1.0.
+FORMER = {
+    "blas": "openblas 0.3",
+    "cpu": "Xeon",
+    "cpu_features": "X86_V2 AVX2",
+    "libc": "glibc 2.36",
+    "numpy": "2.3.5",
+    "python": "3.11.7",
+    "threads": LIMITS,
+}
 NUMPY = EnvironmentFact("numpy", "2.3.5", "2.5.1")
 BASELINE = Baseline(ENTRY, "generic", "baselines/generic/unit/a.json")
 
@@ -58,10 +79,12 @@ def test_facts_stand_sorted_one_a_line_and_are_read_again(tmp_path):
     }
 
 
-def test_the_system_has_no_effect_on_bits_and_is_not_kept(tmp_path):
+def test_explanations_have_no_effect_on_bits_and_are_not_kept_with_baselines(tmp_path):
     with lock_baselines(tmp_path):
         propose_environment_facts(tmp_path, HERE)
-    assert read_environment_facts(tmp_path, PROPOSED_ENVIRONMENTS_FILE) == {"aaaaaaaa": FACTS}
+        assert read_environment_facts(tmp_path, PROPOSED_ENVIRONMENTS_FILE) == {"aaaaaaaa": HERE.facts}
+        accept_environment_facts(tmp_path, {"aaaaaaaa"})
+    assert read_environment_facts(tmp_path) == {"aaaaaaaa": FACTS}
 
 
 def test_what_is_accepted_brings_its_facts_and_no_others(tmp_path):
@@ -87,8 +110,12 @@ def test_what_no_baseline_has_any_more_is_forgotten(tmp_path):
         ({"numpy": "2.5.1"}, (EnvironmentFact("numpy", "2.3.5", "2.5.1"),)),
         ({"torch": "2.13"}, (EnvironmentFact("torch", None, "2.13"),)),
         (
-            {"driver": "7", "cpu": "EPYC", "numpy": "2.5.1"},
-            (NUMPY, EnvironmentFact("cpu", "Xeon", "EPYC"), EnvironmentFact("driver", None, "7")),
+            {"driver": "7", "kernels": "OpenBLAS 0.3 Zen", "numpy": "2.5.1"},
+            (
+                NUMPY,
+                EnvironmentFact("kernels", "OpenBLAS 0.3 Haswell", "OpenBLAS 0.3 Zen"),
+                EnvironmentFact("driver", None, "7"),
+            ),
         ),
     ],
 )
@@ -113,16 +140,47 @@ def test_a_baseline_of_this_environment_says_nothing():
     assert explain_baseline(BASELINE, {ENTRY.fingerprint: FACTS}, here) == BASELINE
 
 
-def test_what_is_different_between_two_entries_is_told():
-    known = {ENTRY.fingerprint: FACTS, "cccccccc": {**FACTS, "numpy": "2.5.1"}}
-    now = replace(ENTRY, fingerprint="cccccccc")
-    assert entry_environment_difference(ENTRY, now, known) == ChangedEnvironment((NUMPY,))
-    assert entry_environment_difference(ENTRY, ENTRY, {}) is None
-    assert entry_environment_difference(None, now, known) is None
-    same = {ENTRY.fingerprint: FACTS, "cccccccc": FACTS}
-    assert entry_environment_difference(ENTRY, now, same) == SameDescription(ENTRY.fingerprint, "cccccccc")
-    unknown = UnknownEnvironment(ENTRY.fingerprint)
-    assert entry_environment_difference(ENTRY, now, {"cccccccc": FACTS}) == unknown
+def test_a_baseline_whose_bits_were_seen_here_says_nothing():
+    for known_here in (replace(ENTRY, seen=["aaaaaaaa"]), replace(ENTRY, fingerprint="aaaaaaaa")):
+        assert explain_baseline(replace(BASELINE, entry=known_here), {}, HERE).difference is None
+    former = replace(HERE, former=(ENTRY.fingerprint,))
+    assert explain_baseline(BASELINE, {}, former).difference is None
+    stranger = replace(BASELINE, entry=replace(ENTRY, fingerprint="x", seen=["y"]))
+    assert explain_baseline(stranger, {}, former).difference == UnknownEnvironment("x")
+
+
+def test_two_environments_differ_in_facts_with_an_effect():
+    known = {"bbbbbbbb": FACTS, "cccccccc": {**FACTS, "numpy": "2.5.1"}}
+    assert environment_difference("bbbbbbbb", "cccccccc", known) == ChangedEnvironment((NUMPY,))
+    assert environment_difference("bbbbbbbb", "bbbbbbbb", {}) is None
+    same = {"bbbbbbbb": FACTS, "cccccccc": HERE.facts}
+    assert environment_difference("bbbbbbbb", "cccccccc", same) == SameDescription("bbbbbbbb", "cccccccc")
+    assert environment_difference("bbbbbbbb", "cccccccc", {"cccccccc": FACTS}) == UnknownEnvironment("bbbbbbbb")
+
+
+@pytest.mark.parametrize(
+    ("before", "differing"),
+    [
+        ({}, ()),
+        # This text gives the same threads as the one here.
+        ({"threads": "OPENBLAS_NUM_THREADS=1"}, ()),
+        ({"cpu": "EPYC"}, (EnvironmentFact("cpu", "EPYC", "Xeon"),)),
+        ({"numpy": "2.1.0", "python": "3.10.1"}, ("python", "numpy")),
+        ({"threads": "OMP_NUM_THREADS=8"}, (EnvironmentFact("threads", "OMP_NUM_THREADS=8", "OMP_NUM_THREADS=1"),)),
+    ],
+)
+def test_facts_of_variables_are_compared_with_the_variables_here(before, differing):
+    found = environment_difference("old", "aaaaaaaa", {"old": FORMER | before, "aaaaaaaa": HERE.facts})
+    facts = found.facts if isinstance(found, ChangedEnvironment) else ()
+    assert facts == differing or tuple(fact.name for fact in facts) == differing
+
+
+def test_facts_of_variables_are_compared_in_common_terms_with_stored_ones():
+    """Stored facts have no variables, so only facts that mean the same in both are compared."""
+    found = environment_difference("old", "new", {"old": FORMER | {"libc": "musl"}, "new": FACTS})
+    assert found == ChangedEnvironment((EnvironmentFact("libc", "musl", "glibc 2.36"),))
+    both_old = environment_difference("old", "older", {"old": FORMER, "older": FORMER | {"cpu": "EPYC"}})
+    assert both_old == ChangedEnvironment((EnvironmentFact("cpu", "Xeon", "EPYC"),))
 
 
 @pytest.mark.parametrize(

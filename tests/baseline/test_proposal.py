@@ -6,7 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.proposal import PROPOSALS_SCHEMA, pending_proposals, update_proposals
+from precreg.baseline.proposal import (
+    PROPOSALS_SCHEMA,
+    SEEN_FILE,
+    is_seen_again,
+    pending_proposals,
+    seen_again,
+    update_proposals,
+)
 from precreg.errors import UserError
 from precreg.types.verdict import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result
@@ -127,3 +134,75 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path, before, after, slu
     file.write_text(file.read_text().replace(before, after))
     with pytest.raises(UserError, match=rf"^\.precreg/proposals/unit/a\.json:.* error\[{slug}\]"):
         pending_proposals(tmp_path)
+
+
+def identical(id: str, **changes):
+    """Return a result with the bits of a baseline that another environment accepted."""
+    given = result(id, Reason.IDENTICAL, found="generic")
+    return replace(given, baseline=replace(given.baseline, entry=replace(given.baseline.entry, **changes)))
+
+
+THERE = {"fingerprint": "aaaaaaaa"}
+OTHER = replace(ENVIRONMENT, fingerprint="bbbbbbbb")
+
+
+def test_bits_that_were_seen_again_wait_with_their_environments(tmp_path):
+    run(tmp_path, identical(X, **THERE), identical(Y, **THERE), identical(Z, fingerprint=ENVIRONMENT.fingerprint))
+    assert {id: each.seen for id, each in seen_again(tmp_path).items()} == {
+        X: [ENVIRONMENT.fingerprint],
+        Y: [ENVIRONMENT.fingerprint],
+    }
+    update_proposals(tmp_path, [identical(X, **THERE)], OTHER, GIT)
+    assert {id: each.seen for id, each in seen_again(tmp_path).items()} == {
+        X: [ENVIRONMENT.fingerprint, "bbbbbbbb"],
+        Y: [ENVIRONMENT.fingerprint],
+    }
+    assert pending_proposals(tmp_path) == {}
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_an_environment_that_the_baseline_knows_by_now_waits_no_longer(tmp_path):
+    run(tmp_path, identical(X, **THERE), identical(Y, **THERE))
+    update_proposals(tmp_path, [identical(X, **THERE), identical(Y, **THERE)], OTHER, GIT)
+    run(tmp_path, identical(X, **THERE, seen=[ENVIRONMENT.fingerprint]))
+    run(tmp_path, identical(Y, **THERE, seen=[ENVIRONMENT.fingerprint, "bbbbbbbb"]))
+    assert {id: each.seen for id, each in seen_again(tmp_path).items()} == {X: ["bbbbbbbb"]}
+
+
+def test_what_was_seen_of_a_replaced_baseline_is_forgotten_and_of_a_case_that_is_gone(tmp_path):
+    run(tmp_path, identical(X, **THERE), identical(Y, **THERE))
+    changed = replace(identical(X, **THERE, inputs=["j0", "j1"]), verdict=result(X, Reason.STALE).verdict)
+    update_proposals(tmp_path, [changed], ENVIRONMENT, GIT, gone=[Y])
+    assert seen_again(tmp_path) == {}
+    assert not (tmp_path / SEEN_FILE).exists()
+
+
+def test_a_result_that_regressed_keeps_what_was_seen_of_its_baseline(tmp_path):
+    """What another environment gave of the accepted bits stays true, whatever the code gives now."""
+    run(tmp_path, identical(X, **THERE))
+    run(tmp_path, replace(identical(X, **THERE), verdict=result(X, Reason.REGRESSED).verdict))
+    assert list(seen_again(tmp_path)) == [X]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        identical(X),
+        identical(X, fingerprint="aaaaaaaa", seen=["6f2a90c1"]),
+        identical(X, fingerprint="aaaaaaaa", definition="1:bb"),
+        identical(X, fingerprint="aaaaaaaa", inputs=["i0", "i2"]),
+        replace(identical(X, **THERE), acceptable=True),
+        replace(identical(X, **THERE), baseline_id=Y),
+        replace(identical(X, **THERE), verdict=result(X, Reason.WITHIN_TOLERANCE).verdict),
+        replace(identical(X, **THERE), baseline=None),
+    ],
+)
+def test_other_bits_and_known_environments_are_not_seen_again(given):
+    assert is_seen_again(identical(X, **THERE), ENVIRONMENT)
+    assert not is_seen_again(given, ENVIRONMENT)
+
+
+def test_a_proposal_says_that_its_baseline_is_of_the_same_environment(tmp_path):
+    known = replace(identical(X, **THERE, seen=["6f2a90c1"]), acceptable=True)
+    run(tmp_path, known, replace(identical(Y, **THERE), acceptable=True))
+    assert {id: each.same_as for id, each in pending_proposals(tmp_path).items()} == {X: "aaaaaaaa", Y: ""}

@@ -12,6 +12,7 @@ from precreg.arithmetic import sums as accumulate
 from precreg.arithmetic.formats import Rounding
 from precreg.cli import doctor as examining
 from precreg.cli.doctor import examine_installation
+from precreg.environment.machine import detect_environment
 from precreg.measure import comparison as forms
 from precreg.measure import numpy_form
 from tests.e2e.command import ROOT, git, precreg, repository, started, with_suite
@@ -48,6 +49,8 @@ def test_a_project_that_is_well(project):
     )
     assert found["arithmetic"] == ("ok", f"the backend {arithmetic.FASTEST_BACKEND} gives 36 known results")
     assert found["python"][1].startswith(sys.version.split()[0])
+    here = detect_environment()
+    assert found["environment"][1].startswith(f"{here.label}, {here.fingerprint}: kernels {here.facts['kernels']}, ")
     assert found["project"] == ("ok", str(project))
     assert found["history"] == ("absent", "none yet; precreg history add --create begins one")
     assert git(project, "rev-parse", "HEAD")[:8] in found["git"][1]

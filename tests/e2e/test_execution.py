@@ -254,7 +254,7 @@ def test_threads_are_limited_in_this_process_too(tmp_path):
         subprocess.run([*command, jobs], cwd=project, env=unset, capture_output=True, check=False)
         facts.append(json.loads((project / "reports/record.json").read_text())["environment"]["facts"]["threads"])
     assert facts[0] == facts[1]
-    assert "OPENBLAS_NUM_THREADS=1" in facts[0]
+    assert facts[0] == "1"
 
 
 def test_the_record_tells_what_git_said_before_a_case_ran(tmp_path):

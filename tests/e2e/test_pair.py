@@ -244,7 +244,7 @@ def test_accepted_figures_of_another_environment_are_told_apart_from_the_codes(p
     here = {"OMP_NUM_THREADS": "2"}
     precreg(project, "run", "--no-ci", **here)
     shown = precreg(project, "baseline", "diff").stdout
-    assert "environment: threads OMP_NUM_THREADS=1 -> OMP_NUM_THREADS=2" in shown
+    assert "environment: threads 1 -> 2" in shown
     assert "are unknown: precreg run --pair REVISION" in shown
     precreg(project, "run", "--pair", "HEAD", "--no-ci", **here)
     shown = precreg(project, "baseline", "diff").stdout
@@ -259,7 +259,7 @@ def test_accepted_figures_of_another_environment_are_told_apart_from_the_codes(p
     assert f"due to the code {accepted} -> {proposed}" in parts
     assert precreg(project, "baseline", "accept", "--all", "--reason", "on purpose", **here).returncode == 0
     kept = json.loads((project / "baselines" / "environments.json").read_text())["environments"]
-    assert {facts["threads"] for facts in kept.values()} == {"OMP_NUM_THREADS=1", "OMP_NUM_THREADS=2"}
+    assert {facts["threads"] for facts in kept.values()} == {"1", "2"}
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

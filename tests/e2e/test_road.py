@@ -22,7 +22,9 @@ FIXED = {
     "duration_s": 0.25,
     "commit": "1a2b3c4d5e6f70819a2b3c4d5e6f70819a2b3c4d",
     "fingerprint": "6f2a90c1",
+    "former": [],
     "facts": {"numpy": "2"},
+    "processor": "a processor",
     "date": "2026-11-02",
     "precreg": "0.1.0",
 }
@@ -75,7 +77,7 @@ def accepted_when_wide(folder):
     done = precreg(project, "baseline", "accept", "*8x256", *why)
     assert done.returncode == 0, done.stderr
     text = re.sub(r'"duration_s": [0-9.e-]+', f'"duration_s": {FIXED["duration_s"]}', (project / BASELINE).read_text())
-    return re.sub(r'"(date|commit|fingerprint)": "[^"]*"', _fixed_field, text)
+    return re.sub(r'"(date|commit|fingerprint|processor)": "[^"]*"', _fixed_field, text)
 
 
 def _fixed_field(found):

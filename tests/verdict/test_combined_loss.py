@@ -10,7 +10,7 @@ from precreg.types.verdict import Reason, Status
 from precreg.types.warning import FindingKind
 from precreg.verdict.judge import Policy, judge_case
 from precreg.verdict.whole_run import combined_losses
-from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
+from tests.verdict.drawn import accepted, errors, outcome, tolerance
 from tests.verdict.made import ENVIRONMENT, case
 
 
@@ -29,8 +29,8 @@ def result(number, factor, *, suite="s", limits=None, same_bits=False):
     return CaseResult(*ids, tolerances=held, baseline=found)
 
 
-def losses(results, fingerprint=FINGERPRINT):
-    return list(combined_losses(results, fingerprint))
+def losses(results, environment=ENVIRONMENT):
+    return list(combined_losses(results, environment))
 
 
 LITTLE = [result(number, 1.06) for number in range(24)]
@@ -85,7 +85,7 @@ def test_cases_that_statistics_do_not_judge_are_no_evidence():
     off = replace(tolerance(), regression={})
     assert losses([result(number, 2.0, limits=off) for number in range(6)]) == []
     assert losses([result(number, 2.0, same_bits=True) for number in range(6)]) == []
-    assert losses(LITTLE, fingerprint="another") == []
+    assert losses(LITTLE, replace(ENVIRONMENT, fingerprint="another")) == []
     assert losses([replace(each, baseline=None) for each in LITTLE]) == []
 
 

@@ -210,6 +210,23 @@ def test_the_time_budget_is_judged_on_the_same_fingerprint_alone():
     assert verdict(of, on=slow, against=elsewhere).reason is Reason.WITHIN_TOLERANCE
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"processor": "EPYC"}, Reason.OVER_BUDGET),
+        ({"processor": "Xeon"}, Reason.WITHIN_TOLERANCE),
+        ({"fingerprint": "other", "seen": ["f00d"]}, Reason.WITHIN_TOLERANCE),
+        ({"fingerprint": "former"}, Reason.OVER_BUDGET),
+    ],
+)
+def test_the_time_of_another_processor_is_not_judged(changes, reason):
+    slow = outcome()
+    slow = replace(slow, execution=replace(slow.execution, duration_s=3.0))
+    here = replace(ENVIRONMENT, facts={"cpu": "EPYC"}, former=("former",))
+    found, of = baseline(replace(entry(), **changes)), case(budget=Budget(time_ratio=2.0))
+    assert judge_case(of, slow, {"out": tolerance()}, found, here, Policy()).reason is reason
+
+
 def test_a_known_bad_case_passes_by_failing_and_fails_by_passing():
     bad = case(expect_failure="overflows int32")
     given = verdict(bad, on=outcome(comparison(match_ratio=0.5)))

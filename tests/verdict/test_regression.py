@@ -149,6 +149,11 @@ def test_another_environment_explains_more():
     assert verdict(lambda seed: 1.7 * errors(seed), environment=ELSEWHERE).reason is Reason.REGRESSED
 
 
+def test_an_environment_whose_former_fingerprint_the_baseline_has_explains_nothing():
+    known = replace(ELSEWHERE, former=("dead", FINGERPRINT))
+    assert verdict(lambda seed: 1.3 * errors(seed), environment=known).reason is Reason.REGRESSED
+
+
 def test_scalars_are_left_to_bounds_and_the_verdict_says_so():
     def scalar(seed, scale=1.0):
         return errors(seed, scale=scale, shape=(1,))

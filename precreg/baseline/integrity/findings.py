@@ -62,6 +62,7 @@ _PARTS = {
     "reach": "past",
     "accepted": "past",
     "known": "known",
+    "processor": "time",
 }
 
 
@@ -90,6 +91,10 @@ def _compare_entries(
         return
     # A dict in place of a set: the finding has the parts in the order of the fields, each once.
     parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
+    # In an environment that the entry no longer knows, the limits are looser. A new value knows none anew, and a
+    # further environment is stricter.
+    if not parts and not {*before.seen} <= {*now.seen}:
+        parts = {"environments": None}
     if parts:
         factor, metric, output = _worst(before, now) or (None, "", "")
         changed = BaselineChanged(place.file, tuple(parts), metric, output)

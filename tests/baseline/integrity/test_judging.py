@@ -132,6 +132,11 @@ def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_be
     assert found[0].fact == FirstBaseline("npu")
 
 
+def test_a_further_environment_of_a_baseline_is_no_finding(project):
+    project.entries(lambda cases: [entry.update(seen=["aaaaaaaa"]) for entry in cases.values()])
+    assert project.bar().findings == ()
+
+
 def test_a_tighter_bar_is_no_finding_and_judges_at_once(project):
     project.change("suites/tolerances.yaml", "max_ulp: 4096", "max_ulp: 0.001")
     project.change("suites/unit/mean.yaml", "seeds: 2", "seeds: 3")

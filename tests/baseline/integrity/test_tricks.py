@@ -91,6 +91,13 @@ def history_altered(project):
     project.entries(lambda cases: cases[CASE_NAME]["accepted"][0]["means"]["out"].update(rms_error=[9.0, 9.0]))
 
 
+def seen_lost(project):
+    """Remove an environment in which the merged baseline judges strictly."""
+    project.entries(lambda cases: cases[CASE_NAME].update(seen=["aaaaaaaa", "bbbbbbbb"]))
+    project.base = project.commit()
+    project.entries(lambda cases: cases[CASE_NAME].update(seen=["bbbbbbbb"]))
+
+
 def renamed(project):
     project.change(SUITE, "suite: mean", "suite: average")
 
@@ -182,6 +189,9 @@ TRICKS = {
     ),
     "let a baseline claim another machine": Trick(
         in_entries(lambda cases: cases[CASE_NAME].update(fingerprint="other")), FindingKind.BASELINE_CHANGED, CASE
+    ),
+    "forget where its bits were seen": Trick(
+        seen_lost, FindingKind.BASELINE_CHANGED, CASE, "fewer environments in which its bits were seen"
     ),
     "remove a baseline's entry": Trick(
         in_entries(lambda cases: cases.pop(CASE_NAME)), FindingKind.BASELINE_REMOVED, CASE, "was removed"
