@@ -24,6 +24,8 @@ from .ratios import error_ratios as error_ratios
 from .ratios import fresh_inputs_error as fresh_inputs_error
 from .ratios import half_widths as half_widths
 from .ratios import ratio_from_log as ratio_from_log
+from .segments import Segment as Segment
+from .segments import find_segments as find_segments
 from .sequential import CLEAR_ALPHA as CLEAR_ALPHA
 from .sequential import FIRST_LOOK as FIRST_LOOK
 from .sequential import log_ratio as log_ratio
