@@ -63,7 +63,7 @@ def test_an_exact_creep_is_found_though_each_step_is_small(every, told):
     assert first_alarm(values, LEVEL) == told
     assert first_alarm(values) <= 25
     worse = worst(judged(values), "recent runs")
-    assert worse.kind == "creep"
+    assert worse.kind == "slope"
     assert worse.a_run == pytest.approx(1.01 ** (1 / every) - 1, rel=0.05)
     assert worse.change.first_bad <= 6
 
@@ -73,7 +73,7 @@ def test_a_creep_among_noise_is_found_and_dated():
     values = [value * 1.01 ** max(0, at - 20) for at, value in enumerate(values)]
     assert first_alarm(values) <= 32
     worse = worst(judged(values), "recent runs")
-    assert worse.kind == "creep"
+    assert worse.kind == "slope"
     assert abs(worse.change.first_bad - 22) <= 3
     assert worse.a_run == pytest.approx(0.01, rel=0.1)
 
