@@ -91,7 +91,7 @@ class MetricDrift(Struct, frozen=True):
 
     `points` are empty for a metric without a chart. `since` is the first run that did not measure the metric.
     `accepted` and `now` are the values of an improvement, and `improved` is the place where it began:
-    `first_bad` is its first better run. `noise` is the reason of the state `too noisy`. They are None in every other state.
+    `first_bad` is its first better run. `noise` is the reason of the state `too noisy`. They are None in other states.
     """
 
     metric: str

@@ -164,7 +164,7 @@ def worse_than_before(
         return None
     better = axis.place(min(latest) / least) if min(latest) else -inf
     # A slope first: a line that fits better than any step explains the series by one change per run.
-    shapes = (_ramp(values, axis), _slope(values, axis, log(least)), _step(values, axis, better, fewest))
+    shapes = (_ended_slope(values, axis, log(least)), _ramp(values, axis), _step(values, axis, better, fewest))
     material = (
         found
         for found in shapes
@@ -182,7 +182,7 @@ def latest_large_step(sizes: Sequence[float], least: float) -> FoundWorsening | 
         # Code whose error moves by factors at each change shows the usual size of its changes.
         factor = max(factor, median(max(a / b, b / a) for a, b in pairwise(levels)) ** USUAL_CHANGES)
     lowest = inf
-    for at in range(len(sizes) - 1, 1, -1):
+    for at in range(len(sizes) - 1, 0, -1):
         lowest = min(lowest, sizes[at])
         # A gain of one or two runs that is lost again is no loss: the median of the runs before is the level.
         before = max(sizes[at - 1], median_high(sizes[max(0, at - MEDIAN_RUNS) : at]))
@@ -243,15 +243,18 @@ def _step(values: Sequence[float], axis: SizeAxis, better: float, confirm: int) 
     if not upward:
         return None
     # The misfit is a sum of absolute deviations, which an outlier moves less than a sum of squares.
-    step = min(upward, key=lambda step: step.misfit)
+    # Rounded, so that equal sums in another unit stay equal; the first of equals.
+    step = min(upward, key=lambda step: round(step.misfit, 9))
     return FoundWorsening("step", step.at, axis.size(step.before), axis.size(step.after))
 
 
-def _slope(values: Sequence[float], axis: SizeAxis, min_change: float) -> FoundWorsening | None:
-    """Return the slope that makes up most of the rise, also one that has ended at a level; None without one."""
-    rising = [one for one in find_segments(values, min_change) if one.is_slope and one.last > one.first]
-    steepest = max(rising, key=lambda one: one.last - one.first, default=None)
-    if steepest is None or steepest.last - steepest.first < (values[-1] - min(values)) / 2:
+def _ended_slope(values: Sequence[float], axis: SizeAxis, min_change: float) -> FoundWorsening | None:
+    """Return the slope that makes up most of the rise and has ended at a level; None without one."""
+    slopes = [one for one in find_segments(values, min_change) if one.is_slope]
+    steepest = max(slopes, key=lambda one: one.last - one.first, default=None)
+    if steepest is None or steepest.end == len(values):
+        return None
+    if steepest.last - steepest.first < (values[-1] - min(values)) / 2:
         return None
     pace = (steepest.last - steepest.first) / (steepest.end - steepest.start - 1)
     growth = expm1(min(pace, MAX_LOG)) if axis.is_logarithmic else None

@@ -51,13 +51,16 @@ MAX_BIAS_FACTOR = 2.5
 LATE_RUNS = 15
 CHANCE_GROWTH = 1.5
 
-# In a shorter row noise that is correlated by 0.8 rises like a slope, and its correlation cannot be estimated. Over 10
-# to 13 runs it rises by up to 12.5 estimated standard deviations where ranks call it significant (200 rows).
+# In a shorter row noise that is correlated by 0.8 rises like a slope, and its correlation cannot be estimated.
 MIN_RUNS_FOR_CORRELATION = 25
-SHORT_RISE_SIGMAS = 14
+
+# A rise of so many standard deviations of the noise is one, however correlated the noise is. A fit of a step would
+# take a slope for correlated noise. Noise that is correlated by 0.8 rises by up to 12.5 of them where ranks call it
+# significant (200 rows of 60 runs).
+CLEAR_RISE_SIGMAS = 14
 
 # Significance level of the order of an exact series: how rarely noise on a coarse grid puts its worse values last.
-ORDER_ALPHA = 0.02
+ORDER_ALPHA = 0.004
 
 # Standard deviations of the noise by which all of the last runs must exceed the median of those before, for a jump.
 JUMP_SIGMAS = 4.0
@@ -152,8 +155,9 @@ def shift_test(values: Sequence[float]) -> RiseTest:
     if excess < 1:
         return RiseTest(excess, 1.0)
     step = best_step(values)
-    inflation = variance_inflation(_residuals(values, step), STEP_BIAS)
-    return RiseTest(excess, sqrt(inflation) * _rank_factor(values, step.after - step.before))
+    rise = step.after - step.before
+    is_clear = _is_clear(values, rise)
+    return RiseTest(excess, 1.0 if is_clear else correlation_factor(values) * _rank_factor(values, rise))
 
 
 def trend_test(values: Sequence[float]) -> RiseTest:
@@ -164,8 +168,11 @@ def trend_test(values: Sequence[float]) -> RiseTest:
     if excess < 1:
         return RiseTest(excess, 1.0)
     slope = theil_sen_slope(values)
+    rise = slope * (len(values) - 1)
+    if _is_clear(values, rise):
+        return RiseTest(excess, 1.0)
     inflation = variance_inflation([value - slope * at for at, value in enumerate(values)], LINE_BIAS)
-    return RiseTest(excess, sqrt(inflation) * _rank_factor(values, slope * (len(values) - 1)))
+    return RiseTest(excess, sqrt(inflation) * _rank_factor(values, rise))
 
 
 def jump_test(values: Sequence[float], last: int) -> RiseTest:
@@ -205,13 +212,17 @@ def growth_factor(values: Sequence[float]) -> float:
 
 
 def _rank_factor(values: Sequence[float], rise: float) -> float:
-    """Return the factor on rank statistics of a row for late noise, and for a short row: infinite for a small rise."""
-    if len(values) < MIN_RUNS_FOR_CORRELATION and rise < SHORT_RISE_SIGMAS * noise_sigma(values):
+    """Return the factor on rank statistics for late noise, and for a short row: infinite unless the rise is clear."""
+    if len(values) < MIN_RUNS_FOR_CORRELATION:
         return inf
     late = noise_sigma(values[-LATE_RUNS:])
     growth = late_growth(values)
     # A rise far beyond the late noise is one, whatever the ranks of noisier values are worth.
     return 1.0 if growth <= CHANCE_GROWTH or rise > OFFSET_SIGMAS * late else growth
+
+
+def _is_clear(values: Sequence[float], rise: float) -> bool:
+    return rise >= CLEAR_RISE_SIGMAS * noise_sigma(values)
 
 
 def order_p_value(is_worse: Sequence[bool]) -> float:
@@ -224,8 +235,18 @@ def order_p_value(is_worse: Sequence[bool]) -> float:
 
 
 def correlation_factor(values: Sequence[float]) -> float:
-    """Return the factor on thresholds for noise that is correlated in time, from the residuals about the best step."""
-    return sqrt(variance_inflation(_residuals(values, best_step(values)), STEP_BIAS))
+    """Return the factor on thresholds for noise that is correlated in time, from residuals about a step or a slope.
+
+    The residuals of a slope about a step look correlated, so the better of the two fits counts.
+    """
+    step = best_step(values)
+    inflation = variance_inflation(_residuals(values, step), STEP_BIAS)
+    if inflation > 1 and len(values) >= MIN_RUNS:
+        ramp = best_ramp(running_median(values))
+        about = [value - ramp.before - ramp.slope * max(0, at - ramp.at) for at, value in enumerate(values)]
+        if sum(map(abs, about)) < step.misfit:
+            inflation = min(inflation, variance_inflation(about, STEP_BIAS))
+    return sqrt(inflation)
 
 
 def lag_correlation(values: Sequence[float]) -> float:
@@ -283,7 +304,8 @@ def variance_inflation(residuals: Sequence[float], bias: tuple[float, float]) ->
     centre = fmean(residuals)
     about = [residual - centre for residual in residuals]
     energy = sum(residual**2 for residual in about)
-    if energy == 0:
+    # Rounding of an exact line is no noise.
+    if energy <= len(about) * (1e-12 * max(1.0, abs(centre))) ** 2:
         return 1.0
     lagged = sum(earlier * later for earlier, later in pairwise(about)) / energy
     constant, share = (part / len(residuals) for part in bias)

@@ -134,7 +134,10 @@ def _lag_correlation(values: Row) -> float:
 
     if len(values) < MIN_CORRELATION_RUNS:
         return 0.0
-    variances = np.array([_trimmed_variance(values[lag:] - values[:-lag]) for lag in range(1, MAX_LAG + 1)])
+    differences = [values[lag:] - values[:-lag] for lag in range(1, MAX_LAG + 1)]
+    # Without the local median, because a slope makes differences at a larger lag larger, as correlation does.
+    local = [one - _running_medians(one, 2 * NOISE_RUNS + 1) for one in differences]
+    variances = np.array([_trimmed_variance(one) for one in local])
     if variances.min() <= 0:
         return 0.0
     lags = np.arange(2, MAX_LAG + 1)[:, None]

@@ -190,5 +190,5 @@ def test_each_test_is_as_rarely_wrong_as_it_claims():
         prefixes = [row[:count] for count in range(8, 61)]
         wrong["shifted"] += any(detect.shift_test(prefix).is_significant for prefix in prefixes)
         wrong["rising"] += any(detect.trend_test(prefix).is_significant for prefix in prefixes)
-        wrong["jumped"] += any(detect.jump_test(prefix, 2) for prefix in prefixes).is_significant
+        wrong["jumped"] += any(detect.jump_test(prefix, 2).is_significant for prefix in prefixes)
     assert all(count < 6 for count in wrong.values()), wrong
