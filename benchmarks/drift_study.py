@@ -1,5 +1,6 @@
 """What the drift monitor finds, when, and how often it is wrong: histories of 60 runs, judged again after every run.
 
+Each commit runs twice. A third table has releases: 10 to 30 runs of one release each, whose figures mostly repeat.
 Prints, per kind of history, in how many of the seeds drift is found, after which run (median, least and most), and
 against what first. In histories without drift whatever is found is a false alarm; those are drawn ten times as often.
 Every history has an accepted baseline: the level of its first run, or for noise a draw of its own; where a gain is
@@ -38,10 +39,11 @@ class Scenario(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The first run after which a history was found to drift, and against what; None where it never was."""
+    """The first run after which a history was found to drift, against what, and whether it was ever too noisy."""
 
     run: int | None
     against: str = ""
+    too_noisy: bool = False
 
 
 def gauss(size: float) -> Draw:
@@ -81,12 +83,12 @@ def step(runs: np.ndarray) -> np.ndarray:
     return np.where(runs >= STEP_AT, np.log(1.1), 0.0)
 
 
-def creep(runs: np.ndarray) -> np.ndarray:
+def slope(runs: np.ndarray) -> np.ndarray:
     """1 % more at each run."""
     return np.log(1.01) * np.maximum(runs - 1, 0)
 
 
-def late_creep(runs: np.ndarray) -> np.ndarray:
+def late_slope(runs: np.ndarray) -> np.ndarray:
     """1 % more at each run after run 20."""
     return np.log(1.01) * np.maximum(runs - 20, 0)
 
@@ -111,23 +113,33 @@ def turns(runs: np.ndarray) -> np.ndarray:
     return np.where((runs % 3 == 0) & (runs > 0), np.log(1.2), 0.0)
 
 
+def growing(most: float) -> Draw:
+    """Gaussian noise of 1 % at first and `most` times that at the end."""
+    return lambda random: 0.01 * np.geomspace(1, most, RUNS + 1) * random.standard_normal(RUNS + 1)
+
+
+def grid(size: float) -> Draw:
+    """Gaussian noise about 1, rounded to tenths."""
+    return lambda random: np.log(np.maximum(np.round(1 + size * random.standard_normal(RUNS + 1), 1), 0.1))
+
+
 DRIFTING = (
     Scenario("step of 10 % at run 40, exact", plus(0, step)),
     Scenario("step of 10 % at run 40, noise 1 %", plus(0.01, step)),
     Scenario("step of 10 % at run 40, noise 2 %", plus(0.02, step)),
     Scenario("step of 10 % at run 40, noise 5 %", plus(0.05, step)),
-    Scenario("creep of 1 % a run, exact", plus(0, creep)),
-    Scenario("creep of 1 % a run, noise 1 %", plus(0.01, creep)),
-    Scenario("creep of 1 % a run, noise 5 %", plus(0.05, creep)),
-    Scenario("creep of 1 % a run after run 20, exact", plus(0, late_creep)),
-    Scenario("creep of 1 % a run after run 20, noise 1 %", plus(0.01, late_creep)),
-    Scenario("creep of 1 % every fifth run, exact", plus(0, stairs)),
+    Scenario("slope of 1 % a run, exact", plus(0, slope)),
+    Scenario("slope of 1 % a run, noise 1 %", plus(0.01, slope)),
+    Scenario("slope of 1 % a run, noise 5 %", plus(0.05, slope)),
+    Scenario("slope of 1 % a run after run 20, exact", plus(0, late_slope)),
+    Scenario("slope of 1 % a run after run 20, noise 1 %", plus(0.01, late_slope)),
+    Scenario("slope of 1 % every fifth run, exact", plus(0, stairs)),
 )
 STEADY = (
     Scenario("constant", plus(0, np.zeros_like)),
-    Scenario("one outlier of 10 times at run 30", plus(0, outlier(30))),
+    Scenario("one outlier of 10 times at a rerun", plus(0, outlier(30))),
     Scenario("one outlier of 10 times at the end", plus(0, outlier(RUNS))),
-    Scenario("one outlier of 10 times at run 30, noise 1 %", plus(0.01, outlier(30))),
+    Scenario("one outlier of 10 times at a rerun, noise 1 %", plus(0.01, outlier(30))),
     Scenario("one outlier of 10 times at the end, noise 1 %", plus(0.01, outlier(RUNS))),
     Scenario("two machines take turns, one 20 % worse", plus(0, turns), fingerprints="baa"),
     Scenario("half the error, accepted with it at run 40, noise 5 %", plus(0.05, gain), accepted=gain),
@@ -139,6 +151,11 @@ STEADY = (
     Scenario("AR(1) noise of 20 %, 0.3", correlated(0.2, 0.3)),
     Scenario("AR(1) noise of 20 %, 0.5", correlated(0.2, 0.5)),
     Scenario("AR(1) noise of 20 %, 0.8", correlated(0.2, 0.8)),
+    Scenario("noise that grows from 1 % to 4 %", growing(4)),
+    Scenario("noise that grows from 1 % to 20 %", growing(20)),
+    Scenario("noise of 5 % on a grid of 10 %", grid(0.05)),
+    Scenario("noise of 10 % on a grid of 10 %", grid(0.1)),
+    Scenario("noise of 20 % on a grid of 10 %", grid(0.2)),
 )
 
 
@@ -149,7 +166,9 @@ def history(scenario: Scenario, seed: int) -> tuple[HistorySeries, dict[int, His
     points = tuple(HistoryPoint(number, *pair) for number, pair in enumerate(zip(values, accepted, strict=True), 1))
     prints = scenario.fingerprints
     runs = {
-        number: HistoryRun(number, "", f"{number:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0)
+        number: HistoryRun(
+            number, "", f"{(number - 1) // 2:040x}", "main", False, "cpu", prints[number % len(prints)], {}, "", 0
+        )
         for number in range(1, RUNS + 1)
     }
     return HistorySeries("unit/study/case", "out", "mean_abs_error", points), runs
@@ -158,12 +177,15 @@ def history(scenario: Scenario, seed: int) -> tuple[HistorySeries, dict[int, His
 def first_told(scenario: Scenario, seed: int) -> Told:
     """Judge a history after every run until something is found."""
     series, runs = history(scenario, seed)
+    too_noisy = False
     for number in range(1, RUNS + 1):
         so_far = HistorySeries(series.case, series.output, series.metric, series.points[:number])
         found = judge_metric(so_far, DriftContext(runs, (), DriftSettings()))
+        too_noisy = too_noisy or (found is not None and found.state is DriftState.TOO_NOISY)
         if found is not None and found.state is DriftState.DRIFT:
-            return Told(number, ", ".join(f"{worse.against} ({worse.kind})" for worse in found.worsenings))
-    return Told(None)
+            against = ", ".join(f"{worse.against} ({worse.kind})" for worse in found.worsenings)
+            return Told(number, against, too_noisy)
+    return Told(None, "", too_noisy)
 
 
 def study(scenario: Scenario, seeds: int) -> list[Told]:
@@ -182,6 +204,54 @@ def line(scenario: Scenario, told: list[Told]) -> str:
     return f"{scenario.name:54} {share:>13} {len(when) / len(told):7.2%}  {run:18} {against}"
 
 
+class Releases(NamedTuple):
+    """Of releases with a large step: how many were found at the right one, among how many; reports at other ones."""
+
+    found: int
+    steps: int
+    elsewhere: int
+
+
+def draw_releases(seed: int) -> tuple[list[float], set[int]]:
+    """Draw the figures of 10 to 30 releases, and the numbers of those with a step above 1.5 times.
+
+    15 % of the releases change the figure: half of those by 1.5 to 10 times, the others by up to 35 %; 70 % are worse.
+    In a third of the series half of the releases move the figure by 1 %, too.
+    """
+    random = np.random.default_rng(seed)
+    level, values, steps = 1.0, [], set()
+    for number in range(1, int(random.integers(10, 31)) + 1):
+        if number > 1 and random.random() < 0.15:
+            factor = np.exp(random.uniform(*np.log((1.5, 10)) if random.random() < 0.5 else (0.005, 0.3)))
+            is_worse = random.random() < 0.7
+            level *= factor if is_worse else 1 / factor
+            if is_worse and factor > 1.5:
+                steps.add(number)
+        moves = seed % 3 == 0 and random.random() < 0.5
+        values.append(float(level * np.exp(0.01 * random.standard_normal() if moves else 0.0)))
+    return values, steps
+
+
+def judge_releases(seeds: int, confirm: int) -> Releases:
+    """Judge every series after each release, without a baseline; a step is found where a report names its release."""
+    found = steps_in_all = elsewhere = 0
+    for seed in range(seeds):
+        values, steps = draw_releases(seed)
+        runs = {
+            number: HistoryRun(number, "", f"{number:040x}", "main", False, "cpu", "a", {}, "", 0)
+            for number in range(1, len(values) + 1)
+        }
+        points = tuple(HistoryPoint(number, value, None) for number, value in enumerate(values, 1))
+        context = DriftContext(runs, (), DriftSettings(confirm=confirm))
+        named = set()
+        for number in runs:
+            judged = judge_metric(HistorySeries("unit/s/a", "out", "mean_abs_error", points[:number]), context)
+            named |= {worse.change.first_bad for worse in judged.worsenings} if judged is not None else set()
+        found, steps_in_all = found + len(steps & named), steps_in_all + len(steps)
+        elsewhere += len(named - steps)
+    return Releases(found, steps_in_all, elsewhere)
+
+
 def main(seeds: int) -> None:
     """Print both tables."""
     heading = f"{'':54} {'found in':>13} {'':7}  {'after run':18} mostly against"
@@ -190,7 +260,13 @@ def main(seeds: int) -> None:
         print(line(scenario, study(scenario, seeds)), flush=True)
     print(f"\nhistories that do not, {10 * seeds} seeds each: what is found is a false alarm\n{heading}")
     for scenario in STEADY:
-        print(line(scenario, study(scenario, 10 * seeds)), flush=True)
+        told = study(scenario, 10 * seeds)
+        print(f"{line(scenario, told)}  too noisy {sum(one.too_noisy for one in told) / len(told):.1%}", flush=True)
+    print(f"\nsteps above 1.5 times between releases, {seeds} series")
+    for confirm in (1, 2, 3):
+        found, steps, elsewhere = judge_releases(seeds, confirm)
+        share = f"{found} of {steps} found at their release ({found / steps:.1%})"
+        print(f"--confirm {confirm}: {share}, {elsewhere} other releases reported", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.history import History, HistoryRun
-    from precreg.history.drift import Anchor, DriftRecord, DriftSettings
+    from precreg.history.drift import Anchor, DriftRecord, DriftSettings, HindsightRecord
 
 # So many windows of runs are read: machines may take turns, and then only every second or third run is comparable.
 WINDOWS_READ = 4
@@ -46,6 +46,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
 @click.option("--confirm", type=click.IntRange(1), default=2, show_default=True, help="Runs that confirm a change.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Default: the newest run's.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/drift.")
+@click.option("--hindsight", is_flag=True, help="Find the changes of the whole history instead.")
 @click.option(
     "--junit-dialect",
     type=click.Choice(["gitlab", "strict"]),
@@ -58,9 +59,14 @@ def drift_command(given: Path | None, /, **options: object) -> None:
     """Find metrics that drift from their baselines, from an anchor, or over the recent runs of the history.
 
     A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Exit codes: 1 a metric drifts; 2 a metric
-    could not be judged; 0 otherwise.
+    could not be judged; 0 otherwise. --hindsight lists the changes of all runs, and exits with 0.
     """
     drift_options = DriftOptions(**options)  # type: ignore[arg-type]
+    if drift_options.hindsight:
+        if drift_options.anchor is not None:
+            raise click.UsageError(f"expected --hindsight without --anchor but got anchor={drift_options.anchor}")
+        look_back_and_report(project_of_option(given), drift_options)
+        return
     # Runs before and after a change both need as many runs as confirm it.
     if 2 * drift_options.confirm > drift_options.window:
         got = f"window={drift_options.window}, confirm={drift_options.confirm}"
@@ -83,6 +89,53 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
     return record.exit_code
 
 
+def look_back_and_report(project: Path, options: DriftOptions) -> None:
+    """Find the changes of all runs of one environment, write hindsight.json, and print the changes."""
+    from precreg.cli.history import open_project_history
+    from precreg.report import make_reports_folder, render_hindsight, reports_folder, write_hindsight
+
+    folder = options.output or reports_folder(project) / "drift"
+    make_reports_folder(folder)
+    with open_project_history(project, options.place) as history, history.one_state():
+        record = _hindsight(history, options)
+    written = write_hindsight(record, folder)
+    click.echo(render_hindsight(record, written), nl=False)
+
+
+def _hindsight(history: History, options: DriftOptions) -> HindsightRecord:
+    """Look back on every series of one environment. Raises UserError: empty-history, nothing-selected."""
+    from precreg import __version__
+    from precreg.history.drift import HINDSIGHT_SCHEMA, HindsightRecord, look_back
+
+    environment, runs = _runs_of_environment(history.runs(), options)
+    results, series = look_back(history.series(environment, cases=options.patterns), runs, options.materiality)
+    if not series and options.patterns:
+        raise UserError("nothing-selected", f"expected a case of the history to match but got {options.patterns}")
+    return HindsightRecord(
+        schema=HINDSIGHT_SCHEMA,
+        precreg=__version__,
+        project=history.project,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=environment,
+        materiality=options.materiality,
+        runs=tuple(runs),
+        series=series,
+        results=results,
+    )
+
+
+def _runs_of_environment(every: Sequence[HistoryRun], options: DriftOptions) -> tuple[str, list[HistoryRun]]:
+    """Return the label to judge, and its runs. Raises UserError: empty-history."""
+    # A scheduled job has just added a run, so the newest run is from its own machine.
+    environment = options.environment or (every[-1].environment if every else "")
+    runs = [run for run in every if run.environment == environment]
+    if not runs:
+        labels = ", ".join(sorted({run.environment for run in every}))
+        there = f"a run of environment {environment} in the history; there are runs of {labels}"
+        raise UserError("empty-history", f"expected {there if every else 'a run in the history, which has none'}")
+    return environment, runs
+
+
 def _record(project: Path, history: History, options: DriftOptions) -> DriftRecord:
     """Judge every series of one environment. Raises UserError: empty-history, nothing-selected."""
     from precreg import __version__
@@ -97,13 +150,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
 
     settings = DriftSettings(options.window, options.confirm, options.materiality)
     every = history.runs()
-    # A scheduled job has just added a run, so the newest run is from its own machine.
-    environment = options.environment or (every[-1].environment if every else "")
-    runs = [run for run in every if run.environment == environment]
-    if not runs:
-        labels = ", ".join(sorted({run.environment for run in every}))
-        there = f"a run of environment {environment} in the history; there are runs of {labels}"
-        raise UserError("empty-history", f"expected {there if every else 'a run in the history, which has none'}")
+    environment, runs = _runs_of_environment(every, options)
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
     # After the anchor is known: its runs may be older than the windows.
     runs = _runs_to_read(runs, anchor, settings)

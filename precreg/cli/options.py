@@ -44,6 +44,7 @@ class DriftOptions(NamedTuple):
     confirm: int
     environment: str | None
     output: Path | None
+    hindsight: bool
 
 
 class CompareSides(NamedTuple):

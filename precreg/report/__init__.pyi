@@ -19,6 +19,8 @@ from .detection import render_tallies as render_tallies
 from .detection import scores_json as scores_json
 from .drift import render_drift_terminal as render_drift_terminal
 from .drift_files import write_drift_reports as write_drift_reports
+from .drift_hindsight import render_hindsight as render_hindsight
+from .drift_hindsight import write_hindsight as write_hindsight
 from .files import RUN_OUTPUTS as RUN_OUTPUTS
 from .files import make_reports_folder as make_reports_folder
 from .files import reports_folder as reports_folder

@@ -28,6 +28,9 @@ from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
 # One place for these words: the terminal, JUnit and the page finish different sentences with them.
+# Noise of independent runs has correlations and ratios up to about these by chance, over 60 runs.
+MIN_TOLD_CORRELATION = 0.25
+MIN_TOLD_GROWTH = 1.5
 _THAN: dict[DriftReference, str] = {
     "baseline": "than the baseline",
     "anchor": "than at the anchor",
@@ -43,7 +46,8 @@ def drift_sentences(found: OutputDrift) -> list[str]:
     if first is None or found.state is DriftState.STEADY:
         return []
     if found.state is not DriftState.DRIFT:
-        return [describe_metric_drift(first)]
+        place = [] if first.improved is None else _change_sentences(first.improved)
+        return [describe_metric_drift(first), *place]
     # Metrics of one output are correlated, so one sentence covers the change and the others are named only.
     others = [metric.metric for metric in found.metrics[1:] if metric.state is DriftState.DRIFT]
     return [*_worsening_sentences(first), *([f"also {', '.join(others)}"] if others else [])]
@@ -65,8 +69,27 @@ def describe_metric_drift(metric: MetricDrift) -> str:
             few = "is too few" if metric.runs == 1 else "are too few"
             return f"{_count_runs(metric.runs)} {few} to judge {metric.metric}"
         case DriftState.IMPROVED:
-            return f"{metric.metric} improved against the baseline: {metric.now:.6g} against {metric.accepted:.6g}"
+            return _gain_sentence(metric)
+        case DriftState.TOO_NOISY:
+            return _noise_sentence(metric)
     return ""
+
+
+def _gain_sentence(metric: MetricDrift) -> str:
+    since = "" if metric.improved is None else f" since run {metric.improved.first_bad}"
+    return f"{metric.metric} improved against the baseline{since}: {metric.now:.6g} against {metric.accepted:.6g}"
+
+
+def _noise_sentence(metric: MetricDrift) -> str:
+    """Write why noise hides whether a metric rises. A record without the fact has no reason."""
+    reasons = []
+    if metric.noise is not None and metric.noise.correlation >= MIN_TOLD_CORRELATION:
+        reasons.append(f"neighbouring runs correlate by {metric.noise.correlation:.2g}")
+    if metric.noise is not None and metric.noise.growth >= MIN_TOLD_GROWTH:
+        reasons.append(f"the latest noise is {metric.noise.growth:.2g} times that of all runs")
+    if not reasons:
+        reasons.append(f"{_count_runs(metric.runs)} do not separate a slope from correlated noise")
+    return f"{metric.metric} is too noisy to judge: {', and '.join(reasons)}"
 
 
 def _worsening_sentences(metric: MetricDrift) -> list[str]:
@@ -85,9 +108,9 @@ def describe_worsening(metric: str, worse: Worsening) -> str:
     since = worse.change.first_bad
     if worse.kind == "step":
         return f"{metric} {_describe_size(metric, worse)} with a step at run {since}: {numbers}"
-    if worse.kind == "creep":
-        pace = "" if worse.a_run is None else f" by {_format_percent(worse.a_run)} a run"
-        return f"{metric} creeps{pace} since run {since} and {_describe_size(metric, worse)} so far: {numbers}"
+    if worse.kind in ("slope", "creep"):
+        pace = "" if worse.a_run is None else f" of {_format_percent(worse.a_run)} a run"
+        return f"{metric} {_describe_size(metric, worse)} on a slope{pace} since run {since}: {numbers}"
     times = "" if worse.ratio is None else f", {worse.ratio:.4g} times"
     return f"{metric} is worse {_THAN[worse.against]}, since run {since}: {numbers}{times}"
 
@@ -109,7 +132,7 @@ def _change_sentences(change: DriftChange) -> list[str]:
     last_good, first_bad = change.last_good, change.first_bad
     if last_good is None:
         # Without a good run in the window no range of commits can be searched.
-        parts = [f"from run {first_bad} on, the first looked at"]
+        parts = [f"from run {first_bad} on, the first of the window"]
     else:
         parts = [f"between runs {last_good} and {first_bad}"]
     if change.commits:
@@ -141,6 +164,7 @@ DRIFT_LABELS: dict[DriftState, str] = {
     DriftState.UNMEASURED: "UNMEASURED",
     DriftState.ABSENT: "absent",
     DriftState.IMPROVED: "improved",
+    DriftState.TOO_NOISY: "too noisy",
     DriftState.TOO_FEW: "too few",
     DriftState.STEADY: "steady",
 }
@@ -240,6 +264,8 @@ def drift_exit_sentence(record: DriftRecord) -> str:
 # A comment on a merge request is read at a glance; report.html has every row.
 MAX_DRIFT_MARKDOWN_ROWS = 50
 MAX_DRIFT_MARKDOWN_IDS = 10
+# States that fail no job, and that a person may want to look at.
+_COUNTED = (DriftState.IMPROVED, DriftState.ABSENT, DriftState.TOO_NOISY)
 _HEADINGS = ("state", "case", "output", "finding")
 
 
@@ -257,14 +283,26 @@ def render_drift_markdown(record: DriftRecord) -> str:
         )
     if len(listed) > MAX_DRIFT_MARKDOWN_ROWS:
         parts.append(f"And {len(listed) - MAX_DRIFT_MARKDOWN_ROWS} more in the report.")
-    for state in (DriftState.IMPROVED, DriftState.ABSENT):
-        if ids := list(dict.fromkeys(found.case for found in record.results if found.state is state)):
-            parts.append(
-                f"{state.capitalize()}: {list_some([markdown_code(id) for id in ids], MAX_DRIFT_MARKDOWN_IDS)}."
-            )
+    for state in _COUNTED:
+        if cases := _cases(record, state):
+            named = [f"{markdown_code(id)}{_beginning(found)}" for id, found in cases.items()]
+            parts.append(f"{state.capitalize()}: {list_some(named, MAX_DRIFT_MARKDOWN_IDS)}.")
     if warnings := drift_warnings(record):
         parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in warnings))
     return "\n\n".join(parts) + "\n"
+
+
+def _cases(record: DriftRecord, state: DriftState) -> dict[str, OutputDrift]:
+    """Return the cases with an output in a state, each with its first such output."""
+    # Sorted, because groupby joins neighbours only; the sort keeps the worst output of a case first.
+    found = sorted((one for one in record.results if one.state is state), key=lambda one: one.case)
+    return {case: next(group) for case, group in groupby(found, key=lambda one: one.case)}
+
+
+def _beginning(found: OutputDrift) -> str:
+    """Write where a gain began; empty for every other state."""
+    improved = found.metrics[0].improved if found.metrics else None
+    return "" if improved is None else f" since run {improved.first_bad}"
 
 
 def _row(found: OutputDrift) -> str:
@@ -322,9 +360,12 @@ def _output(found: OutputDrift) -> list[str]:
 
 def _ending(record: DriftRecord, reports: Sequence[Path]) -> list[str]:
     lines = [f"outputs   {describe_drift_counts(record)}"]
-    for state in (DriftState.IMPROVED, DriftState.ABSENT):
-        if ids := list(dict.fromkeys(found.case for found in record.results if found.state is state)):
-            lines.append(f"{DRIFT_LABELS[state]:9} {list_some(ids, MAX_DRIFT_TERMINAL_IDS)}")
+    for state in _COUNTED:
+        if cases := _cases(record, state):
+            listed = list(cases.items())[:MAX_DRIFT_TERMINAL_IDS]
+            lines += [f"{DRIFT_LABELS[state]:9} {id}: {describe_drift(found)}" for id, found in listed]
+            if len(cases) > len(listed):
+                lines.append(f"{DRIFT_LABELS[state]:9} and {len(cases) - len(listed)} more")
     lines += [f"warning   {text}" for text in drift_warnings(record)]
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")

@@ -232,6 +232,7 @@ MAX_DRAWN_SERIES = 200
 MAX_CHARTS = 3
 MAX_DRIFT_HTML_ROWS = 1000
 _TEMPLATES = Path(__file__).parent / "templates"
+_NOT_JUDGED = (DriftState.ABSENT, DriftState.TOO_NOISY, DriftState.TOO_FEW)
 _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 
 
@@ -248,7 +249,7 @@ def _page(record: DriftRecord) -> dict[str, Any]:
 
     style = "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "drift.css"))
     found = [one for one in record.results if one.state in _FOUND]
-    others = [one for one in record.results if one.state in (DriftState.ABSENT, DriftState.TOO_FEW)]
+    others = [one for one in record.results if one.state in _NOT_JUDGED]
     steady = [one for one in record.results if one.state is DriftState.STEADY]
     return {
         "record": record,
@@ -297,6 +298,7 @@ _TONES = {
     DriftState.UNMEASURED: "error",
     DriftState.ABSENT: "skipped",
     DriftState.IMPROVED: "passed",
+    DriftState.TOO_NOISY: "skipped",
     DriftState.TOO_FEW: "skipped",
     DriftState.STEADY: "passed",
 }
@@ -347,7 +349,7 @@ def _test(id: str, outputs: Sequence[OutputDrift]) -> TestCase:
         case DriftState.UNMEASURED:
             test.add_error_info(message, _body(id, outputs), worst.state)
         # These were not judged, so neither a pass nor a failure would be true.
-        case DriftState.ABSENT | DriftState.TOO_FEW:
+        case DriftState.ABSENT | DriftState.TOO_NOISY | DriftState.TOO_FEW:
             test.add_skipped_info(message)
     return test
 

@@ -112,13 +112,19 @@ def test_the_figures_of_the_statistics():
         f"No order of {detect.MIN_RUNS} runs",
         f"at least {changes.MIN_FLICKERS} times",
         f"more than {recent.MIN_LEVEL_CHANGES - 1} times",
+        f"above {recent.LARGE_STEP:g} times is reported at its first run",
+        f"the limit is {detect.ORDER_ALPHA:g}",
+        f"{recent.MIN_EQUAL_RUNS} runs in a row",
+        f"at least {detect.CLEAR_RISE_SIGMAS} standard deviations",
+        f"Fewer than {detect.MIN_RUNS_FOR_CORRELATION} runs",
+        f"the last {detect.LATE_RUNS} runs have more than {detect.CHANCE_GROWTH:g} times",
     ):
         assert said in text, said
 
 
 def test_the_study_has_these_histories_and_what_has_no_noise_is_found_when_the_page_says():
     drifting = table(PAGE, "history that drifts", "found", "after run", "mostly against")
-    steady = table(PAGE, "history without drift", "false alarms")
+    steady = table(PAGE, "history without drift", "false alarms", "too noisy")
     assert [row["history that drifts"] for row in drifting] == [scenario.name for scenario in study.DRIFTING]
     assert [row["history without drift"] for row in steady] == [scenario.name for scenario in study.STEADY]
     for row, scenario in zip(drifting, study.DRIFTING, strict=True):
@@ -127,7 +133,7 @@ def test_the_study_has_these_histories_and_what_has_no_noise_is_found_when_the_p
 
 
 def test_independent_gaussian_noise_is_within_the_promise():
-    rows = table(PAGE, "history without drift", "false alarms")
+    rows = table(PAGE, "history without drift", "false alarms", "too noisy")
     gaussian = [float(row["false alarms"].split()[0]) for row in rows if row["history without drift"].startswith("Gau")]
     assert len(gaussian) == 3
-    assert max(gaussian) <= 0.5
+    assert max(gaussian) <= 2

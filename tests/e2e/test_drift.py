@@ -87,10 +87,8 @@ def test_without_drift_it_exits_with_0_and_says_what_it_judged(project):
     assert {"drift.json", "junit.xml", "report.html", "summary.md"} <= written
 
 
-def test_drift_is_told_by_the_second_run_with_its_commits(project):
+def test_a_large_step_is_reported_at_its_first_run_with_its_commits(project):
     worsen(project)
-    kept(project)
-    assert precreg(project, "drift").returncode == 0
     kept(project)
     done = precreg(project, "drift", "--anchor", "v1.0", "--junit-dialect", "strict")
     assert done.returncode == 1
@@ -106,7 +104,7 @@ def test_drift_is_told_by_the_second_run_with_its_commits(project):
     assert json.loads((project / "reports/drift/drift.json").read_text())["exit_code"] == 1
 
 
-def test_a_creep_over_sixty_stored_runs_is_told_beside_noise_and_an_outlier(project):
+def test_a_slope_over_sixty_stored_runs_is_told_beside_noise_and_an_outlier(project):
     drawn = random.Random(1)
     figures = [
         {
@@ -120,12 +118,26 @@ def test_a_creep_over_sixty_stored_runs_is_told_beside_noise_and_an_outlier(proj
     with open_history(project / "sixty.sqlite", project=project.name, create=True) as history:
         for at, run in enumerate(figures):
             history.add(record(at, run, project=project.name))
+    seen = precreg(project, "drift", "--hindsight", "--history", "sixty.sqlite")
+    assert seen.returncode == 0, seen.stderr
+    assert re.search(r"^  \d( to|  ).*regressed, slope +mean_abs_error", seen.stdout, re.MULTILINE), seen.stdout
+    assert "changes   1 regression and 0 improvements in 4 series" in seen.stdout
+    written = json.loads((project / "reports/drift/hindsight.json").read_text())
+    assert written["results"][0]["changes"][0]["message"].startswith("mean_abs_error regressed on a slope from run")
     done = precreg(project, "drift", "--history", "sixty.sqlite")
     assert done.returncode == 1
-    assert re.search(r"mean_abs_error creeps by 1 % a run since run [23] and rose by 7\d % so far", done.stdout), (
-        done.stdout
-    )
+    assert re.search(r"mean_abs_error rose by 7\d % on a slope of 1 % a run since run [23]: ", done.stdout), done.stdout
     assert "outputs   1 drift, 3 steady" in done.stdout
+
+
+def test_hindsight_has_no_anchor_and_needs_a_case(project):
+    done = precreg(project, "drift", "--hindsight", "--anchor", "v1.0")
+    assert done.returncode == 2
+    assert "expected --hindsight without --anchor but got anchor=v1.0" in done.stderr
+    assert "error[nothing-selected]" in precreg(project, "drift", "--hindsight", "medain").stderr
+    found = precreg(project, "drift", "--hindsight", CASE)
+    assert found.returncode == 0
+    assert "changes   0 regressions and 0 improvements in 11 series" in found.stdout
 
 
 def test_confirm_and_materiality_are_heard(project):

@@ -1,4 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .hindsight import HINDSIGHT_SCHEMA as HINDSIGHT_SCHEMA
+from .hindsight import HindsightChange as HindsightChange
+from .hindsight import HindsightOutput as HindsightOutput
+from .hindsight import HindsightRecord as HindsightRecord
+from .hindsight import look_back as look_back
 from .judge import DriftContext as DriftContext
 from .judge import judge_metric as judge_metric
 from .monitor import find_anchor as find_anchor

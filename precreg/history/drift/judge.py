@@ -21,11 +21,15 @@ from precreg.history.drift.record import (
     DriftSettings,
     DriftState,
     MetricDrift,
+    NoiseFact,
     Worsening,
 )
 from precreg.history.drift.sizes import (
     FoundWorsening,
     drift_min_ratio,
+    is_hidden_by_noise,
+    is_in_order,
+    latest_large_step,
     latest_runs,
     metric_size,
     noise_beyond,
@@ -167,13 +171,35 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
     if not measured:
         return None
     row = _row(metric_named(series.metric, series.described), measured, context)
+    context = context._replace(settings=_effective_settings(row, context))
     worsenings = _worsenings(row, measured, context)
     since = _unmeasured_since(series.points)
     state = _state(row, worsenings, since, context.settings)
     found = MetricDrift(series.metric, state, row.mode, len(row.points), worsenings, series.points, since)
+    if state is DriftState.STEADY and (noise := _hiding_noise(row, context.settings)) is not None:
+        return replace(found, state=DriftState.TOO_NOISY, noise=noise)
     if state is not DriftState.IMPROVED:
         return found
-    return replace(found, accepted=row.points[-1].accepted, now=_now(row, context.settings))
+    now = _now(row, context.settings)
+    return replace(found, accepted=row.points[-1].accepted, now=now, improved=_gain(row, context))
+
+
+def _effective_settings(row: SeriesWindow, context: DriftContext) -> DriftSettings:
+    """Return the settings, with one confirming run for a large step of an exact series at a run of other code."""
+    # The same code on the same machine gives the same bits. If it does not, the run is an outlier until it repeats.
+    if row.mode is not DriftMode.EXACT or len(row.points) < 3:
+        return context.settings
+    step = latest_large_step(row.sizes, drift_min_ratio(row.metric, context.settings.materiality))
+    is_new = step is not None and step.at == len(row.sizes) - 1
+    if is_new and _is_other_code(context.runs[row.points[-2].run], context.runs[row.points[-1].run]):
+        return replace(context.settings, confirm=1)
+    return context.settings
+
+
+def _is_other_code(before: HistoryRun, after: HistoryRun) -> bool:
+    """Return True if the two runs may have run different code: other commits, no commits, changes, or environments."""
+    same = before.commit == after.commit != "" and not (before.dirty or after.dirty)
+    return not same or before.fingerprint != after.fingerprint
 
 
 def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | None:
@@ -233,6 +259,23 @@ def _state(
     if accepted is not None and _better(row, metric_size(row.metric, accepted), settings):
         return DriftState.IMPROVED
     return DriftState.STEADY
+
+
+def _hiding_noise(row: SeriesWindow, settings: DriftSettings) -> NoiseFact | None:
+    """Return the noise that hides a loss among the recent runs; None if nothing is hidden."""
+    if row.mode is not DriftMode.STATISTICAL:
+        return None
+    least = drift_min_ratio(row.metric, settings.materiality)
+    return is_hidden_by_noise(row.sizes[_last_accepted_loss(row) :], least, settings)
+
+
+def _gain(row: SeriesWindow, context: DriftContext) -> DriftChange:
+    """Describe the place after which every size is better than the accepted one."""
+    accepted = row.points[-1].accepted
+    size = 0.0 if accepted is None else metric_size(row.metric, accepted)
+    limit = size / drift_min_ratio(row.metric, context.settings.materiality)
+    calm = row.sizes if row.mode is DriftMode.EXACT else running_median(row.sizes)
+    return change_at(_first_of_the_worse([-one for one in calm], -limit), row.points, context.runs)
 
 
 def _unmeasured_since(points: Sequence[HistoryPoint]) -> int | None:
@@ -337,8 +380,10 @@ def _worse_now(row: SeriesWindow, before: float, held_for: int, settings: DriftS
     least = drift_min_ratio(row.metric, settings.materiality)
     if row.mode is DriftMode.EXACT:
         latest = row.sizes[-settings.confirm :]
-        # All of the confirming runs must be worse: a single bad night proves no drift.
-        return _now_size(row, settings) if len(latest) == settings.confirm and min(latest) > least * before else None
+        # All of the confirming runs must be worse: a single bad night proves no drift. The single value was measured,
+        # too, so it is the first of the row.
+        worse = len(latest) == settings.confirm and min(latest) > least * before
+        return _now_size(row, settings) if worse and is_in_order([before, *row.sizes], before, least) else None
     levels = _noisy_levels(row, held_for, settings)
     found = (
         # The materiality ratio and the noise must both be exceeded. A significant change may be too small to matter,

@@ -16,7 +16,8 @@ from precreg.history.series import HistoryPoint, HistoryRun
 DRIFT_SCHEMA = "precreg-drift/1"
 # Names in the record are printed as they are, so reports and drift.json have the same words.
 DriftReference = Literal["baseline", "anchor", "recent runs"]
-DriftKind = Literal["step", "creep", "level"]
+# Records before 0.1 say creep where later ones say slope.
+DriftKind = Literal["step", "slope", "level", "creep"]
 
 
 class DriftSettings(Struct, frozen=True):
@@ -44,6 +45,7 @@ class DriftState(StrEnum):
     UNMEASURED = "unmeasured"
     ABSENT = "absent"
     IMPROVED = "improved"
+    TOO_NOISY = "too noisy"
     TOO_FEW = "too few runs"
     STEADY = "steady"
 
@@ -64,7 +66,7 @@ class DriftChange(Struct, frozen=True):
 class Worsening(Struct, frozen=True):
     """Hold one comparison that shows a loss. Values are in the metric's unit; the ratio compares their sizes.
 
-    `ratio` is None if the value before was perfect. `a_run` is the growth per run of a creep (0.01 is 1 %). It is None
+    `ratio` is None if the value before was perfect. `a_run` is the growth per run of a slope (0.01 is 1 %). It is None
     for other kinds, and if a size is 0.
     """
 
@@ -77,11 +79,19 @@ class Worsening(Struct, frozen=True):
     a_run: float | None = None
 
 
+class NoiseFact(Struct, frozen=True):
+    """Hold why noise hides a rise: the correlation of neighbouring runs, and the late noise over that of all runs."""
+
+    correlation: float
+    growth: float
+
+
 class MetricDrift(Struct, frozen=True):
     """Hold the finding on one metric of one output, its mode, and the number of runs.
 
     `points` are empty for a metric without a chart. `since` is the first run that did not measure the metric.
-    `accepted` and `now` are the values of an improvement, None in every other state.
+    `accepted` and `now` are the values of an improvement, and `improved` is the place where it began:
+    `first_bad` is its first better run. `noise` is the reason of the state `too noisy`. They are None in other states.
     """
 
     metric: str
@@ -93,6 +103,8 @@ class MetricDrift(Struct, frozen=True):
     since: int | None = None
     accepted: float | None = None
     now: float | None = None
+    improved: DriftChange | None = None
+    noise: NoiseFact | None = None
 
 
 class OutputDrift(Struct, frozen=True):

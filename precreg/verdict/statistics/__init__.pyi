@@ -1,11 +1,17 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .change_points import MIN_RUNS as MIN_RUNS
 from .change_points import OFFSET_SIGMAS as OFFSET_SIGMAS
+from .change_points import ORDER_ALPHA as ORDER_ALPHA
 from .change_points import best_ramp as best_ramp
 from .change_points import best_step as best_step
 from .change_points import correlation_factor as correlation_factor
+from .change_points import growth_factor as growth_factor
 from .change_points import has_worsened as has_worsened
+from .change_points import is_too_noisy as is_too_noisy
+from .change_points import lag_correlation as lag_correlation
+from .change_points import late_growth as late_growth
 from .change_points import noise_sigma as noise_sigma
+from .change_points import order_p_value as order_p_value
 from .change_points import running_median as running_median
 from .change_points import small_sample_factor as small_sample_factor
 from .change_points import step_fits as step_fits
@@ -24,6 +30,8 @@ from .ratios import error_ratios as error_ratios
 from .ratios import fresh_inputs_error as fresh_inputs_error
 from .ratios import half_widths as half_widths
 from .ratios import ratio_from_log as ratio_from_log
+from .segments import Segment as Segment
+from .segments import find_segments as find_segments
 from .sequential import CLEAR_ALPHA as CLEAR_ALPHA
 from .sequential import FIRST_LOOK as FIRST_LOOK
 from .sequential import log_ratio as log_ratio

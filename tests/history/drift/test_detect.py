@@ -81,19 +81,19 @@ def test_tables_of_long_windows_are_made_without_deep_recursion():
 @pytest.mark.parametrize("count", [*range(8), 8])
 def test_so_few_runs_are_never_significant(count):
     rising = [float(at) for at in range(count)]
-    assert not detect.has_trend(rising)
-    assert not detect.has_shift(rising)
+    assert not detect.trend_test(rising).is_significant
+    assert not detect.shift_test(rising).is_significant
 
 
 def test_nine_rising_runs_are_a_trend():
-    assert detect.has_trend([float(at) for at in range(9)])
+    assert detect.trend_test([float(at) for at in range(9)]).is_significant
 
 
 def test_a_falling_row_neither_rises_nor_shifts():
     falling = [-float(at) for at in range(60)]
-    assert not detect.has_trend(falling)
-    assert not detect.has_shift(falling)
-    assert not detect.has_jump(falling, 2)
+    assert not detect.trend_test(falling).is_significant
+    assert not detect.shift_test(falling).is_significant
+    assert not detect.jump_test(falling, 2).is_significant
 
 
 def gauss(seed, count=60, size=1.0):
@@ -124,10 +124,10 @@ def test_inflation_is_that_of_an_autoregressive_process():
     for _ in range(20_000):
         value = 0.5 * value + noise.gauss(0, 1)
         row.append(value)
-    assert detect.variance_inflation(row) == pytest.approx(3, rel=0.1)
-    assert detect.variance_inflation(gauss(2, 20_000)) == pytest.approx(1, abs=0.05)
-    assert detect.variance_inflation([1.0, 1.0]) == 1
-    assert detect.variance_inflation([1.0, -1.0] * 10) == 1
+    assert detect.variance_inflation(row, detect.LINE_BIAS) == pytest.approx(3, rel=0.1)
+    assert detect.variance_inflation(gauss(2, 20_000), detect.LINE_BIAS) == pytest.approx(1, abs=0.05)
+    assert detect.variance_inflation([1.0, 1.0], detect.LINE_BIAS) == 1
+    assert detect.variance_inflation([1.0, -1.0] * 10, detect.LINE_BIAS) == 1
 
 
 @given(st.lists(st.integers(-9, 9).map(float), min_size=3, max_size=9))
@@ -169,9 +169,9 @@ def test_the_running_median_takes_single_outliers_only():
 
 def test_a_jump_needs_all_of_the_last_values():
     quiet = gauss(3, 30, 0.01)
-    assert detect.has_jump([*quiet, 1.0, 1.0], 2)
-    assert not detect.has_jump([*quiet, 1.0], 2)
-    assert not detect.has_jump([*quiet, 1.0, 0.0], 2)
+    assert detect.jump_test([*quiet, 1.0, 1.0], 2).is_significant
+    assert not detect.jump_test([*quiet, 1.0], 2).is_significant
+    assert not detect.jump_test([*quiet, 1.0, 0.0], 2).is_significant
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=9, max_size=30), st.floats(0.5, 8), st.integers(-100, 100))
@@ -188,7 +188,7 @@ def test_each_test_is_as_rarely_wrong_as_it_claims():
     for seed in range(500):
         row = gauss(seed)
         prefixes = [row[:count] for count in range(8, 61)]
-        wrong["shifted"] += any(map(detect.has_shift, prefixes))
-        wrong["rising"] += any(map(detect.has_trend, prefixes))
-        wrong["jumped"] += any(detect.has_jump(prefix, 2) for prefix in prefixes)
+        wrong["shifted"] += any(detect.shift_test(prefix).is_significant for prefix in prefixes)
+        wrong["rising"] += any(detect.trend_test(prefix).is_significant for prefix in prefixes)
+        wrong["jumped"] += any(detect.jump_test(prefix, 2).is_significant for prefix in prefixes)
     assert all(count < 6 for count in wrong.values()), wrong

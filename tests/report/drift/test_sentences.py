@@ -34,13 +34,13 @@ CHANGE = DriftChange(4, 5, "a..b")
         ),
         (
             "rms_error",
-            Worsening("recent runs", "creep", 1.0, 1.5, 1.5, CHANGE, 0.0123),
-            "creeps by 1.2 % a run since run 5 and rose by 50 % so far: 1.5 against 1",
+            Worsening("recent runs", "slope", 1.0, 1.5, 1.5, CHANGE, 0.0123),
+            "rose by 50 % on a slope of 1.2 % a run since run 5: 1.5 against 1",
         ),
         (
             "rms_error",
             Worsening("recent runs", "creep", 0.0, 1.5, None, CHANGE),
-            "creeps since run 5 and rose from 0 so far: 1.5 against 0",
+            "rose from 0 on a slope since run 5: 1.5 against 0",
         ),
         (
             "rms_error",
@@ -74,7 +74,7 @@ def drift(*worsenings, others=()):
             "between runs 4 and 5; commit a; environment: numpy 1 -> 2, cpu x -> y",
         ),
         (DriftChange(4, 5, ""), "between runs 4 and 5"),
-        (DriftChange(None, 5, "a"), "from run 5 on, the first looked at; commit a"),
+        (DriftChange(None, 5, "a"), "from run 5 on, the first of the window; commit a"),
     ],
 )
 def test_where_it_began(change, sentence):

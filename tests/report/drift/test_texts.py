@@ -25,8 +25,8 @@ def test_a_finding_says_what_by_how_much_where_and_why():
         "mean_abs_error  0.01    0.011  1.1    step  run 31  exactly, 40 runs  baseline, anchor, recent runs",
         "UNMEASURED integration/mean/lost   out",
         "outputs   2 drift, 1 unmeasured, 1 absent, 1 improved, 1 steady",
-        "improved  model/mean/better",
-        "absent    unit/mean/gone",
+        "improved  model/mean/better: mean_abs_error improved against the baseline since run 31: 0.005 against 0.01",
+        "absent    unit/mean/gone: not run since run 20",
         "warning   runs of other environments were not judged: npu",
     ):
         assert part in text
@@ -62,7 +62,7 @@ def test_the_summary_is_a_table_and_text_of_a_record_is_no_markup():
     text = markdown.render_drift_markdown(everything())
     assert text.startswith("# precreg drift: 1 case drifts\n\nEnvironment cpu-x86_64")
     assert "| drift | `unit/mean/step` | out | mean_abs_error rose by 10 % with a step at run 31" in text
-    assert "Improved: `model/mean/better`." in text
+    assert "Improved: `model/mean/better` since run 31." in text
     hostile = markdown.render_drift_markdown(recorded(stepped("<b>|`x`")))
     assert "``` unit/mean/<b>\\|`x` ```" in hostile or "`` unit/mean/<b>\\|`x` ``" in hostile
 
