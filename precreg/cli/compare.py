@@ -54,6 +54,7 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--reference", type=_PATH, metavar="PATH", help="REFERENCE, by its name: computed in higher precision.")
 @click.option("--golden", type=_PATH, metavar="PATH", help="In place of REFERENCE: must have the actual's dtype, too.")
 @click.option("--benchmark", type=_PATH, metavar="PATH", help="Another implementation's output, measured, too.")
+@click.option("--regression", is_flag=True, help="Fail where ACTUAL is worse than the benchmark beyond noise.")
 @click.option("--rtol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--atol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--standard", metavar="NAME", help="A named standard (docs/standards.md) in place of the defaults.")
@@ -128,6 +129,7 @@ def compare_and_report(
     outputs: CompareOutputs,
     *,
     benchmark: Path | None,
+    regression: bool,
     rtol: float | None,
     atol: float | None,
     standard: str | None,
@@ -158,6 +160,7 @@ def compare_and_report(
         raw=_raw_settings(raw),
         worst=worst,
         analyzers=analyzers,
+        regression=regression,
     )
     _make_folders(outputs)
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()

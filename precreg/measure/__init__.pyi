@@ -6,10 +6,12 @@ from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
 from .comparison import BACKENDS as BACKENDS
 from .comparison import Backend as Backend
+from .comparison import add_benchmark as add_benchmark
 from .comparison import add_worst_metrics as add_worst_metrics
-from .comparison import benchmark_ratios as benchmark_ratios
 from .comparison import compare_arrays as compare_arrays
 from .comparison import compare_runs as compare_runs
+from .comparison import ratio_denominator as ratio_denominator
+from .comparison import require_benchmark as require_benchmark
 from .comparison import select_backend as select_backend
 from .comparison import share_of_tolerance as share_of_tolerance
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
