@@ -43,6 +43,7 @@ from precreg.types import (
     Comparison,
     ComparisonRecord,
     ComparisonWarning,
+    Metric,
     Status,
     described_metric,
     format_duration,
@@ -138,7 +139,8 @@ def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
     for metric in (*METRICS.values(), *map(described_metric, comparison.described)):
         if (name := metric.name) in comparison.metrics:
             value, other = comparison.metrics[name], others.get(name)
-            written = "" if other is None else format_number(other, 6)
+            floor = " (floor)" if divides_by_floor(pair, metric) else ""
+            written = "" if other is None else f"{format_number(other, 6)}{floor}"
             unit = "" if metric.unit == "1" else metric.unit
             at = _index(comparison, name)
             yield MetricRow(
@@ -147,12 +149,19 @@ def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
 
 
 def benchmark_column(pair: ComparedPair) -> dict[str, float]:
-    """Return the benchmark's metrics by name, and for a ratio the number by which it divides, such as a floor."""
-    if pair.benchmark is None:
+    """Return the benchmark's metrics by name, and for a ratio the number by which it divides."""
+    if pair.benchmark is None or pair.comparison is None:
         return {}
-    metrics, dtype = pair.benchmark.metrics, pair.benchmark.dtype if pair.comparison is None else pair.comparison.dtype
+    metrics, dtype = pair.benchmark.metrics, pair.comparison.dtype
     divisors = {name: ratio_denominator(metric, dtype, metrics) for name, metric in METRICS.items()}
     return metrics | {name: divisor for name, divisor in divisors.items() if divisor is not None}
+
+
+def divides_by_floor(pair: ComparedPair, metric: Metric) -> bool:
+    """Return whether a ratio divides by a floor, because the benchmark's own error is smaller."""
+    if not metric.floored or pair.benchmark is None:
+        return False
+    return benchmark_column(pair).get(metric.name, 0.0) > pair.benchmark.metrics.get(metric.ratio_of, 0.0)
 
 
 def _index(comparison: Comparison, metric: str) -> str:

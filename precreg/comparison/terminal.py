@@ -12,7 +12,7 @@ from pathlib import Path
 from click import style
 
 from precreg.comparison.advice import advise_comparison
-from precreg.comparison.html import benchmark_column, comparison_exit_sentence, sort_pairs
+from precreg.comparison.html import benchmark_column, comparison_exit_sentence, divides_by_floor, sort_pairs
 from precreg.measure import metric_named, view_metrics
 from precreg.report import (
     STATUS_LABELS,
@@ -141,6 +141,10 @@ def _figure(metric: Metric, metrics: dict[str, float]) -> str:
     # Shares near 1 differ in their last digits, so four digits would show 1 for a failure.
     digits = SHARE_DIGITS if is_share else 4
     return format_number(metrics[metric.name], digits) if metric.name in metrics else "undefined"
+
+
+def _beside(pair: ComparedPair, metric: Metric, others: dict[str, float]) -> str:
+    return _figure(metric, others) + (" (floor)" if divides_by_floor(pair, metric) else "")
 
 
 def _limit(bound: Bound, comparison: Comparison) -> str:

@@ -253,7 +253,9 @@ def _describe_broken_bound(fact: BrokenBound | NoAlternative, finding: Finding) 
 
 
 def _describe_limit(broken: BrokenLimit) -> str:
-    unknown = "needs a benchmark" if broken.lacks_benchmark else "is not defined on this data"
+    infinite = bool(broken.error) and broken.benchmark_error == 0
+    unknown = "is infinite" if infinite else "is not defined on this data"
+    unknown = "needs a benchmark" if broken.lacks_benchmark else unknown
     got = unknown if broken.current is None else f"is {broken.current:.7g}"
     relation = "at least" if broken.at_least else "at most"
     return f"{broken.metric} {got}{_describe_sides(broken)}, and must be {relation} {broken.limit:.7g}"
