@@ -226,18 +226,19 @@ _HALF = ("float16", "bfloat16")
 _FEW = 1000
 
 
-def require_benchmark(benchmark: Comparison) -> None:
+def require_benchmark(benchmark: Comparison, name: str) -> None:
     """Raise UserError (bad-outputs) unless a benchmark can be measured wherever the reference can.
 
-    It needs the reference's shape, and NaN and infinities where the reference has them.
+    It needs the reference's shape, and NaN and infinities where the reference has them. `name` begins the message.
     """
     if benchmark.shape != benchmark.reference_shape:
-        raise UserError("bad-outputs", f"expected shape {benchmark.reference_shape} but got shape={benchmark.shape}")
+        message = f"{name}: expected shape {benchmark.reference_shape} but got shape={benchmark.shape}"
+        raise UserError("bad-outputs", message)
     counts = benchmark.counts
     # Errors are taken over finite pairs: without its worst elements a benchmark would count as better than it is.
     if mismatched := counts["nan_mismatched"] + counts["inf_mismatched"]:
         places = f"{mismatched} of {counts['n']} elements differ"
-        raise UserError("bad-outputs", f"expected NaN and infinities where the reference has them but {places}")
+        raise UserError("bad-outputs", f"{name}: expected NaN and infinities where the reference has them but {places}")
 
 
 def add_benchmark(comparison: Comparison, benchmark: Comparison) -> Comparison:

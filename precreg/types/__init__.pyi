@@ -151,6 +151,7 @@ from .warning import AtolBelowHalfUlp as AtolBelowHalfUlp
 from .warning import BaselineChanged as BaselineChanged
 from .warning import BaselineFact as BaselineFact
 from .warning import BaselineRemoved as BaselineRemoved
+from .warning import BenchmarkReplaced as BenchmarkReplaced
 from .warning import BorrowedBaseline as BorrowedBaseline
 from .warning import CaseFact as CaseFact
 from .warning import CaseIntroduced as CaseIntroduced
