@@ -98,13 +98,7 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     others = benchmark_column(pair)
     metrics = [metric_named(name, comparison.described) for name in dict.fromkeys((*_short_list(), *allowed))]
     rows = [
-        [
-            m.name,
-            _figure(m, comparison.metrics),
-            _figure(m, others) if others else "",
-            _unit(m),
-            allowed.get(m.name, ""),
-        ]
+        [m.name, _figure(m, comparison.metrics), _beside(pair, m, others), _unit(m), allowed.get(m.name, "")]
         for m in metrics
         if m.name in comparison.metrics or m.name in allowed
     ]
