@@ -196,14 +196,11 @@ def test_a_benchmark_judges_if_it_is_to(sides, size, reason, nearer):
     [
         ("short.npy", "short.npy: expected shape (8, 16) but got shape=(4, 16)"),
         ("nan.npy", "nan.npy: expected NaN and infinities where the reference has them"),
-        ("folder", "expected a benchmark for 'a' but there is none"),
     ],
 )
 def test_a_benchmark_that_is_to_judge_and_cannot_is_an_error(sides, benchmark, words):
     sides("short.npy", A[:4])
     sides("nan.npy", np.where(R > 1, np.nan, A))
-    sides("folder/x.npy", A)
-    sides("folder/y.npy", A)
     found = one("a.npy", "r.npy", benchmark, JUDGED)
     assert (found.verdict.status, found.verdict.reason) == (Status.ERROR, Reason.BENCHMARK_ERROR)
     assert words in found.verdict.message

@@ -306,6 +306,14 @@ def test_a_verdict_by_benchmarks_is_the_same_in_any_selection_and_process(folder
     )
     alone = record(folder, *command, "--select", "14")[1]["pairs"]
     assert alone[0]["verdict"] == next(pair["verdict"] for pair in found["pairs"] if pair["name"] == "14")
+    (folder / "b/1.npy").unlink()
+    (folder / "b/2.npy").write_bytes(b"no array")
+    code, found = record(folder, *command, "--select", "1", "--select", "2")
+    pairs = {pair["name"]: pair["verdict"] for pair in found["pairs"]}
+    assert (pairs["1"]["reason"], pairs["2"]["reason"]) == ("benchmark_error", "benchmark_error")
+    assert pairs["1"]["message"] == "expected a benchmark for '1' but there is none"
+    assert "b/2.npy" in pairs["2"]["message"]
+    assert record(folder, *command, "--select", "?")[0] == 1, "0 and 7 regressed"
 
 
 def test_how_many_positions_are_kept(folder):
