@@ -141,8 +141,7 @@ def compare_and_report(
     jobs: int | None,
 ) -> int:
     """Compare, write the record and the page, print the summary, and return the exit code."""
-    from precreg.comparison import finish_comparison
-    from precreg.environment import count_processors, limit_blas_threads
+    from precreg.environment import limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
 
@@ -163,12 +162,19 @@ def compare_and_report(
         regression=regression,
     )
     _make_folders(outputs)
+    record = _compare(settings, raw, jobs)
+    _write(record, outputs)
+    return record.exit_code
+
+
+def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) -> ComparisonRecord:
+    from precreg.comparison import finish_comparison
+    from precreg.environment import count_processors
+
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
     work = _plan(settings, raw)
     pairs = _compare_with_progress(work, count_processors() if jobs is None else jobs)
-    record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
-    _write(record, outputs)
-    return record.exit_code
+    return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
 
 
 def _limits(standard: str | None, rtol: float | None, atol: float | None) -> dict[str, str | float]:

@@ -22,14 +22,14 @@ from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
-from precreg.measure.metrics import BENCHMARK_FLOORS, COUNT_DESCRIPTIONS, METRICS, mean_metrics, regions_of
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
 from precreg.storage import Array
-from precreg.types import AxisGroups, Comparison, Metric, Positions
+from precreg.types import AxisGroups, Comparison, Positions
 
 Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
 
@@ -269,18 +269,6 @@ def _error_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[s
             error = device.metrics[metric.ratio_of]
             # Two exact results are equally good.
             yield metric.name, error / denominator if denominator else inf if error else 1.0
-
-
-def ratio_denominator(metric: Metric, dtype: str, benchmark: Mapping[str, float]) -> float | None:
-    """Return the error of the benchmark by which a ratio divides, or the floor if that is larger (msprobe, calc_ratio).
-
-    `benchmark` are the benchmark's metrics. None if the metric is no such ratio, the benchmark lacks the error, or
-    msprobe has no floor for the dtype.
-    """
-    error = benchmark.get(metric.ratio_of)
-    if error is None or not metric.floored:
-        return error
-    return max(error, BENCHMARK_FLOORS[dtype]) if dtype in BENCHMARK_FLOORS else None
 
 
 def _region_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:

@@ -8,7 +8,7 @@ apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp2, inf, isfinite, nextafter
 from sys import float_info
 
@@ -280,6 +280,18 @@ def metric_ratio(metric: Metric, current: float | None, baseline: float | None) 
         return exp2(current - baseline) if current - baseline < 1024 else None
     times = abs(current) / abs(baseline) if baseline else None
     return times if times is not None and isfinite(times) else None
+
+
+def ratio_denominator(metric: Metric, dtype: str, benchmark: Mapping[str, float]) -> float | None:
+    """Return the error of the benchmark by which a ratio divides, or the floor if that is larger (msprobe, calc_ratio).
+
+    `benchmark` are the benchmark's metrics. None if the metric is no such ratio, the benchmark lacks the error, or
+    msprobe has no floor for the dtype.
+    """
+    error = benchmark.get(metric.ratio_of)
+    if error is None or not metric.floored:
+        return error
+    return max(error, BENCHMARK_FLOORS[dtype]) if dtype in BENCHMARK_FLOORS else None
 
 
 def mean_over_seeds(values: Sequence[float | None]) -> float | None:
