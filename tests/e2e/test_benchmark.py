@@ -128,3 +128,18 @@ def test_a_change_of_the_benchmarks_file_selects_its_cases(tmp_path):
     listed = precreg(folder, "list", "--changed-since", "HEAD")
     assert "unit/s/float32" in listed.stdout, listed.stdout + listed.stderr
     assert git(folder, "status", "--short")
+
+
+def test_another_version_needs_no_benchmark(tmp_path):
+    """A paired run: the commit has no module of the benchmark, and judges all the same."""
+    folder = project(
+        tmp_path, SUITE.replace("benchmark: k:theirs\n", "").replace("mean_abs_error_ratio", "max_rel_error")
+    )
+    (folder / "suites/unit/theirs.py").write_text("def f(x):\n    return (x * (1 + 1e-5)).astype(x.dtype)\n")
+    change(folder / "suites/unit/s.yaml", "matrix:", "benchmark: theirs:f\nmatrix:")
+    change(folder / "suites/unit/k.py", "1.58", "2.5")
+    _, found = results(folder, "--pair", "HEAD", "--jobs", "1")
+    for result in found.values():
+        assert result["verdict"]["reason"] == "regressed"
+        assert (result["paired"]["judged"], result["paired"]["cause"]) == (True, None)
+        assert result["outcome"]["comparisons"][0]["benchmark"]["max_abs_error"] > 0
