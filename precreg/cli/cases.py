@@ -92,6 +92,8 @@ def _definition(case: Case) -> Iterator[str]:
     yield f"definition  {case.definition}"
     yield f"subject     {case.subject.spec}"
     yield f"{case.role:11} {case.oracle.spec}"
+    if case.benchmark is not None:
+        yield f"benchmark   {case.benchmark.spec}"
     if case.device is not None:
         yield f"device      {case.device}"
     yield from (f"input       {name}: {_format_mapping(spec)}" for name, spec in case.inputs.items())

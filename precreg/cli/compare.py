@@ -54,6 +54,7 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--reference", type=_PATH, metavar="PATH", help="REFERENCE, by its name: computed in higher precision.")
 @click.option("--golden", type=_PATH, metavar="PATH", help="In place of REFERENCE: must have the actual's dtype, too.")
 @click.option("--benchmark", type=_PATH, metavar="PATH", help="Another implementation's output, measured, too.")
+@click.option("--regression", is_flag=True, help="Fail where ACTUAL is worse than the benchmark beyond noise.")
 @click.option("--rtol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--atol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--standard", metavar="NAME", help="A named standard (docs/standards.md) in place of the defaults.")
@@ -128,6 +129,7 @@ def compare_and_report(
     outputs: CompareOutputs,
     *,
     benchmark: Path | None,
+    regression: bool,
     rtol: float | None,
     atol: float | None,
     standard: str | None,
@@ -139,8 +141,7 @@ def compare_and_report(
     jobs: int | None,
 ) -> int:
     """Compare, write the record and the page, print the summary, and return the exit code."""
-    from precreg.comparison import finish_comparison
-    from precreg.environment import count_processors, limit_blas_threads
+    from precreg.environment import limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
 
@@ -158,14 +159,22 @@ def compare_and_report(
         raw=_raw_settings(raw),
         worst=worst,
         analyzers=analyzers,
+        regression=regression,
     )
     _make_folders(outputs)
+    record = _compare(settings, raw, jobs)
+    _write(record, outputs)
+    return record.exit_code
+
+
+def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) -> ComparisonRecord:
+    from precreg.comparison import finish_comparison
+    from precreg.environment import count_processors
+
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
     work = _plan(settings, raw)
     pairs = _compare_with_progress(work, count_processors() if jobs is None else jobs)
-    record = finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
-    _write(record, outputs)
-    return record.exit_code
+    return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
 
 
 def _limits(standard: str | None, rtol: float | None, atol: float | None) -> dict[str, str | float]:

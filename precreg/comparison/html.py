@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from precreg.comparison.advice import advise_comparison
-from precreg.measure import COUNT_DESCRIPTIONS, METRICS, view_metrics
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, ratio_denominator, view_metrics
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
+    count_differences,
     count_rows,
+    describe_benchmark_difference,
     describe_warning,
     finding_notes,
     finding_rows,
@@ -41,6 +43,7 @@ from precreg.types import (
     Comparison,
     ComparisonRecord,
     ComparisonWarning,
+    Metric,
     Status,
     described_metric,
     format_duration,
@@ -105,6 +108,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         "about": describe_sides(comparison) if comparison else "",
         "findings": list(_findings(pair)),
         "notes": finding_notes(pair.verdict),
+        "difference": describe_benchmark_difference(pair.difference) if pair.difference else "",
         # A passed pair needs no cause, and a rule could still match its small errors.
         "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
         "limits": list(tolerance_rows(pair.tolerance, pair.described)) if pair.tolerance else [],
@@ -131,16 +135,33 @@ def _findings(pair: ComparedPair) -> Iterator[list[str]]:
 
 def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
     broken = {finding.metric for finding in pair.verdict.findings}
-    others = pair.benchmark.metrics if pair.benchmark else {}
+    others = benchmark_column(pair)
     for metric in (*METRICS.values(), *map(described_metric, comparison.described)):
         if (name := metric.name) in comparison.metrics:
             value, other = comparison.metrics[name], others.get(name)
-            written = "" if other is None else format_number(other, 6)
+            floor = " (floor)" if divides_by_floor(pair, metric) else ""
+            written = "" if other is None else f"{format_number(other, 6)}{floor}"
             unit = "" if metric.unit == "1" else metric.unit
             at = _index(comparison, name)
             yield MetricRow(
                 name, format_number(value, 6), written, unit, metric.formula, metric.source, at, name in broken
             )
+
+
+def benchmark_column(pair: ComparedPair) -> dict[str, float]:
+    """Return the benchmark's metrics by name, and for a ratio the number by which it divides."""
+    if pair.benchmark is None or pair.comparison is None:
+        return {}
+    metrics, dtype = pair.benchmark.metrics, pair.comparison.dtype
+    divisors = {name: ratio_denominator(metric, dtype, metrics) for name, metric in METRICS.items()}
+    return metrics | {name: divisor for name, divisor in divisors.items() if divisor is not None}
+
+
+def divides_by_floor(pair: ComparedPair, metric: Metric) -> bool:
+    """Return whether a ratio divides by a floor, because the benchmark's own error is smaller."""
+    if not metric.floored or pair.benchmark is None:
+        return False
+    return benchmark_column(pair).get(metric.name, 0.0) > pair.benchmark.metrics.get(metric.ratio_of, 0.0)
 
 
 def _index(comparison: Comparison, metric: str) -> str:
@@ -182,6 +203,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         "describe_warning": describe_warning,
         "sentence": comparison_exit_sentence(record),
         "statuses": {status: tally[status] for status in STATUS_LABELS if tally[status]},
+        "differences": count_differences(pair.difference for pair in pairs if pair.difference is not None),
         "limits": ", ".join(f"{name} {limit}" for name, limit in record.settings.limits.items()),
         "duration": format_duration(record.duration_s),
         "drawn": [describe_pair(pair, number) for number, pair in enumerate(pairs[:MAX_DRAWN_PAIRS])],

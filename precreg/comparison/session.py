@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.arithmetic import dtype_name
+from precreg.baseline import entry_from
 from precreg.comparison.pairing import (
     ArrayPlace,
     ArraySide,
@@ -32,14 +33,15 @@ from precreg.errors import UserError, nearest
 from precreg.measure import (
     METRICS,
     add_analyzer_metrics,
+    add_benchmark,
     analyzer_entry_point,
-    benchmark_ratios,
     compare_arrays,
     metrics_like,
+    require_benchmark,
 )
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
-from precreg.storage import Array
+from precreg.storage import Array, array_digest
 from precreg.suite import match_names, read_foundation
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -55,17 +57,20 @@ from precreg.tolerance import (
 from precreg.types import (
     COMPARISON_SCHEMA,
     AbsentArray,
+    BaselineEntry,
     ComparedPair,
     Comparison,
     ComparisonRecord,
     ComparisonSettings,
     ComparisonWarning,
+    Execution,
     Failure,
     Finding,
     Layer,
     Location,
     MissingBenchmark,
     NoCommonName,
+    Outcome,
     Positions,
     Reason,
     Role,
@@ -78,7 +83,14 @@ from precreg.types import (
     UnmeasuredBenchmark,
     Verdict,
 )
-from precreg.verdict import judge_pair, run_exit_code, unmeasured_verdict
+from precreg.verdict import (
+    benchmark_difference,
+    case_alpha,
+    judge_pair,
+    judge_pair_by_benchmark,
+    run_exit_code,
+    unmeasured_verdict,
+)
 
 # A passed pair keeps few positions, because thousands of pairs would make the record large.
 KEPT_PAIR_POSITIONS = 5
@@ -88,7 +100,8 @@ class ComparisonTerms(NamedTuple):
     """Hold how pairs are measured and judged: the tolerance's layers, the chain of environments, the role.
 
     `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
-    threads for one pair. `analyzers` add their metrics to each pair.
+    threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions judges pairs by their
+    benchmarks at the error level `alpha`; None judges without it.
     """
 
     layers: tuple[Layer, ...]
@@ -98,6 +111,7 @@ class ComparisonTerms(NamedTuple):
     keep_all: bool = False
     threads: int = 1
     analyzers: tuple[str, ...] = ()
+    alpha: float | None = None
 
 
 class PairTask(NamedTuple):
@@ -187,20 +201,41 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     comparison = _measured(pair.name, actual, reference, tolerance, terms)
     if terms.analyzers:
         comparison = _analyzed(comparison, actual, reference, terms)
-    # A benchmark only adds figures to the pair, so its problem is a warning.
-    benchmark, problem = _benchmark(pair, reference, tolerance, terms)
-    if benchmark is not None:
-        comparison = replace(comparison, metrics=comparison.metrics | benchmark_ratios(comparison, benchmark))
-    verdict = judge_pair(comparison, tolerance, terms.role)
+    beside, problem = _benchmark(pair, actual, reference, tolerance, terms)
+    difference = None
+    if beside is not None:
+        comparison = add_benchmark(comparison, beside.measured)
+        difference = benchmark_difference(comparison, beside.measured, beside.entry, same_bits=beside.same_bits)
+    verdict = _verdict(pair, comparison, tolerance, terms, beside, problem)
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
     return replace(
         _answer(pair, verdict),
         comparison=comparison,
         tolerance=tolerance,
-        benchmark=benchmark,
+        benchmark=None if beside is None else beside.measured,
         benchmark_problem=problem,
+        difference=difference,
     )
+
+
+def _verdict(
+    pair: StoredPair,
+    comparison: Comparison,
+    tolerance: Tolerance,
+    terms: ComparisonTerms,
+    beside: _Benchmark | None,
+    problem: str | None,
+) -> Verdict:
+    # Unless it judges, a benchmark only adds figures to the pair, so that its problem is a warning.
+    if terms.alpha is None:
+        return judge_pair(comparison, tolerance, terms.role)
+    # Equal bits did not regress, and need no evidence.
+    if beside is not None and beside.same_bits:
+        return judge_pair(comparison, tolerance, terms.role)
+    entry = None if beside is None else beside.entry
+    absent = problem or f"expected a benchmark for {pair.name!r} but there is none"
+    return judge_pair_by_benchmark(comparison, tolerance, terms.role, entry, problem=absent, alpha=terms.alpha)
 
 
 def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms) -> Comparison:
@@ -224,20 +259,35 @@ def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: Co
         raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
 
 
+class _Benchmark(NamedTuple):
+    """The benchmark of a pair: its measurements, and these as an entry of a baseline."""
+
+    measured: Comparison
+    entry: BaselineEntry
+    # The actual has the benchmark's bits.
+    same_bits: bool
+
+
 def _benchmark(
-    pair: StoredPair, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
-) -> tuple[Comparison | None, str | None]:
+    pair: StoredPair, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
+) -> tuple[_Benchmark | None, str | None]:
     """Measure the benchmark against the same reference, or return why it cannot be measured."""
     if pair.benchmark is None:
         return None, None
     try:
-        array = _load(pair.benchmark, Reason.SUBJECT_ERROR, reference)
+        array = _load(pair.benchmark, Reason.BENCHMARK_ERROR, reference)
     except _Unmeasurable as event:
         return None, event.message
     assert array is not None
-    if array.shape != reference.shape:
-        return None, f"{pair.benchmark.shown}: expected shape {reference.shape} but got shape={array.shape}"
-    return _measured(pair.name, array, reference, tolerance, terms), None
+    measured = _measured(pair.name, array, reference, tolerance, terms)
+    try:
+        require_benchmark(measured, pair.benchmark.shown)
+    except UserError as problem:
+        return None, problem.message
+    digest = array_digest(array)
+    execution = Execution(outputs={pair.name: (digest,)})
+    entry = entry_from(Outcome(pair.name, "", execution, (measured,)), "", "")
+    return _Benchmark(measured, entry, digest == array_digest(actual)), None
 
 
 def _first(worst: Positions | None) -> Positions | None:
@@ -307,6 +357,8 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
     project = None if settings.project is None else Path(settings.project)
+    if settings.regression and settings.benchmark is None:
+        raise UserError("not-comparable", "expected --benchmark beside --regression but got none: it has to judge")
     # Before any file is read: a misspelled analyzer stops the command at once.
     for name in settings.analyzers:
         analyzer_entry_point(name)
@@ -321,7 +373,11 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
     # The user inspects a single pair in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
-    terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers)
+    # All pairs count, and not only the selected ones, so that a verdict is the same in any selection.
+    alpha = case_alpha(len(every)) if settings.regression else None
+    terms = ComparisonTerms(
+        pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers, alpha=alpha
+    )
     return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
 
 

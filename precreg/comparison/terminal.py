@@ -12,10 +12,12 @@ from pathlib import Path
 from click import style
 
 from precreg.comparison.advice import advise_comparison
-from precreg.comparison.html import comparison_exit_sentence, sort_pairs
+from precreg.comparison.html import benchmark_column, comparison_exit_sentence, divides_by_floor, sort_pairs
 from precreg.measure import metric_named, view_metrics
 from precreg.report import (
     STATUS_LABELS,
+    count_differences,
+    describe_benchmark_difference,
     describe_warning,
     finding_notes,
     finding_rows,
@@ -76,8 +78,9 @@ def _one(pair: ComparedPair) -> Iterator[list[str]]:
 
 
 def _further(pair: ComparedPair) -> list[str]:
-    """Return the messages of all findings but the first."""
-    return [finding.message for finding in pair.verdict.findings[1:] if finding.metric]
+    """Return the messages of all findings but the first, and the difference from the benchmark."""
+    others = [finding.message for finding in pair.verdict.findings[1:] if finding.metric]
+    return [*others, *([describe_benchmark_difference(pair.difference)] if pair.difference else [])]
 
 
 def _label(pair: ComparedPair) -> str:
@@ -92,10 +95,10 @@ def _counted(comparison: Comparison) -> list[str]:
 def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     """Arrange metrics, their values, the benchmark's, and the limits in columns; leave out empty ones."""
     allowed = _allowed(pair.tolerance, comparison) if pair.tolerance else {}
-    others = pair.benchmark.metrics if pair.benchmark else {}
+    others = benchmark_column(pair)
     metrics = [metric_named(name, comparison.described) for name in dict.fromkeys((*_short_list(), *allowed))]
     rows = [
-        [m.name, _figure(m, comparison.metrics), _figure(m, others), _unit(m), allowed.get(m.name, "")]
+        [m.name, _figure(m, comparison.metrics), _beside(pair, m, others), _unit(m), allowed.get(m.name, "")]
         for m in metrics
         if m.name in comparison.metrics or m.name in allowed
     ]
@@ -132,6 +135,10 @@ def _figure(metric: Metric, metrics: dict[str, float]) -> str:
     # Shares near 1 differ in their last digits, so four digits would show 1 for a failure.
     digits = SHARE_DIGITS if is_share else 4
     return format_number(metrics[metric.name], digits) if metric.name in metrics else "undefined"
+
+
+def _beside(pair: ComparedPair, metric: Metric, others: dict[str, float]) -> str:
+    return _figure(metric, others) + (" (floor)" if divides_by_floor(pair, metric) else "")
 
 
 def _limit(bound: Bound, comparison: Comparison) -> str:
@@ -181,6 +188,9 @@ def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
     tally = Counter(pair.verdict.status for pair in record.pairs)
     counts = ", ".join(f"{tally[status]:,} {status}" for status in STATUS_LABELS if tally[status])
     lines = [f"{counts} in {format_duration(record.duration_s)}"] if len(record.pairs) > 1 else []
+    differences = [pair.difference for pair in record.pairs if pair.difference is not None]
+    if len(record.pairs) > 1 and differences:
+        lines.append(f"against the benchmark: {count_differences(differences)}")
     lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_COMPARISON_WARNINGS]]
     if len(record.warnings) > MAX_COMPARISON_WARNINGS:
         lines.append(f"warning   and {len(record.warnings) - MAX_COMPARISON_WARNINGS} more in the record")

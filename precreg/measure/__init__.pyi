@@ -6,10 +6,11 @@ from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
 from .comparison import BACKENDS as BACKENDS
 from .comparison import Backend as Backend
+from .comparison import add_benchmark as add_benchmark
 from .comparison import add_worst_metrics as add_worst_metrics
-from .comparison import benchmark_ratios as benchmark_ratios
 from .comparison import compare_arrays as compare_arrays
 from .comparison import compare_runs as compare_runs
+from .comparison import require_benchmark as require_benchmark
 from .comparison import select_backend as select_backend
 from .comparison import share_of_tolerance as share_of_tolerance
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
@@ -30,6 +31,7 @@ from .metrics import mean_over_seeds as mean_over_seeds
 from .metrics import metric_named as metric_named
 from .metrics import metric_ratio as metric_ratio
 from .metrics import metrics_to_keep as metrics_to_keep
+from .metrics import ratio_denominator as ratio_denominator
 from .metrics import regions_of as regions_of
 from .metrics import relative_errors as relative_errors
 from .metrics import view_metrics as view_metrics

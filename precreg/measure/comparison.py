@@ -22,7 +22,7 @@ from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
-from precreg.measure.metrics import COUNT_DESCRIPTIONS, mean_metrics, regions_of
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
@@ -221,12 +221,34 @@ def _finite_or_none(sums: list[float]) -> list[float | None]:
     return [*sums] if isfinite(sum(sums)) else [number if isfinite(number) else None for number in sums]
 
 
-# The smallest error of a benchmark by output dtype (msprobe): a ratio to a nearly exact result says nothing.
-_FLOORS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-_FLOOR = 2.0**-14
 # Dynamo admits 3 times the benchmark's RMSE for half precision and for fewer elements than these, 2 times otherwise.
 _HALF = ("float16", "bfloat16")
 _FEW = 1000
+
+
+def require_benchmark(benchmark: Comparison, name: str) -> None:
+    """Raise UserError (bad-outputs) unless a benchmark can be measured wherever the reference can.
+
+    It needs the reference's shape, and NaN and infinities where the reference has them. `name` begins the message.
+    """
+    if benchmark.shape != benchmark.reference_shape:
+        message = f"{name}: expected shape {benchmark.reference_shape} but got shape={benchmark.shape}"
+        raise UserError("bad-outputs", message)
+    counts = benchmark.counts
+    # Errors are taken over finite pairs: without its worst elements a benchmark would count as better than it is.
+    if mismatched := counts["nan_mismatched"] + counts["inf_mismatched"]:
+        places = f"{mismatched} of {counts['n']} elements differ"
+        raise UserError("bad-outputs", f"{name}: expected NaN and infinities where the reference has them but {places}")
+
+
+def add_benchmark(comparison: Comparison, benchmark: Comparison) -> Comparison:
+    """Add the metrics that need a benchmark, and the benchmark's errors by which they divide."""
+    errors = {metric.ratio_of for metric in METRICS.values() if metric.ratio_of in benchmark.metrics}
+    return replace(
+        comparison,
+        metrics=comparison.metrics | benchmark_ratios(comparison, benchmark),
+        benchmark={name: benchmark.metrics[name] for name in METRICS if name in errors},
+    )
 
 
 def benchmark_ratios(device: Comparison, benchmark: Comparison) -> dict[str, float]:
@@ -240,11 +262,13 @@ def benchmark_ratios(device: Comparison, benchmark: Comparison) -> dict[str, flo
 
 
 def _error_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:
-    """Yield error / max(the benchmark's, floor) for mare, mere and RMSE (mindstudio-probe, calc_ratio)."""
-    floor = _FLOORS.get(device.dtype, _FLOOR)
-    for metric in ("mare", "mere", "rms_error"):
-        if metric in device.metrics and metric in benchmark.metrics:
-            yield f"{metric}_ratio", device.metrics[metric] / max(benchmark.metrics[metric], floor)
+    """Yield error / the benchmark's for each metric that is such a ratio, infinite if the benchmark's alone is 0."""
+    for metric in METRICS.values():
+        denominator = ratio_denominator(metric, device.dtype, benchmark.metrics)
+        if denominator is not None and metric.ratio_of in device.metrics:
+            error = device.metrics[metric.ratio_of]
+            # Two exact results are equally good.
+            yield metric.name, error / denominator if denominator else inf if error else 1.0
 
 
 def _region_ratios(device: Comparison, benchmark: Comparison) -> Iterator[tuple[str, float]]:

@@ -8,7 +8,7 @@ apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp2, inf, isfinite, nextafter
 from sys import float_info
 
@@ -60,6 +60,41 @@ def _percentiles(name: str, unit: str, family: Family, of: str) -> tuple[Metric,
             views=("terminal",) if (percent, name) == ("99", "ulp") else (),
         )
         for percent in ("50", "90", "95", "99", "99.9")
+    )
+
+
+# The smallest error of a benchmark that the floored ratios divide by, by output dtype (mindstudio-probe 26.2.0).
+# msprobe lists no other dtype, so that a floored ratio is absent there.
+BENCHMARK_FLOORS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-14}
+
+
+def _plain_ratio(error: str) -> Metric:
+    """Return the ratio of an error to the benchmark's."""
+    formula = f"{error} / {error} of the benchmark; 1 where both are 0"
+    return Metric(
+        f"{error}_ratio",
+        "benchmark",
+        formula,
+        "lower",
+        SOURCE_COMMON,
+        ratio_of=error,
+        views=("terminal",),
+        needs_benchmark=True,
+    )
+
+
+def _floored_ratio(error: str) -> Metric:
+    """Return the ratio of an error to the benchmark's, which counts as at least msprobe's floor."""
+    formula = f"{error} / max({error} of the benchmark, floor of msprobe)"
+    return Metric(
+        f"floored_{error}_ratio",
+        "benchmark",
+        formula,
+        "lower",
+        SOURCE_MSPROBE,
+        ratio_of=error,
+        floored=True,
+        needs_benchmark=True,
     )
 
 
@@ -148,12 +183,9 @@ _TABLE = (
            family="relative", range=_BITS),
     Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", SOURCE_COMMON,
            range=_CORRELATION, sizeless=True),
-    Metric("mare_ratio", "benchmark", "mare / max(mare of the benchmark, floor)", "lower", SOURCE_MSPROBE,
-           needs_benchmark=True),
-    Metric("mere_ratio", "benchmark", "mere / max(mere of the benchmark, floor)", "lower", SOURCE_MSPROBE,
-           needs_benchmark=True),
-    Metric("rms_error_ratio", "benchmark", "rms_error / max(rms_error of the benchmark, floor)", "lower",
-           SOURCE_MSPROBE, needs_benchmark=True),
+    *map(_plain_ratio, ("max_abs_error", "mean_abs_error", "rms_error", "mare", "mere")),
+    # Only msprobe's standards bound these: the floor hides a loss of any nearly exact result.
+    *map(_floored_ratio, ("mare", "mere", "rms_error")),
     Metric("small_value_error_ratio", "benchmark", "errors among small values / max(the benchmark's, 1)", "lower",
            SOURCE_OPBASE, needs_benchmark=True, by_region=True, blind=True),
     Metric("cancellation_error_ratio", "benchmark", "errors in cancellation / max(the benchmark's, 1)", "lower",
@@ -251,6 +283,18 @@ def metric_ratio(metric: Metric, current: float | None, baseline: float | None) 
     return times if times is not None and isfinite(times) else None
 
 
+def ratio_denominator(metric: Metric, dtype: str, benchmark: Mapping[str, float]) -> float | None:
+    """Return the error of the benchmark by which a ratio divides, or the floor if that is larger (msprobe, calc_ratio).
+
+    `benchmark` are the benchmark's metrics. None if the metric is no such ratio, the benchmark lacks the error, or
+    msprobe has no floor for the dtype.
+    """
+    error = benchmark.get(metric.ratio_of)
+    if error is None or not metric.floored:
+        return error
+    return max(error, BENCHMARK_FLOORS[dtype]) if dtype in BENCHMARK_FLOORS else None
+
+
 def mean_over_seeds(values: Sequence[float | None]) -> float | None:
     """Return the mean; None if a seed leaves the metric undefined, and without any seed."""
     known = [value / len(values) for value in values if value is not None]
@@ -292,6 +336,10 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
 - error_magnitude_correlation is absent where |d| or |r| varies by less than a millionth (2^-20) of its root mean
   square; cosine and its distance where r is all zeros, or the root mean square of a is less than a millionth of r's.
   snr and psnr are 9999 where every d is 0.
+- A *benchmark* is the output of a second implementation, measured against the same reference. A plain ratio divides by
+  the benchmark's own error, in every dtype. It is 1 where both errors are 0. Where the benchmark's alone is 0 the ratio
+  is infinite, and so absent. In a `floored_` ratio an error of the benchmark counts as at least 2^-11 (float16),
+  2^-8 (bfloat16) or 2^-14 (float32); it is absent for other dtypes. Only msprobe's standards bound floored ratios.
 - Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
   component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|; r*d is the real
   part of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite

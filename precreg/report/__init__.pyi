@@ -5,6 +5,8 @@ from .calibration import describe_uncalibrated as describe_uncalibrated
 from .calibration import render_calibrations as render_calibrations
 from .ci_reports import JunitDialect as JunitDialect
 from .describe import STATUS_LABELS as STATUS_LABELS
+from .describe import count_differences as count_differences
+from .describe import describe_benchmark_difference as describe_benchmark_difference
 from .describe import finding_notes as finding_notes
 from .describe import finding_rows as finding_rows
 from .describe import format_columns as format_columns

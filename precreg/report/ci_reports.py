@@ -193,10 +193,8 @@ SEVERITIES: dict[Reason, Severity] = {
     **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
     **dict.fromkeys((Reason.NON_FINITE_MISMATCH, Reason.CRASHED), "blocker"),
     **dict.fromkeys((Reason.OUT_OF_TOLERANCE, Reason.REGRESSED, Reason.NONDETERMINISTIC), "critical"),
-    **dict.fromkeys(
-        (Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR, Reason.ANALYZER_ERROR, Reason.UNAVAILABLE),
-        "major",
-    ),
+    **dict.fromkeys((Reason.TIMED_OUT, Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR, Reason.ANALYZER_ERROR), "major"),
+    **dict.fromkeys((Reason.BENCHMARK_ERROR, Reason.UNAVAILABLE), "major"),
     **dict.fromkeys((Reason.OVER_BUDGET, Reason.UNEXPECTED_PASS), "major"),
     **dict.fromkeys((Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED), "major"),
 }

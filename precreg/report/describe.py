@@ -12,11 +12,13 @@ from math import inf
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from precreg.measure import metric_named
+from precreg.measure import METRICS, metric_named
 from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
     SHARE_DIGITS,
+    AverageRatio,
+    BenchmarkDifference,
     CaseResult,
     Finding,
     GitState,
@@ -31,6 +33,7 @@ from precreg.types import (
     format_number,
     is_test_defined,
 )
+from precreg.verdict.statistics import MIN_SAMPLES
 
 # Ratios get 3 significant digits, and more only if two compared numbers would otherwise read the same.
 RATIO_DIGITS = 3
@@ -315,3 +318,49 @@ def known_bad_cases(record: RunRecord) -> list[str]:
     """Return the ids of the cases that passed, though wrong, because their baselines are known to be bad."""
     passed = (result for result in record.results if result.verdict.status is Status.PASSED)
     return sorted(result.id for result in passed if result.verdict.excused)
+
+
+# By the side that is nearer to the reference.
+_NEARER = {
+    "actual": "better than the benchmark",
+    "benchmark": "worse than the benchmark",
+    "mixed": "better than the benchmark by one average, and worse by another",
+    "none": "no difference from the benchmark is shown",
+    "same_bits": "the bits of the benchmark",
+    "unknown": f"fewer than {MIN_SAMPLES} groups of elements, so no difference from the benchmark can be shown",
+}
+
+
+def describe_benchmark_difference(difference: BenchmarkDifference) -> str:
+    """Write which of an output and its benchmark is nearer to the reference, with the ratios that show it."""
+    averages = "; ".join(map(_describe_average, _decisive(difference)))
+    return f"{_NEARER[difference.nearer]}{': ' if averages else ''}{averages}"
+
+
+def count_differences(differences: Iterable[BenchmarkDifference]) -> str:
+    """Count the sides that are nearer to their references, of several outputs with benchmarks."""
+    words = {"actual": "better", "benchmark": "worse", "mixed": "better and worse", "same_bits": "with the same bits"}
+    tally = Counter(words.get(each.nearer, "without a difference shown") for each in differences)
+    order = (*words.values(), "without a difference shown")
+    return ", ".join(f"{tally[word]:,} {word}" for word in order if tally[word])
+
+
+def _decisive(difference: BenchmarkDifference) -> list[AverageRatio]:
+    """Return the first ratio that shows the difference, the first of each kind if they differ, or else the first."""
+    better = [each for each in difference.ratios if each.upper is not None and each.upper < 1]
+    worse = [each for each in difference.ratios if each.lower is not None and each.lower > 1]
+    return [*better[:1], *worse[:1]] or [*difference.ratios[:1]]
+
+
+def _describe_average(average: AverageRatio) -> str:
+    """Write the ratio of an average error to the benchmark's, with the two errors and the confidence bounds."""
+    if average.ratio is None:
+        actual, benchmark = format_distinct([average.actual, average.benchmark])
+        return f"{average.metric} is {actual}, the benchmark's {benchmark}"
+    ratio, least, most, _ = format_distinct([average.ratio, average.lower, average.upper, 1.0], 3)
+    # The logarithm of an error has no size; its ratio has.
+    logarithms = METRICS[average.metric].scale == "log2"
+    errors = "" if logarithms else " against ".join(format_distinct([average.actual, average.benchmark]))
+    interval = "" if average.lower is None else f"between {least} and {most or 'infinity'}"
+    evidence = ", ".join(filter(None, (errors, interval)))
+    return f"{average.metric} is {ratio} times the benchmark's{f' ({evidence})' if evidence else ''}"

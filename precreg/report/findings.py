@@ -253,10 +253,21 @@ def _describe_broken_bound(fact: BrokenBound | NoAlternative, finding: Finding) 
 
 
 def _describe_limit(broken: BrokenLimit) -> str:
-    unknown = "needs a benchmark" if broken.lacks_benchmark else "is not defined on this data"
+    infinite = bool(broken.error) and broken.benchmark_error == 0
+    unknown = "is infinite" if infinite else "is not defined on this data"
+    unknown = "needs a benchmark" if broken.lacks_benchmark else unknown
     got = unknown if broken.current is None else f"is {broken.current:.7g}"
     relation = "at least" if broken.at_least else "at most"
-    return f"{broken.metric} {got}, and must be {relation} {broken.limit:.7g}"
+    return f"{broken.metric} {got}{_describe_sides(broken)}, and must be {relation} {broken.limit:.7g}"
+
+
+def _describe_sides(broken: BrokenLimit) -> str:
+    """Write the two errors of a ratio to a benchmark, and the floor if it counts in place of the benchmark's."""
+    if broken.error is None or broken.benchmark_error is None:
+        return ""
+    error, other, floor = format_distinct([broken.error, broken.benchmark_error, broken.floor])
+    floored = f", which counts as {floor}" if floor else ""
+    return f" ({error}, the benchmark's {other}{floored})"
 
 
 def _describe_closeness(closeness: Sequence[Bound]) -> str:
@@ -286,6 +297,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
     match fact:
         case BitsNotExact():
             return "the case is declared exact, and its bits are not the baseline's"
+        case ExactnessLost("benchmark"):
+            return f"the benchmark is exact, and this is not: its {finding.metric} is {current:.4g}"
         case ExactnessLost():
             return f"the output was exact at every seed, and is not: {finding.metric} was 0 and is {current:.4g}"
         case ExactnessGained():
@@ -294,7 +307,7 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             counts = "more than runs differ by" if tested else "any loss counts"
             return f"{finding.metric} against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
         case RatioMoved():
-            return _describe_ratio(finding) + _describe_maximum(fact)
+            return _describe_ratio(finding, fact.judge) + _describe_maximum(fact)
         case MetricGrew() | MetricImproved():
             return _describe_growth(fact, finding, current, baseline)
         case TimeGrew():
@@ -313,15 +326,16 @@ def _describe_growth(fact: MetricGrew | MetricImproved, finding: Finding, curren
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
     limit = "allowed" if isinstance(fact, MetricGrew) else "an improvement from"
-    return f"{finding.metric} {_describe_change(finding.ratio, times)} ({figures}, {limit} {allowed}x)"
+    judge = fact.judge if isinstance(fact, MetricGrew) else "baseline"
+    return f"{finding.metric} {_describe_change(finding.ratio, times, judge)} ({figures}, {limit} {allowed}x)"
 
 
-def _describe_change(ratio: float, times: str) -> str:
-    """Write a ratio to the baseline with the verb of its direction."""
-    return f"fell to {times}x of the baseline" if ratio < 1 else f"grew {times}x over the baseline"
+def _describe_change(ratio: float, times: str, judge: str) -> str:
+    """Write a ratio to the baseline or the benchmark with the verb of its direction."""
+    return f"fell to {times}x of the {judge}" if ratio < 1 else f"grew {times}x over the {judge}"
 
 
-def _describe_ratio(finding: Finding) -> str:
+def _describe_ratio(finding: Finding, judge: str) -> str:
     """Write a ratio with its confidence interval and the largest ratio within noise."""
     ratio, lower, upper, floor, min_ratio = (
         inf if value is None else value
@@ -333,7 +347,7 @@ def _describe_ratio(finding: Finding) -> str:
         return f"bias grew by {ratio - 1:.3g} of the mean |d| ({figures}between {lower - 1:.3g} and {upper - 1:.3g})"
     noise = f"up to {_times(floor, ratio, 3)}x" if floor < inf else "unbounded"
     scale = " in the scale of each element" if METRICS[finding.metric].unit != "value" else ""
-    change = f"{finding.metric} {_describe_change(ratio, _times(ratio, floor, 4))}{scale}"
+    change = f"{finding.metric} {_describe_change(ratio, _times(ratio, floor, 4), judge)}{scale}"
     return f"{change} ({figures}{_interval(lower, upper, min_ratio)}; noise alone: {noise})"
 
 

@@ -11,6 +11,7 @@ from precreg.types import (
     BaselineChanged,
     BaselineFact,
     BaselineRemoved,
+    BenchmarkReplaced,
     BorrowedBaseline,
     CaseFact,
     CaseIntroduced,
@@ -117,6 +118,8 @@ def _describe_case(fact: CaseFact) -> str:
             return f"files of its {role} changed: {', '.join(files)}"
         case OracleCodeChanged(role, code):
             return f"the code of its {role} {code} changed"
+        case BenchmarkReplaced(before, now):
+            return f"its benchmark is {now}, and was {before}"
         case OraclePatched(role, attributes):
             return f"its subject alters what its {role} may use: {', '.join(attributes)}"
         case _:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name, format_of
 from precreg.errors import UserError
-from precreg.measure import add_analyzer_metrics, add_worst_metrics, compare_arrays, compare_runs
+from precreg.measure import (
+    add_analyzer_metrics,
+    add_benchmark,
+    add_worst_metrics,
+    compare_arrays,
+    compare_runs,
+    require_benchmark,
+)
 from precreg.run.computation import (
     Arrays,
     CaseComputation,
@@ -111,6 +118,9 @@ def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], comp
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )
         computation.observe(actual.runs, oracle)
+    if case.benchmark is not None:
+        with blame_failures(Reason.BENCHMARK_ERROR):
+            comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
     # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
     recorded = oracle if case.oracle.kind == "files" else {}
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
@@ -188,6 +198,43 @@ def run_oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Ar
 
 def _compute(computation: Computation, call: Call) -> Outputs:
     return subject_kind(computation.kind)(computation.spec, call)
+
+
+def _add_benchmarks(
+    case: Case,
+    benchmark: Computation,
+    comparisons: list[Comparison],
+    oracle: Arrays,
+    call: Call,
+    chain: tuple[str, ...],
+) -> list[Comparison]:
+    """Measure the outputs of the benchmark against the oracle's, and add its ratios to the comparisons.
+
+    The benchmark gets the inputs as the subject does, on plain arithmetic. Raises UserError: bad-outputs, for an output
+    that the benchmark lacks or gives in another shape, and for NaN and infinities that the oracle does not have.
+    """
+    # The subject may be computed on a simulated device; the benchmark is an implementation of its own.
+    own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(case.params), arithmetic=None)
+    arrays = _compute(benchmark, own).arrays
+    found = []
+    for comparison in comparisons:
+        name = comparison.output
+        if name not in arrays:
+            message = f"expected the benchmark to give every output of the subject but it lacks {name}"
+            raise UserError("bad-outputs", message)
+        tolerance = resolve_tolerance(case.layers, name, comparison.dtype, chain)
+        measured = compare_arrays(
+            arrays[name],
+            oracle[name],
+            output=name,
+            seed=comparison.seed,
+            rtol=tolerance.rtol.limit,
+            atol=tolerance.atol.limit,
+            regions=tolerance.regions,
+        )
+        require_benchmark(measured, f"{name} of the benchmark")
+        found.append(add_benchmark(comparison, measured))
+    return found
 
 
 def compare_with_oracle(

@@ -24,6 +24,7 @@ from threading import Thread
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import msgpack
+from msgspec.structs import replace
 
 from precreg.subject import TreePair, redirect_imports
 from precreg.types import Case, Execution, Failure, Outcome
@@ -85,6 +86,9 @@ class CaseTask(NamedTuple):
 
     def run(self, case: Case, printed: Callable[[], str]) -> Outcome:
         """Return the outcome of a case; a failure gets the end of the printed text."""
+        if self.trees is not None:
+            # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
+            case = replace(case, benchmark=None)
         outcome = self._runner()(case, self.project, self.chain)
         if outcome.execution.failure is None:
             return outcome

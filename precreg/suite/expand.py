@@ -172,7 +172,10 @@ def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     file, source = suite.file, suite.source
     subject = read_computation(source, "subject", file.subject, suite.directory, project)
     oracle = read_computation(source, _oracle_role(suite), getattr(file, _oracle_role(suite)), suite.directory, project)
-    return [RecordedPoint(row, subject, oracle) for row in matrix_rows(source, file.matrix)]
+    benchmark = None
+    if file.benchmark is not None:
+        benchmark = read_computation(source, "benchmark", file.benchmark, suite.directory, project)
+    return [RecordedPoint(row, subject, oracle, benchmark) for row in matrix_rows(source, file.matrix)]
 
 
 def _oracle_role(suite: Suite) -> Role:
@@ -217,6 +220,7 @@ def _make_case(
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
         device=device,
+        benchmark=point.benchmark,
     )
 
 

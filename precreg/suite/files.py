@@ -32,6 +32,7 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
     actual: Annotated[Text, Meta(description="Outputs under test, such as outputs/{version}/*.npy")]
     reference: Annotated[Text | None, Meta(description="The same, computed in higher precision")] = None
     golden: Annotated[Text | None, Meta(description="Outputs to match, in the output dtype")] = None
+    benchmark: Annotated[Text | None, Meta(description="Outputs of a second implementation")] = None
 
 
 class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +99,7 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     subject: Annotated[Any, Meta(description=f"The computation under test: {ABOUT_COMPUTATION}")] = None
     reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
     golden: Annotated[Any, Meta(description=f"Values to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
+    benchmark: Annotated[Any, Meta(description=f"A second implementation for ratios: {ABOUT_COMPUTATION}")] = None
     device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None
     files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(

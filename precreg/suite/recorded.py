@@ -26,11 +26,12 @@ _HOLE = re.compile(r"\{(\w+)\}|(\*)")
 
 
 class RecordedPoint(NamedTuple):
-    """Hold the parameters, the subject and the oracle of one future case."""
+    """Hold the parameters, the subject, the oracle and the benchmark of one future case."""
 
     parameters: Parameters
     subject: Computation
     oracle: Computation
+    benchmark: Computation | None = None
 
 
 class _Pattern(NamedTuple):
@@ -63,7 +64,8 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     A placeholder in the matrix takes the matrix's values; other placeholders take the values of the files. Raises
     UserError: no-recorded-files if no file matches or an output has no reference; bad-value, outside-project.
     """
-    source = suite.source
+    source, file = suite.source, suite.file.files
+    assert file is not None
     role, actual, oracle = _read_patterns(suite, project)
     _check_placeholders(source, role, actual, oracle)
     choices = _read_choices(source, suite.file.matrix, actual)
@@ -80,13 +82,31 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     # Placeholders of outputs alone, such as {version}, repeat every reference. Only existing combinations count.
     free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
     versions = _drop_duplicates({name: row[name] for name in free} for row in recorded.values())
-    return [
+    points = [
         _make_point(actual, oracle, parameters)
         for choice in choices
         for version in versions
         for reference in references.values()
         if (parameters := _merge_rows({**choice, **version}, reference)) is not None
     ]
+    return points if file.benchmark is None else _add_benchmarks(suite, project, file.benchmark, actual, points)
+
+
+def _add_benchmarks(
+    suite: Suite, project: Path, text: str, actual: _Pattern, points: list[RecordedPoint]
+) -> list[RecordedPoint]:
+    """Add the recorded outputs of a second implementation, which must be there for every case."""
+    pattern = _read_pattern(suite, project, "benchmark", text)
+    _check_placeholders(suite.source, "benchmark", actual, pattern)
+    where = suite.source.where("files", "benchmark")
+    known = pattern.found(project)
+    for point in points:
+        wanted = pattern.path(point.parameters)
+        if wanted not in known:
+            message = f"expected benchmark={wanted} but it is not there{nearest(wanted, known)}"
+            raise suite.source.error("no-recorded-files", message, "files", "benchmark")
+        resolve_inside(project, wanted, file=where.file, line=where.line)
+    return [point._replace(benchmark=file_computation(pattern.path(point.parameters))) for point in points]
 
 
 def folders_searched(suite: Suite, project: Path) -> Iterator[str]:

@@ -50,6 +50,7 @@ def json_schema() -> Schema:
     _narrow(root, "subject", computation)
     _narrow(root, "reference", computation)
     _narrow(root, "golden", computation)
+    _narrow(root, "benchmark", computation)
     _narrow(root, "matrix", _matrix_schema())
     _narrow(root, "inputs", {"type": "object", "additionalProperties": _ref("Input")})
     _narrow(root, "params", {"type": "object"})

@@ -235,7 +235,8 @@ precreg judges positions of NaN and infinities, missing outputs and empty arrays
   `--standard flaggems-1:reduced=768`. The table has the limits at the default. Those that a parameter scales grow in
   proportion to it.
 - Bounds on `..._ratio` and `rms_excess` need a *benchmark*: the output of a second implementation, compared with the
-  same reference (`precreg compare --benchmark`). Without one, such a bound is broken.
+  same reference (`benchmark:` of a suite, `precreg compare --benchmark`). Without one, such a bound is broken. In
+  `floored_..._ratio` a smaller error of the benchmark counts as the floor; plain ratios have none.
 - *Regions* limit the elements that the metrics `..._violation_share` and `..._error_share` count; a standard may bring
   its own. If |r| < `threshold_bound`, an element violates with |a-r| > `threshold_atol`, and otherwise with
   |a-r| > `threshold_rtol`*|r|. An error among small values, |r| < `small_bound`, is |a-r| > `small_error`. An error in

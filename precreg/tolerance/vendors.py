@@ -136,7 +136,7 @@ def _accumulated(bound: float, more: Bounds) -> DtypeLimits:
 
 
 def _level(name: str, largest: float, mean: float) -> Standard:
-    ratios = {"mare_ratio": largest, "mere_ratio": mean, "rms_error_ratio": mean}
+    ratios = {"floored_mare_ratio": largest, "floored_mere_ratio": mean, "floored_rms_error_ratio": mean}
     return Standard(
         f"msprobe-benchmark-{name.lower()}-26.2.0",
         f"level {name}: the largest error is at most {largest:g} times the benchmark's, mean error and RMSE {mean:g} "

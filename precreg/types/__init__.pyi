@@ -91,6 +91,8 @@ from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput
+from .verdict import AverageRatio as AverageRatio
+from .verdict import BenchmarkDifference as BenchmarkDifference
 from .verdict import BitsNotExact as BitsNotExact
 from .verdict import BoundsHold as BoundsHold
 from .verdict import BrokenBound as BrokenBound
@@ -113,6 +115,7 @@ from .verdict import LargestRatio as LargestRatio
 from .verdict import MatchesLost as MatchesLost
 from .verdict import MetricGrew as MetricGrew
 from .verdict import MetricImproved as MetricImproved
+from .verdict import Nearer as Nearer
 from .verdict import NewOutput as NewOutput
 from .verdict import NoAlternative as NoAlternative
 from .verdict import NoBaseline as NoBaseline
@@ -148,6 +151,7 @@ from .warning import AtolBelowHalfUlp as AtolBelowHalfUlp
 from .warning import BaselineChanged as BaselineChanged
 from .warning import BaselineFact as BaselineFact
 from .warning import BaselineRemoved as BaselineRemoved
+from .warning import BenchmarkReplaced as BenchmarkReplaced
 from .warning import BorrowedBaseline as BorrowedBaseline
 from .warning import CaseFact as CaseFact
 from .warning import CaseIntroduced as CaseIntroduced

@@ -208,3 +208,6 @@ class Case(Struct, frozen=True):
     # The simulated device that computes the subject's operations; None leaves them to numpy.
     device: str | None = None
     study: Study | None = None
+    # A second implementation: metrics that need a benchmark divide by its errors. The definition leaves it out, because
+    # no figure of a baseline depends on it.
+    benchmark: Computation | None = None

@@ -122,6 +122,9 @@ class Metric(Struct, frozen=True):
     environment_factor: int = 1
     # Absent unless a second implementation, the benchmark, was compared with the same reference.
     needs_benchmark: bool = False
+    # The metric whose ratio to the benchmark's this is; a floored one divides by at least a floor.
+    ratio_of: str = ""
+    floored: bool = False
     # The formula has constants of Regions, so that the meaning depends on the output dtype.
     by_region: bool = False
     # The metric may have its best value for 2r in place of r, so that a bound on it alone admits wrong results.

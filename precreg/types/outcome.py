@@ -97,6 +97,8 @@ class Comparison(Struct, frozen=True):
     runs: tuple[dict[str, float], ...] = ()
     # The analyzers' metrics, so that no reader needs the package that measured them.
     described: tuple[MetricDescription, ...] = ()
+    # The errors of a second implementation against the same reference, by metric; None without a benchmark.
+    benchmark: dict[str, float] | None = None
 
 
 class SeedFigures(Struct, frozen=True):

@@ -11,7 +11,7 @@ from precreg.types.case import Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
-from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
+from precreg.types.verdict import BenchmarkDifference, EnvironmentDifference, Finding, Reason, Verdict
 from precreg.types.warning import ComparisonWarning, Fact, Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
@@ -361,6 +361,8 @@ class ComparisonSettings(Struct, frozen=True):
     raw: dict[str, str] = field(default_factory=dict)
     worst: int = 100
     analyzers: tuple[str, ...] = ()
+    # The rule of regressions judges each pair by its benchmark.
+    regression: bool = False
 
 
 class ComparedPair(Struct, frozen=True):
@@ -381,6 +383,8 @@ class ComparedPair(Struct, frozen=True):
     benchmark_path: str | None = None
     # The reason why a given benchmark could not be measured.
     benchmark_problem: str | None = None
+    # Which of the actual and the benchmark is nearer to the reference.
+    difference: BenchmarkDifference | None = None
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     SUBJECT_ERROR = "subject_error"
     REFERENCE_ERROR = "reference_error"
     ANALYZER_ERROR = "analyzer_error"
+    BENCHMARK_ERROR = "benchmark_error"
     UNAVAILABLE = "unavailable"
     UNEXPECTED_PASS = "unexpected_pass"
     EXPECTED_FAILURE = "expected_failure"
@@ -153,11 +154,11 @@ class OtherShape(Fact, frozen=True, tag="other_shape"):
 
 
 class OtherDtype(Fact, frozen=True, tag="other_dtype"):
-    """An output of another dtype than the golden's or the baseline's."""
+    """An output of another dtype than the golden's, the baseline's or the benchmark's."""
 
     expected: str
     actual: str
-    side: Literal["golden", "baseline"]
+    side: Literal["golden", "baseline", "benchmark"]
 
 
 class FirstElement(Struct, frozen=True):
@@ -190,7 +191,11 @@ StructureFact = OtherShape | OtherDtype | NonFiniteElements | NoElement | NoFini
 
 
 class BrokenLimit(Struct, frozen=True, omit_defaults=True):
-    """A metric beyond a limit; `current` is None if it is not defined, or `lacks_benchmark`."""
+    """A metric beyond a limit; `current` is None if it is not defined, or `lacks_benchmark`.
+
+    A ratio to a benchmark has its two sides: the `error`, and the `benchmark_error` by which it divides. If the
+    benchmark's is smaller than a `floor` of msprobe, the ratio divides by the floor.
+    """
 
     metric: str
     limit: float
@@ -198,6 +203,9 @@ class BrokenLimit(Struct, frozen=True, omit_defaults=True):
     # The limit is the smallest allowed value, not the largest.
     at_least: bool = False
     lacks_benchmark: bool = False
+    error: float | None = None
+    benchmark_error: float | None = None
+    floor: float | None = None
 
 
 class BrokenBound(Fact, frozen=True, tag="broken_bound"):
@@ -247,8 +255,14 @@ class BitsNotExact(Fact, frozen=True, tag="bits_not_exact"):
     """A case that is declared exact, with other bits than the baseline's."""
 
 
+# The result that an output is compared with: the accepted one, or that of a second implementation.
+Judge = Literal["baseline", "benchmark"]
+
+
 class ExactnessLost(Fact, frozen=True, tag="exactness_lost"):
     """An output that has errors, and had none at any seed."""
+
+    judge: Judge = "baseline"
 
 
 class ExactnessGained(Fact, frozen=True, tag="exactness_gained"):
@@ -269,10 +283,13 @@ class RatioMoved(Fact, frozen=True, tag="ratio_moved"):
 
     maximum_before: float | None = None
     maximum_now: float | None = None
+    judge: Judge = "baseline"
 
 
 class MetricGrew(Fact, frozen=True, tag="metric_grew"):
     """A metric that grew beyond its threshold."""
+
+    judge: Judge = "baseline"
 
 
 class MetricImproved(Fact, frozen=True, tag="metric_improved"):
@@ -444,3 +461,29 @@ class Verdict(Struct, frozen=True):
     # baseline excuses.
     known_bad: str = ""
     excused: tuple[Finding, ...] = ()
+
+
+class AverageRatio(Struct, frozen=True):
+    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
+
+    The bounds are None if there are too few samples. A number beyond float64 is None, too.
+    """
+
+    metric: str
+    actual: float
+    benchmark: float
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+# The side that is nearer to the reference. "none": no difference is shown; "mixed": each by another average; "unknown":
+# too few samples.
+Nearer = Literal["actual", "benchmark", "mixed", "none", "same_bits", "unknown"]
+
+
+class BenchmarkDifference(Struct, frozen=True):
+    """Which of an output and its benchmark is nearer to the reference; the mean absolute error is the first ratio."""
+
+    nearer: Nearer
+    ratios: tuple[AverageRatio, ...] = ()

@@ -258,17 +258,24 @@ class CaseRedefined(Fact, frozen=True, tag="case_redefined"):
 
 
 class OracleFilesChanged(Fact, frozen=True, tag="oracle_files_changed"):
-    """Files of a reference or golden that changed."""
+    """Files of a reference, golden or benchmark that changed."""
 
-    role: Role
+    role: Role | Literal["benchmark"]
     files: tuple[str, ...]
 
 
 class OracleCodeChanged(Fact, frozen=True, tag="oracle_code_changed"):
-    """A reference or golden whose code changed."""
+    """A reference, golden or benchmark whose code changed."""
 
-    role: Role
+    role: Role | Literal["benchmark"]
     code: str
+
+
+class BenchmarkReplaced(Fact, frozen=True, tag="benchmark_replaced"):
+    """Another benchmark than before, so that other errors divide in ratios."""
+
+    before: str
+    now: str
 
 
 class OraclePatched(Fact, frozen=True, tag="oracle_patched"):
@@ -278,7 +285,7 @@ class OraclePatched(Fact, frozen=True, tag="oracle_patched"):
     attributes: tuple[str, ...]
 
 
-OracleFact = OracleFilesChanged | OracleCodeChanged | OraclePatched
+OracleFact = OracleFilesChanged | OracleCodeChanged | OraclePatched | BenchmarkReplaced
 CaseFact = CaseRemoved | CaseRenamed | CaseIntroduced | CaseRedefined | OracleFact
 
 

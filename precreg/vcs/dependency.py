@@ -1,9 +1,9 @@
 """Which files does a case depend on?
 
 A change selects the cases that depend on it. A case depends on its suite, suites/tolerances.yaml, the table of its
-device, files of inputs and recorded outputs, the modules of subject, reference and golden, and those of their installed
-kinds and of analyzers. The modules add the project modules that they import, and files that they name in a text,
-relative to themselves or to the project. Nothing is executed.
+device, files of inputs and recorded outputs, the modules of subject, reference, golden and benchmark, and those of
+their installed kinds and of analyzers. The modules add the project modules that they import, and files that they name
+in a text, relative to themselves or to the project. Nothing is executed.
 
 Missing files count as well. If an import looks for a file in vain, adding the file changes the case; and the removal of
 a module changes the cases that used it.
@@ -37,7 +37,7 @@ from precreg.storage import (
 from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
 from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
-from precreg.types import Case
+from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     SETTLED_NS,
@@ -120,14 +120,20 @@ def _own_files(case: Case, project: Path) -> Iterator[Path]:
         from precreg.arithmetic.devices import device_table_paths
 
         yield from (project / path for path in device_table_paths(case.device))
-    for computation in (case.subject, case.oracle):
+    for computation in _computations(case):
         if computation.kind == "files":
             yield from (project / path for path in computation.spec.values())
 
 
+def _computations(case: Case) -> Iterator[Computation]:
+    yield from (case.subject, case.oracle)
+    if case.benchmark is not None:
+        yield case.benchmark
+
+
 def _named_by(case: Case, project: Path) -> Iterator[Path]:
     """Yield the paths that texts in the options of inputs, and of subjects of other kinds, could mean."""
-    for computation in (case.subject, case.oracle):
+    for computation in _computations(case):
         if computation.kind not in ("files", "python"):
             yield from paths_in(computation.spec, case.directory, project)
     yield from paths_in(list(case.inputs.values()), case.directory, project)
@@ -144,7 +150,7 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
 
 def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
     """Yield the modules that a case names, each with the folder where its search begins."""
-    for computation in (case.subject, case.oracle):
+    for computation in _computations(case):
         if computation.kind == "python":
             yield computation.spec.partition(":")[0], case.directory
         elif computation.kind not in BUILT_IN_SUBJECTS:
@@ -237,7 +243,7 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
     named = (
         path
         for suite in suites
-        for value in (suite.file.subject, suite.file.reference, suite.file.golden)
+        for value in (suite.file.subject, suite.file.reference, suite.file.golden, suite.file.benchmark)
         if isinstance(value, dict)
         for path in paths_in(value, suite.directory, project)
     )

@@ -1,4 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .benchmark import benchmark_difference as benchmark_difference
+from .benchmark import judge_pair_by_benchmark as judge_pair_by_benchmark
 from .judge import EXPECTED_FAILURE_REASONS as EXPECTED_FAILURE_REASONS
 from .judge import Policy as Policy
 from .judge import acceptable_as_known_bad as acceptable_as_known_bad

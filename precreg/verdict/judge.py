@@ -98,6 +98,7 @@ STATUS: dict[Reason, Status] = {
     Reason.SUBJECT_ERROR: Status.ERROR,
     Reason.REFERENCE_ERROR: Status.ERROR,
     Reason.ANALYZER_ERROR: Status.ERROR,
+    Reason.BENCHMARK_ERROR: Status.ERROR,
     Reason.UNAVAILABLE: Status.SKIPPED,
 }
 

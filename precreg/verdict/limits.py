@@ -13,7 +13,7 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from precreg.measure import mean_over_seeds, metric_named, metric_ratio
+from precreg.measure import mean_over_seeds, metric_named, metric_ratio, ratio_denominator
 from precreg.types import (
     GAIN,
     GROWTH_DOWN,
@@ -173,8 +173,15 @@ def _broken_bound(comparison: Comparison, bound: Bound, fact: BrokenBound | NoAl
 def _broken_limit(comparison: Comparison, bound: Bound) -> BrokenLimit:
     current = comparison.metrics.get(bound.metric)
     metric = metric_named(bound.metric, comparison.described)
-    lacks_benchmark = current is None and metric.needs_benchmark
-    return BrokenLimit(bound.metric, bound.limit, current, metric.better == "higher", lacks_benchmark)
+    limit = BrokenLimit(bound.metric, bound.limit, current, metric.better == "higher")
+    if not metric.needs_benchmark:
+        return limit
+    if comparison.benchmark is None:
+        return replace(limit, lacks_benchmark=current is None)
+    error = comparison.benchmark.get(metric.ratio_of)
+    denominator = ratio_denominator(metric, comparison.dtype, comparison.benchmark)
+    floor = denominator if denominator != error else None
+    return replace(limit, error=comparison.metrics.get(metric.ratio_of), benchmark_error=error, floor=floor)
 
 
 def _closeness(bounds: Sequence[Bound], tolerance: Tolerance) -> tuple[Bound, ...]:

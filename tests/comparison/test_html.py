@@ -13,7 +13,8 @@ from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
 from precreg.types.metric import MetricDescription
-from precreg.types.verdict import Finding, Reason, Status, Verdict
+from precreg.types.record import ComparisonSettings
+from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason, Status, Verdict
 from precreg.types.warning import StoredText
 from tests.comparison.made import (
     everything,
@@ -118,6 +119,17 @@ def test_a_benchmark_stands_beside_the_values():
     text = page(pair).text
     assert "benchmark b/layer0/out.npy" in text
     assert "benchmark" not in page(passed()).text
+
+
+def test_the_page_says_which_of_the_two_is_nearer():
+    ratio = AverageRatio("mean_abs_error", 1e-7, 2e-7, 0.5, 0.4, 0.6)
+    difference = BenchmarkDifference("actual", (ratio,))
+    pair = replace(passed(), benchmark=identical().comparison, benchmark_path="b.npy", difference=difference)
+    settings = ComparisonSettings("a", "r", benchmark="b", regression=True)
+    text = page(pair, settings=settings).text
+    assert "Better than the benchmark: mean_abs_error is 0.5 times the benchmark's (1e-07 against 2e-07," in text
+    assert "1 better" in text
+    assert "judged by the benchmark" in text
 
 
 def test_worst_positions_are_indices_of_the_arrays_with_both_values():

@@ -162,6 +162,50 @@ def test_a_benchmark_of_another_shape_is_told(sides):
     assert found.benchmark_problem == "b.npy: expected shape (8, 16) but got shape=(4, 16)"
 
 
+def test_a_benchmark_that_is_wrongly_not_finite_is_told(sides):
+    broken = A.copy()
+    broken[0, 0] = np.inf
+    sides("b.npy", broken)
+    found = one("a.npy", "r.npy", "b.npy")
+    assert "mare_ratio" not in found.comparison.metrics
+    assert found.benchmark_problem.startswith(
+        "b.npy: expected NaN and infinities where the reference has them but 1 of"
+    )
+
+
+JUDGED = terms(rtol=1.0)._replace(alpha=0.1 / 32)
+
+
+@pytest.mark.parametrize(
+    ("size", "reason", "nearer"),
+    [(1.58, Reason.REGRESSED, "benchmark"), (0.5, Reason.IMPROVED, "actual"), (1.0, Reason.WITHIN_TOLERANCE, None)],
+)
+def test_a_benchmark_judges_if_it_is_to(sides, size, reason, nearer):
+    """The benchmark's own bits pass, and nothing about averages is said."""
+    sides("before.npy", (R * (1 + 1e-3 * R)).astype(np.float32))
+    sides("after.npy", (R * (1 + 1e-3 * size * R)).astype(np.float32))
+    found = one("after.npy", "r.npy", "before.npy", JUDGED)
+    assert found.verdict.reason is reason
+    assert found.difference.nearer == (nearer or "same_bits")
+    assert found.comparison.metrics["mean_abs_error_ratio"] == pytest.approx(size, rel=1e-3)
+    assert one("after.npy", "r.npy", "before.npy", terms(rtol=1.0)).verdict.reason is Reason.WITHIN_TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "words"),
+    [
+        ("short.npy", "short.npy: expected shape (8, 16) but got shape=(4, 16)"),
+        ("nan.npy", "nan.npy: expected NaN and infinities where the reference has them"),
+    ],
+)
+def test_a_benchmark_that_is_to_judge_and_cannot_is_an_error(sides, benchmark, words):
+    sides("short.npy", A[:4])
+    sides("nan.npy", np.where(R > 1, np.nan, A))
+    found = one("a.npy", "r.npy", benchmark, JUDGED)
+    assert (found.verdict.status, found.verdict.reason) == (Status.ERROR, Reason.BENCHMARK_ERROR)
+    assert words in found.verdict.message
+
+
 def test_members_of_archives_lie_anywhere_in_their_files(write):
     """The arrays of a zip file or of .safetensors need not begin where their dtype may lie in memory."""
     write("a.npz", {"odd": np.arange(3, dtype=np.int8), "y": A})

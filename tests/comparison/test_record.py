@@ -9,14 +9,27 @@ from msgspec.structs import replace
 from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.errors import UserError
 from precreg.types.record import ComparisonSettings
-from precreg.types.verdict import Finding, Reason
+from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason
 from tests.comparison.made import everything, failed, passed, record_of
 
 
 def test_a_record_comes_back_as_it_was(tmp_path):
     pair = replace(passed(), benchmark=failed().comparison, benchmark_path="b.npy", benchmark_problem="none")
+    ratio = AverageRatio("rms_error", 1.0, 2.0, 0.5, None, None)
+    pair = replace(pair, difference=BenchmarkDifference("mixed", (ratio,)))
     settings = ComparisonSettings(
-        "a", "r", "golden", "b", "m.yaml", ("x*",), ".", {"standard": "jax-1", "rtol": 1e-3}, {"dtype": "int8"}, 7
+        "a",
+        "r",
+        "golden",
+        "b",
+        "m.yaml",
+        ("x*",),
+        ".",
+        {"standard": "jax-1", "rtol": 1e-3},
+        {"dtype": "int8"},
+        7,
+        (),
+        True,
     )
     for record in (
         everything(),

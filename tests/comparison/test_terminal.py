@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
-from precreg.types.verdict import Finding, Reason
+from precreg.measure.comparison import add_benchmark
+from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason
 from precreg.types.warning import StoredText
 from tests.comparison.made import everything, failed, identical, missing, passed, record_of, reshaped
 
@@ -56,6 +57,35 @@ def test_a_benchmark_has_a_column():
     header = next(line for line in lines(pair) if line.startswith("metric"))
     assert header.split() == ["metric", "value", "benchmark", "unit", "allowed"]
     assert "benchmark" not in next(line for line in lines(passed()) if line.startswith("metric"))
+
+
+def beside(pair):
+    """Return a pair with a benchmark that is nearly exact, and with the ratios to it."""
+    other = replace(failed().comparison, metrics={**failed().comparison.metrics, "mare": 1e-7})
+    return replace(pair, comparison=add_benchmark(pair.comparison, other), benchmark=other)
+
+
+def test_a_ratio_shows_what_it_divides_by_and_a_floor_is_named():
+    bound = replace(passed().tolerance.bounds[0], metric="floored_mare_ratio", limit=10.0)
+    pair = replace(beside(passed()), tolerance=replace(passed().tolerance, bounds=(bound,)))
+    rows = {line.split()[0]: line.split() for line in lines(pair) if line}
+    assert rows["mare_ratio"][2:] == ["1e-07", "benchmark"]
+    assert rows["floored_mare_ratio"][2:] == ["0.0004883", "(floor)", "benchmark", "<=", "10"]
+    # Nobody asked for the others.
+    assert "floored_mere_ratio" not in rows
+
+
+def test_the_nearer_side_is_told():
+    ratio = AverageRatio("mean_abs_error", 1.58e-7, 1e-7, 1.58, 1.5, 1.66)
+    pair = replace(beside(passed()), difference=BenchmarkDifference("benchmark", (ratio,)))
+    assert lines(pair)[-3].strip() == (
+        "worse than the benchmark: mean_abs_error is 1.58 times the benchmark's "
+        "(1.58e-07 against 1e-07, between 1.5 and 1.66)"
+    )
+    same = replace(passed("layer2/out"), difference=BenchmarkDifference("same_bits"))
+    shown = replace(passed("layer3/out"), difference=BenchmarkDifference("none", (ratio,)))
+    text = lines(pair, same, shown, passed())
+    assert "against the benchmark: 1 worse, 1 with the same bits, 1 without a difference shown" in text
 
 
 def test_a_bound_on_what_is_not_defined_is_shown_as_such():

@@ -265,6 +265,57 @@ def test_a_benchmark_that_cannot_be_held_is_a_warning(folder):
     assert "short.npy: expected shape (4, 64) but got shape=(2, 64)" in found["warnings"][0]["problem"]
 
 
+def test_a_benchmark_can_judge(folder):
+    """AFTER against BEFORE: exit code 1 with the reason `regressed`, in the terminal, in JSON and on the page."""
+    near = (R * (1 + 1e-5 * R)).astype(np.float32)
+    np.save(folder / "before.npy", near)
+    np.save(folder / "after.npy", (R * (1 + 1.58e-5 * R)).astype(np.float32))
+    command = ("after.npy", "reference.npy", "--benchmark", "before.npy", "--rtol", "1e-3")
+    code, found = record(folder, *command)
+    assert (code, found["settings"]["regression"]) == (0, False)
+    assert found["pairs"][0]["difference"]["nearer"] == "benchmark"
+    code, found = record(folder, *command, "--regression")
+    (pair,) = found["pairs"]
+    assert (code, pair["verdict"]["reason"]) == (1, "regressed")
+    assert pair["difference"]["ratios"][0]["ratio"] == pytest.approx(1.58, rel=0.01)
+    done = precreg(folder, "compare", *command, "--regression", "--report", "page.html")
+    assert "over the benchmark (" in done.stdout
+    assert "worse than the benchmark: mean_abs_error is 1.58 times the benchmark's" in done.stdout
+    assert "exit 1: the pair fails: regressed" in done.stdout
+    assert "Worse than the benchmark: mean_abs_error is 1.58 times" in (folder / "page.html").read_text()
+    assert record(folder, "before.npy", *command[1:], "--regression")[0] == 0
+    assert "expected --benchmark beside --regression" in refused(
+        folder, "not-comparable", "after.npy", "reference.npy", "--regression"
+    )
+
+
+def test_a_verdict_by_benchmarks_is_the_same_in_any_selection_and_process(folder):
+    """70 pairs go to workers; the error level counts all pairs, also those that are not selected."""
+    rng = np.random.default_rng(0)
+    for index in range(70):
+        reference = rng.standard_normal((16, 16))
+        sides = {"r": reference, "b": reference * (1 + 1e-3 * rng.standard_normal((16, 16)))}
+        sides["a"] = reference + (sides["b"] - reference) * (1.5 if index % 7 == 0 else 1.01)
+        for name, array in sides.items():
+            saved(array.astype(np.float64 if name == "r" else np.float32), folder / name / f"{index}.npy")
+    command = ("a", "r", "--benchmark", "b", "--rtol", "1", "--regression")
+    code, found = record(folder, *command, "--jobs", "2")
+    assert code == 1
+    assert [int(name) for name, reason in reasons(found).items() if reason == "regressed"] == sorted(
+        range(0, 70, 7), key=str
+    )
+    alone = record(folder, *command, "--select", "14")[1]["pairs"]
+    assert alone[0]["verdict"] == next(pair["verdict"] for pair in found["pairs"] if pair["name"] == "14")
+    (folder / "b/1.npy").unlink()
+    (folder / "b/2.npy").write_bytes(b"no array")
+    code, found = record(folder, *command, "--select", "1", "--select", "2")
+    pairs = {pair["name"]: pair["verdict"] for pair in found["pairs"]}
+    assert (pairs["1"]["reason"], pairs["2"]["reason"]) == ("benchmark_error", "benchmark_error")
+    assert pairs["1"]["message"] == "expected a benchmark for '1' but there is none"
+    assert "b/2.npy" in pairs["2"]["message"]
+    assert record(folder, *command, "--select", "?")[0] == 1, "0 and 7 regressed"
+
+
 def test_how_many_positions_are_kept(folder):
     kept = record(folder, "bad.npy", "reference.npy", "--worst", "3")[1]["pairs"][0]["comparison"]["worst"]
     assert [len(column) for column in kept.values()] == [3, 3, 3]

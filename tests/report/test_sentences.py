@@ -110,6 +110,7 @@ SENTENCES = [
     (OtherShape((2, 3), (), "oracle"), {}, "expected shape 2x3 but got shape=scalar"),
     (OtherShape((2, 3), (6,), "baseline"), {}, "expected the baseline's shape 2x3 but got 6"),
     (OtherDtype("float32", "float16", "golden"), {}, "expected the golden's dtype float32 but got dtype=float16"),
+    (OtherDtype("float32", "float16", "benchmark"), {}, "expected the benchmark's dtype float32 but got dtype=float16"),
     (OtherDtype("float32", "float16", "baseline"), {}, "expected the baseline's dtype float32 but got dtype=float16"),
     (NonFiniteElements(3, 100), {}, "3 of 100 elements differ in NaN or infinity"),
     (
@@ -129,6 +130,22 @@ SENTENCES = [
         BrokenBound(BrokenLimit("mare_ratio", 10.0, lacks_benchmark=True), "suite"),
         {"source": PLACE},
         "mare_ratio needs a benchmark, and must be at most 10 (suite, s.yaml:4)",
+    ),
+    (
+        BrokenBound(BrokenLimit("mare_ratio", 1.1, 1.58, error=1.58e-7, benchmark_error=1e-7), "suite"),
+        {"source": PLACE},
+        "mare_ratio is 1.58 (1.58e-07, the benchmark's 1e-07), and must be at most 1.1 (suite, s.yaml:4)",
+    ),
+    (
+        BrokenBound(BrokenLimit("floored_mare_ratio", 2, 2.5, error=2e-4, benchmark_error=1e-7, floor=8e-5), "suite"),
+        {"source": PLACE},
+        "floored_mare_ratio is 2.5 (0.0002, the benchmark's 1e-07, which counts as 8e-05), and must be at most 2 "
+        "(suite, s.yaml:4)",
+    ),
+    (
+        BrokenBound(BrokenLimit("mare_ratio", 1.1, error=1.58e-7, benchmark_error=0.0), "suite"),
+        {"source": PLACE},
+        "mare_ratio is infinite (1.58e-07, the benchmark's 0), and must be at most 1.1 (suite, s.yaml:4)",
     ),
     (
         NoAlternative(((BrokenLimit("mean_ulp", 64, 70.5),), (RMS, BrokenLimit("max_ulp", 1e6, 2e6))), "standard x"),
@@ -183,6 +200,21 @@ SENTENCES = [
         "noise alone: up to 1.05x); its maximum rose from 1 to 2, 2 times",
     ),
     (RatioMoved(), BIAS, "bias grew by 0.4 of the mean |d| (1e-06 -> 4.9e-06, between 0.3 and 0.5)"),
+    (
+        MetricGrew("benchmark"),
+        FIGURES,
+        "mean_abs_error grew 4.9x over the benchmark (1e-06 -> 4.9e-06, allowed 1.1x)",
+    ),
+    (
+        RatioMoved(judge="benchmark"),
+        STATISTIC | {"current": 2e-06, "baseline": 4e-06, "ratio": 0.5, "lower": 0.4, "upper": 0.6},
+        "mean_abs_error fell to 0.5x of the benchmark (4e-06 -> 2e-06, between 0.4 and 0.6; noise alone: up to 1.05x)",
+    ),
+    (
+        ExactnessLost("benchmark"),
+        FIGURES | {"baseline": 0.0},
+        "the benchmark is exact, and this is not: its mean_abs_error is 4.9e-06",
+    ),
     (MetricGrew(), FIGURES, "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x)"),
     (
         MetricGrew(),

@@ -27,6 +27,22 @@ def double_exactly(x):
     return x * 2
 
 
+def off(x):
+    return x * x.dtype.type(2 + 2**-6)
+
+
+def twice_as_far_off(x):
+    return x * x.dtype.type(2 + 2**-5)
+
+
+def wider_double(x):
+    return np.ascontiguousarray(np.broadcast_to(x * 2, (2, *x.shape)))
+
+
+def double_with_nan(x):
+    return np.where(x == x.max(), np.nan, x * 2)
+
+
 def dtype_given(x):
     return {"size": np.array(x.dtype.itemsize), "longdouble": np.array(x.dtype == np.longdouble)}
 

@@ -172,6 +172,13 @@ def lines(text):
         (lines("tolerance:\n  float16:\n    int8: {rtol: 1}\n"), "bad-value", 6, ["int8 again inside float16"]),
         (lines("tolerance:\n  outputs:\n    loss: {rtl: 1}\n"), "unknown-metric", 6, ['rtl=1; did you mean "rtol"?']),
         (lines("cases:\n- match: '*'\n  tolerance: {rtol: x}\n"), "bad-value", 6, ["rtol=x"]),
+        # a second implementation
+        (lines("benchmark: naive\n"), "bad-value", 4, ["expected module:function but got 'naive'"]),
+        (lines("benchmark: 3\n"), "bad-value", 4, ["expected module:function or {KIND: spec} but got benchmark=3"]),
+        (lines("benchmark: kernels:nave\n"), "missing-function", 4, ['did you mean "naive"?']),
+        (lines("benchmark: theirs:f\n"), "missing-module", 4, ["module=theirs"]),
+        (lines("benchmark: {files: b.npy}\n"), "missing-file", 4, ["b.npy"]),
+        (lines("benchmark: {files: ../../../b.npy}\n"), "outside-project", 4, ["b.npy"]),
         # overrides and baselines
         (
             lines("matrix: {dtype: [float16]}\ncases:\n- match: float32\n"),

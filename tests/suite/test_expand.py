@@ -159,3 +159,14 @@ def test_zeros_of_both_signs_are_two_cases_and_equal_numbers_are_one_too_many(wr
     with pytest.raises(UserError, match="v=1") as caught:
         load_cases(write({}, s=text % "1, 1.0"))
     assert caught.value.slug == "duplicate-case"
+
+
+def test_a_benchmark_belongs_to_every_case_and_to_no_definition(write):
+    """Stored baselines stay valid: their definitions are those of the same suite without a benchmark."""
+    before = load_cases(write(softmax=FULL))
+    after = load_cases(write(softmax=FULL.replace("about:", "benchmark: kernels:naive\nabout:", 1)))
+    assert {case.benchmark for case in before} == {None}
+    assert {case.benchmark for case in after} == {Computation("python", "kernels:naive")}
+    assert [case.definition for case in after] == [case.definition for case in before]
+    # Measured before suites could name a benchmark.
+    assert before[0].definition == "1:abed25bc1d9402731c5f63c1bdefd1ed"

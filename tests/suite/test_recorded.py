@@ -146,3 +146,31 @@ def test_a_link_out_of_the_project_is_not_followed(record, tmp_path_factory):
     error = refused(project)
     assert (error.slug, error.file, error.line) == ("outside-project", "suites/unit/atan.yaml", 4)
     assert "golden/b.npy" in error.message
+
+
+BESIDE = "suite: s\nfiles: {actual: 'o/{v}/*.npy', reference: 'r/*.npy', benchmark: 'b/*.npy'}\n"
+
+
+def test_a_recorded_benchmark_for_each_case(cases):
+    found = cases(BESIDE, "o/1/a.npy", "o/2/a.npy", "o/2/b.npy", "r/a.npy", "r/b.npy", "b/a.npy", "b/b.npy")
+    assert {name: case.benchmark.spec["out"] for name, case in found.items()} == {
+        "1-a": "suites/unit/b/a.npy",
+        "1-b": "suites/unit/b/b.npy",
+        "2-a": "suites/unit/b/a.npy",
+        "2-b": "suites/unit/b/b.npy",
+    }
+    without = cases(BESIDE.replace(", benchmark: 'b/*.npy'", ""))
+    assert [case.definition for case in without.values()] == [case.definition for case in found.values()]
+
+
+def test_a_recorded_benchmark_that_is_missing(record):
+    error = refused(record(BESIDE, "o/1/a.npy", "r/a.npy", "b/b.npy"))
+    assert (error.slug, error.line) == ("no-recorded-files", 2)
+    assert "expected benchmark=suites/unit/b/a.npy but it is not there" in error.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "slug"), [("b/{w}/*.npy", "bad-value"), ("../../../*.npy", "outside-project"), ("b/*.txt", "bad-value")]
+)
+def test_a_pattern_of_a_benchmark_is_checked(record, pattern, slug):
+    assert refused(record(BESIDE.replace("b/*.npy", pattern), "o/1/a.npy", "r/a.npy")).slug == slug

@@ -61,6 +61,9 @@ def test_the_tolerances_here_are_accepted():
         SUITE + "inputs: {x: {shape: [2], dtype: float16, pick: $v, from: {a: {normal: {}}}}}\nmatrix: {v: [a]}\n",
         "suite: s\nfiles: {actual: 'o/{version}/*.npy', golden: 'g/*.npy'}\nbaseline_of: {version: '1'}\n",
         SUITE + "expect: fail\nreason: known bad\ncases: [{match: x, expect: pass}]\n",
+        SUITE + "benchmark: kernels:naive\n",
+        SUITE + "benchmark: {files: x.npy}\n",
+        "suite: s\nfiles: {actual: 'o/*.npy', reference: 'r/*.npy', benchmark: 'b/*.npy'}\n",
         "suite: s\nsubject: {torch: {model: m}}\ngolden: {files: x.npy}\n",
     ],
 )
@@ -75,6 +78,8 @@ def test_what_is_accepted(complaints, text):
         SUITE + "seeds: 0\n",
         SUITE + "golden: kernels:exact\n",
         "suite: s\nsubject: k:f\n",
+        "suite: s\nsubject: k:f\nbenchmark: k:g\n",
+        SUITE + "benchmark: naive\n",
         SUITE + "expect: fail\n",
         SUITE + "expect: pass\n",
         SUITE + "reason: known bad\n",

@@ -10,10 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from precreg.arithmetic.formats import numpy_dtype
-from precreg.measure.comparison import benchmark_ratios, compare_arrays
+from precreg.measure.comparison import add_benchmark, compare_arrays
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.case import Layer, Location
 from precreg.verdict.limits import broken_bounds
@@ -108,6 +107,5 @@ def findings(standard, step: Step):
     terms = {"rtol": tolerance.rtol.limit, "atol": tolerance.atol.limit, "regions": tolerance.regions}
     comparison = compare_arrays(step.actual, step.reference, **terms)
     if step.benchmark is not None:
-        found = benchmark_ratios(comparison, compare_arrays(step.benchmark, step.reference, **terms))
-        comparison = replace(comparison, metrics=comparison.metrics | found)
+        comparison = add_benchmark(comparison, compare_arrays(step.benchmark, step.reference, **terms))
     return [*broken_bounds(comparison, tolerance)]

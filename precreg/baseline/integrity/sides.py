@@ -33,7 +33,9 @@ from precreg.storage import Source, expect_mapping, format_value, read_yaml, res
 from precreg.suite import expand_suite, read_foundation, read_suite, suite_files
 from precreg.types import (
     BaselineEntry,
+    BenchmarkReplaced,
     Case,
+    Computation,
     FindingKind,
     Location,
     OracleCodeChanged,
@@ -314,7 +316,26 @@ def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str
             changes[case.id] = OracleFilesChanged(case.role, tuple(files))
         elif modules and (fact := code.change(before, case)):
             changes[case.id] = fact
+        elif replaced := _benchmark_change(before, case, code, changed, now):
+            changes[case.id] = replaced
     return changes
+
+
+def _benchmark_change(
+    before: Case, case: Case, code: _CodeOfBoth, changed: set[str], project: Path
+) -> BenchmarkReplaced | OracleFilesChanged | OracleCodeChanged | None:
+    """Return how a benchmark changed; without one, bounds on ratios are broken, and nothing is looser."""
+    old, new = before.benchmark, case.benchmark
+    if old is None or new is None:
+        return None
+    if old != new:
+        return BenchmarkReplaced(f"{old.kind} {old.spec}", f"{new.kind} {new.spec}")
+    behind = code.files_of(new, case.directory)
+    files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
+    if files:
+        return OracleFilesChanged("benchmark", tuple(files))
+    is_other = new.kind == "python" and code.differs(new.spec, before.directory, case.directory)
+    return OracleCodeChanged("benchmark", new.spec) if is_other else None
 
 
 class _CodeOfBoth:
@@ -327,7 +348,15 @@ class _CodeOfBoth:
 
     def files(self, case: Case) -> frozenset[str]:
         """Return the files that the code of a reference names."""
-        return self._files(case.oracle.spec, case.directory) if case.oracle.kind == "python" else frozenset()
+        return self.files_of(case.oracle, case.directory)
+
+    def files_of(self, computation: Computation, directory: str) -> frozenset[str]:
+        """Return the files that the code of a computation names."""
+        return self._files(computation.spec, directory) if computation.kind == "python" else frozenset()
+
+    def differs(self, target: str, former: str, directory: str) -> bool:
+        """Return whether the code of a function differs between the sides."""
+        return self._differs(target, former, directory)
 
     def change(self, before: Case, case: Case) -> OracleCodeChanged | OraclePatched | None:
         """Return that the code of a reference changed, or which attributes its subject newly sets; else None."""
@@ -351,11 +380,16 @@ def _files_behind(case: Case, project: Path) -> Iterator[str]:
         from precreg.arithmetic.devices import device_table_paths
 
         yield from device_table_paths(case.device)
-    if case.oracle.kind == "files":
-        yield from case.oracle.spec.values()
-    elif case.oracle.kind != "python":
-        yield from _paths_named_in(case.oracle.spec, case, project)
+    yield from _files_of(case.oracle, case, project)
     yield from _paths_named_in(case.params, case, project)
+
+
+def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
+    """Yield the recorded files of a computation, or the paths that its options could mean."""
+    if computation.kind == "files":
+        yield from computation.spec.values()
+    elif computation.kind != "python":
+        yield from _paths_named_in(computation.spec, case, project)
 
 
 def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:

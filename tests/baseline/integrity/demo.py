@@ -62,6 +62,7 @@ MEAN = """\
 suite: mean
 subject: kernels:mean
 reference: kernels:exact
+benchmark: theirs:mean
 category: reduction
 matrix:
   dtype: [float16, float32]
@@ -112,7 +113,21 @@ reductions:
 elementwise:
   float32: {format: float32}
 """
+# A second implementation, one level up: a suite that moves to another tier finds it, too.
+THEIRS = """\
+def scaled(x):
+    return x
+
+
+def mean(x):
+    return scaled(x).mean(axis=0)
+
+
+def worse(x):
+    return scaled(x).mean(axis=0) * x.dtype.type(1.5)
+"""
 FILES = {
+    "suites/theirs.py": THEIRS,
     "suites/tolerances.yaml": TOLERANCES,
     "suites/unit/mean.yaml": MEAN,
     "suites/unit/copy.yaml": COPY,

@@ -347,6 +347,24 @@ TRICKS = {
     "change a file that a parameter names": Trick(
         in_suite("1", "2", "suites/scale.txt"), FindingKind.REFERENCE_CHANGED, "unit/copy", "suites/scale.txt"
     ),
+    "name a worse benchmark": Trick(
+        in_suite("benchmark: theirs:mean", "benchmark: theirs:worse"),
+        FindingKind.REFERENCE_CHANGED,
+        MEAN_ID,
+        "its benchmark is python theirs:worse, and was python theirs:mean",
+    ),
+    "make the benchmark worse": Trick(
+        in_suite(".mean(axis=0)\n", ".mean(axis=0) * x.dtype.type(2)\n", "suites/theirs.py"),
+        FindingKind.REFERENCE_CHANGED,
+        MEAN_ID,
+        "the code of its benchmark theirs:mean changed",
+    ),
+    "make worse what the benchmark calls": Trick(
+        in_suite("    return x\n", "    return x * x.dtype.type(2)\n", "suites/theirs.py"),
+        FindingKind.REFERENCE_CHANGED,
+        MEAN_ID,
+        "the code of its benchmark theirs:mean changed",
+    ),
     "record another golden": Trick(another_golden, FindingKind.REFERENCE_CHANGED, "unit/recorded/v1-a", "golden/a.npy"),
     "make the simulated device more precise": Trick(
         in_suite("accumulator: float16", "accumulator: float64", "suites/devices/npu.yaml"),

@@ -209,3 +209,32 @@ def test_the_table_of_a_device_is_a_dependency_of_the_cases_on_it(project):
     assert affected_cases([case, replace(case, device="npu")], {"suites/devices/npu.yaml"}, project) == [
         replace(case, device="npu")
     ]
+
+
+BESIDE = SUITE.replace("reference:", "benchmark: theirs.fast:f\nreference:")
+THEIRS = {
+    "suites/theirs/__init__.py": "",
+    "suites/theirs/fast.py": "import lazily\ndef f(x): ...\nDATA = 'weights.npy'\n",
+    "suites/theirs/weights.npy": "",
+}
+
+
+@pytest.mark.parametrize("changed", [*THEIRS, "package/part.py"])
+def test_a_change_of_the_benchmark_selects_the_case(write, changed):
+    alone, beside = SUITE.replace("suite: softmax", "suite: alone").replace("ops.softmax:f", "exact:f"), BESIDE
+    project = write({**FILES, **THEIRS}, softmax=beside.replace("ops.softmax:f", "exact:f"), alone=alone)
+    assert [case.suite for case in affected_cases(load_cases(project), {changed}, project)] == ["softmax"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "file"),
+    [
+        (SUITE + "benchmark: {files: {out: theirs.npy}}\n", "theirs.npy"),
+        (RECORDED.replace("}", ", benchmark: 'theirs/*.npy'}"), "theirs/a.npy"),
+    ],
+)
+def test_a_recorded_benchmark_is_a_dependency(write, suite, file):
+    data = ("outputs/a.npy", "golden/a.npy", file)
+    project = write({**FILES, **{f"suites/unit/{path}": "" for path in data}}, s=suite)
+    (case,) = load_cases(project)
+    assert f"suites/unit/{file}" in case_dependencies(case, project)
