@@ -475,7 +475,7 @@ def test_the_table_has_a_row_for_every_rule_in_both_halves():
     for title in ("missed by", "false alarms by"):
         assert f"\n{title} precreg\n" in shown
         assert f"\n{title} precreg --pair\n" in shown
-    assert re.search(r"^  alarms, other bits +[\d.]+ seeds, [\d.]+ % not clear$", shown, re.MULTILINE)
+    assert re.search(r"^  alarms, other bits +\d+ +\d+ +[\d.]+ seeds, [\d.]+ % not clear$", shown, re.MULTILINE)
 
 
 def test_a_table_can_be_put_on_a_page():
@@ -536,43 +536,49 @@ def test_changes_of_an_environment_are_told_and_judged_as_such():
     ]
 
 
+def only(operator, changes):
+    """Return an operator with some of its changes."""
+    return operator._replace(harmful={}, harmless={name: operator.changes()[name] for name in changes})
+
+
 def test_a_pair_draws_seeds_until_it_is_clear():
     from detecting import pairs
     from detecting.measured import samples
     from detecting.operators import OPERATORS
+    from precreg.run import MAX_SEEDS
+    from precreg.verdict.statistics import looks
 
-    changes = ["in float64", "blocks of 4", "blocks of 32", "carries in float16", "negated"]
-    some = pairs.only(OPERATORS["cumsum_float32"], changes)
+    changes = ["in float64", "blocks of 4", "blocks of 8", "carries in float16", "negated"]
+    some = only(OPERATORS["cumsum_float32"], changes)
     found = pairs.paired(some, samples(some, range(3)), 0)
-    assert {name: (str(one.verdict.reason), one.seeds, one.clear) for name, one in found.items()} == {
-        "in float64": ("improved", 6, True),
-        "blocks of 4": ("regressed", 6, True),
-        "blocks of 32": ("within_tolerance", 24, False),
-        "carries in float16": ("regressed", 3, True),
-        "negated": ("identical", 3, True),
+    assert {name: (str(one.verdict.reason), one.seeds, one.end) for name, one in found.items()} == {
+        "in float64": ("improved", 20, "clear"),
+        "blocks of 4": ("regressed", 20, "worse"),
+        "blocks of 8": ("regressed", 80, "worse"),
+        "carries in float16": ("regressed", 3, "worse"),
+        "negated": ("identical", 3, "same_bits"),
     }
-    assert pairs.LOOKS == (3, 6, 12, 24)
+    assert {20, 80} < set(looks(MAX_SEEDS))
 
 
-def test_a_look_at_more_seeds_has_those_before_and_no_others_twice(monkeypatch):
-    from detecting import pairs
-    from detecting.measured import samples
+def test_a_look_at_more_seeds_has_those_before_and_no_others_twice():
     from detecting.operators import OPERATORS
+    from detecting.pairs import Fresh
 
     drawn = []
+    original = OPERATORS["cumsum_float32"]
 
-    def watched(operator, seeds):
-        drawn.append((list(operator.changes()), list(seeds)))
-        return samples(operator, seeds)
+    def watched(random):
+        drawn.append(str(random.bit_generator.state))
+        return original.draw(random)
 
-    monkeypatch.setattr(pairs, "samples", watched)
-    some = pairs.only(OPERATORS["cumsum_float32"], ["blocks of 32", "negated"])
-    for trial in (0, 1):
-        pairs.paired(some, samples(some, range(3 * trial, 3 * trial + 3)), trial)
-    assert {tuple(names) for names, _ in drawn} == {("blocks of 32",)}
-    seeds = [seed for _, more in drawn for seed in more]
-    assert len(seeds) == len(set(seeds))
-    assert [len(more) for _, more in drawn][:3] == [3, 6, 12]
+    some = only(original._replace(draw=watched), ["blocks of 32", "blocks of 8"])
+    trials = [Fresh(some, trial) for trial in (0, 1)]
+    for fresh in trials:
+        first = fresh.pairs("blocks of 32", 3)
+        assert fresh.pairs("blocks of 32", 6)[:3] == first
+        assert [pair.accepted for pair in fresh.pairs("blocks of 8", 6)[:3]] == [pair.accepted for pair in first]
+    assert len(drawn) == len(set(drawn)) == 12  # six seeds of each trial, which its changes share
 
 
 def test_an_operator_that_is_not_there_is_told():
