@@ -8,6 +8,7 @@ docs/detection.md tells how labels are measured and how to read the tables.
 python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1] [--markdown]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
 python benchmarks/detection.py OPERATOR --label measure the labels of one operator, and keep the others'
+python benchmarks/detection.py --tails          measure the labels of maxima and biases alone (minutes)
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
 python benchmarks/detection.py --against FILE   judge by what the originals gave in another environment, stored so
@@ -24,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from detecting import elsewhere, labels, table
+from detecting import elsewhere, labels, table, tails
 from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operators import OPERATORS, held_out, written_last
 from detecting.rules import CASE
@@ -40,7 +41,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     names = asked.operators or list(OPERATORS)
     if asked.label:
-        return measure_labels(names, asked.jobs)
+        return measure_labels(names, asked.jobs, label_operator)
+    if asked.tails:
+        return measure_labels(names, asked.jobs, label_tails)
     if asked.check:
         return check_labels(names, asked.jobs)
     if asked.against:
@@ -59,6 +62,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true", help="print tables as a page has them")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--label", action="store_true", help="measure labels and store them")
+    what.add_argument("--tails", action="store_true", help="measure labels of maxima and biases, keep the others")
     what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
     what.add_argument("--against", type=Path, metavar="FILE", help="judge by the originals of another environment")
     what.add_argument("--dump", type=Path, metavar="FILE", help="store measurements instead of judging them")
@@ -74,7 +78,10 @@ def each(task: Callable[[str], Any], names: Sequence[str], jobs: int) -> Iterato
         yield from zip(names, pool.map(task, names), strict=True)
 
 
-def measure_labels(names: Sequence[str], jobs: int) -> int:
+Measure = Callable[[str], dict[str, labels.Label]]
+
+
+def measure_labels(names: Sequence[str], jobs: int, measure: Measure) -> int:
     """Measure the labels of some operators, and store each when it is there; the others' stay as they are."""
     known = {name: of for name, of in labels.read().items() if name in OPERATORS}
     others = sorted(known.keys() - set(names))
@@ -82,7 +89,7 @@ def measure_labels(names: Sequence[str], jobs: int) -> int:
         print(f"the labels of {len(others)} other operators were measured on {labels.measured_on()}", file=sys.stderr)
         print(f"this is {labels.machine()}: measure all labels here, with no operator named", file=sys.stderr)
         return 2
-    for name, found in each(label_operator, names, jobs):
+    for name, found in each(measure, names, jobs):
         known[name] = found
         print(f"{name}: {len(found)} changes, {max(one.seeds for one in found.values())} seeds at most", flush=True)
         labels.write(known)
@@ -91,8 +98,20 @@ def measure_labels(names: Sequence[str], jobs: int) -> int:
 
 
 def label_operator(name: str) -> dict[str, labels.Label]:
-    """Measure the labels of one operator."""
-    return labels.label_all(OPERATORS[name])
+    """Measure the labels of one operator, and those of maxima and biases."""
+    return with_tails(name, labels.label_all(OPERATORS[name]))
+
+
+def label_tails(name: str) -> dict[str, labels.Label]:
+    """Measure the labels of an operator's maxima and biases, beside the stored labels."""
+    return with_tails(name, labels.read()[name])
+
+
+def with_tails(name: str, found: dict[str, labels.Label]) -> dict[str, labels.Label]:
+    """Measure maxima and biases where averages are not worse and bits differ."""
+    wanted = [change for change, label in found.items() if label.asks_for_tails]
+    measured = tails.measure_tails(OPERATORS[name], wanted)
+    return {change: label._replace(tails=measured.get(change)) for change, label in found.items()}
 
 
 def check_labels(names: Sequence[str], jobs: int) -> int:

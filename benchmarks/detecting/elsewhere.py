@@ -78,7 +78,7 @@ def lines(found: Sequence[Elsewhere], labels: Labels) -> Iterator[str]:
             if label.label == "harmful":
                 failed["harmful"] += flags
                 failed["harmful, <1.5"] += flags if band_of(label) in ("<1.1", "1.1-1.5") else []
-            elif label.label == "not_worse":
+            elif label.harmless:
                 failed["not worse"] += flags
     yield f"changed, and reported: {', '.join(f'{name} {share(flags)}' for name, flags in failed.items())}"
 

@@ -11,6 +11,8 @@ The seeds are others than those at which rules are tried. A change is
 Mean ULP alone never makes a change harmful: where results come near zero it is the mean of a few enormous numbers, of
 elements whose error is nothing against the output's scale. The mean of the logarithm, in which each element has one
 voice, speaks for small results; mean |d| and RMS speak for large ones. Where they disagree, the worse one counts.
+
+These are averages. Labels of maxima and biases (tails.py) stand beside those of changes that are not harmful.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from detecting import tails
 from detecting.measured import compare_with_exact, computed, digest, truth
 from detecting.operator import Array, Operator
+from detecting.tails import Growth, Tails
 from precreg.environment import detect_environment
 from precreg.types import Comparison
 
@@ -59,7 +63,7 @@ class Ratio(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What was measured of one change; shares are of seeds."""
+    """What was measured of one change; shares are of seeds. `tails` is None if the change is harmful or keeps bits."""
 
     label: str
     severity: float
@@ -67,6 +71,22 @@ class Label(NamedTuple):
     same_bits: float
     non_finite: float
     ratios: dict[str, Ratio]
+    tails: Tails | None = None
+
+    @property
+    def asks_for_tails(self) -> bool:
+        """Decide whether maxima and biases of the change are measured."""
+        return self.label != "harmful" and self.same_bits < 1
+
+    @property
+    def worse_in_tails(self) -> bool:
+        """Decide whether averages are not worse, and a maximum or a bias is."""
+        return self.label == "not_worse" and self.tails is not None and self.tails.label == "worse"
+
+    @property
+    def harmless(self) -> bool:
+        """Decide whether a report of the change is a false alarm. One whose tails are unclear counts as harmless."""
+        return self.label == "not_worse" and not self.worse_in_tails
 
     @property
     def hard(self) -> bool:
@@ -204,7 +224,13 @@ def as_json(found: Label) -> dict[str, object]:
     shares = {"same_bits": found.same_bits, "non_finite": found.non_finite}
     ratios = {name: [rounded(number) for number in found.ratios[name]] for name in MEASURES}
     head = {"label": found.label, "severity": rounded(found.severity), "seeds": found.seeds}
-    return {**head, **{name: rounded(share) for name, share in shares.items() if share}, **ratios}
+    more = {"tails": tails_as_json(found.tails)} if found.tails else {}
+    return {**head, **{name: rounded(share) for name, share in shares.items() if share}, **ratios, **more}
+
+
+def tails_as_json(found: Tails) -> dict[str, object]:
+    """Give the label of maxima and biases as it is written."""
+    return {**found._asdict(), "growth": [rounded(number) for number in found.growth]}
 
 
 def rounded(number: float) -> float | None:
@@ -223,11 +249,21 @@ def from_json(line: dict[str, Any]) -> Label:
     ratios = {name: Ratio(*(inf if number is None else number for number in line[name])) for name in MEASURES}
     shares = line.get("same_bits", 0.0), line.get("non_finite", 0.0)
     severity = inf if line["severity"] is None else line["severity"]
-    return Label(line["label"], severity, line["seeds"], *shares, ratios)
+    return Label(line["label"], severity, line["seeds"], *shares, ratios, tails_from_json(line.get("tails")))
+
+
+def tails_from_json(line: dict[str, Any] | None) -> Tails | None:
+    """Understand the label of maxima and biases, which older files have not."""
+    if line is None:
+        return None
+    growth = Growth(*(inf if number is None else number for number in line["growth"]))
+    return Tails(line["label"], line["figure"], growth, line["seeds"])
 
 
 def contradictions(operator: Operator, stored: dict[str, Label], seeds: int) -> Iterator[str]:
     """Measure anew at seeds that were not used before, and yield what cannot be the same as what is stored."""
+    measured = {name: label.tails for name, label in stored.items() if label.tails}
+    yield from tails.contradictions(operator, measured, seeds) if measured else ()
     kept = {name: Column([], [], []) for name in ("", *stored)}
     for seed in range(FIRST_SEED + MOST_OF_FEW, FIRST_SEED + MOST_OF_FEW + seeds):
         extend(operator, kept, set(stored), seed)

@@ -12,7 +12,7 @@ from detecting.rules import OURS, RULES
 from detecting.trials import PAIR, Told
 
 BANDS = (("<1.1", 1.1), ("1.1-1.5", 1.5), ("1.5-3", 3.0), ("3-10", 10.0), (">10", inf))
-COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "alarms", "alarms, other bits")
+COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "tails", "alarms", "alarms, other bits")
 Labels = Mapping[str, Mapping[str, Label]]
 
 
@@ -26,8 +26,10 @@ def column(name: str, labels: Labels) -> Callable[[Told], bool]:
 
     def counts(one: Told) -> bool:
         found = labels[one.operator][one.change]
+        if name == "tails":
+            return found.worse_in_tails
         if name.startswith("alarms"):
-            return found.label == "not_worse" and not (name != "alarms" and one.same_bits)
+            return found.harmless and not (name != "alarms" and one.same_bits)
         if found.label != "harmful":
             return False
         band = band_of(found)
@@ -93,6 +95,7 @@ def summary(labels: Labels) -> Iterator[str]:
         f"{len(labels)} operators, {len(every)} changes: {count['harmful']} harmful, {count['not_worse']} not worse, "
         f"{count['grey']} grey"
     )
+    yield tails_summary([found for _, _, found in every if found.label == "not_worse"])
     unexpected = [
         f"  {operator}: {change}: {found.label}, {shown(found)}"
         for operator, change, found in every
@@ -100,6 +103,15 @@ def summary(labels: Labels) -> Iterator[str]:
     ]
     yield f"{len(unexpected)} changes are measured to be other than their authors expected, grey ones among them:"
     yield from unexpected
+
+
+def tails_summary(not_worse: Sequence[Label]) -> str:
+    """Return how many changes whose averages are not worse have worse maxima or biases, or unclear ones."""
+    names = [found.tails.label if found.tails else "unclear" for found in not_worse if found.asks_for_tails]
+    return (
+        f"of {len(names)} that are not worse, with other bits: {names.count('worse')} worse in a maximum or a bias "
+        f"(tails), {names.count('unclear')} unclear in these, which count as alarms"
+    )
 
 
 def expected(operator: str, change: str) -> str:
@@ -113,16 +125,16 @@ def shown(found: Label) -> str:
         return "hard effect"
     ratios = (found.ratios[name] for name in AVERAGES)
     shortened = ("abs", "rms", "log2")
-    return ", ".join(
-        f"{name} {one.value:.4g} ({one.lower:.4g} to {one.upper:.4g})"
-        for name, one in zip(shortened, ratios, strict=True)
-    )
+    every = [*zip(shortened, ratios, strict=True)]
+    if found.tails:
+        every.append((f"{found.tails.label.replace('_', ' ')} in {found.tails.figure}", found.tails.growth))
+    return ", ".join(f"{name} {one.value:.4g} ({one.lower:.4g} to {one.upper:.4g})" for name, one in every)
 
 
 def effort(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
     """Yield how many seeds paired runs drew, and how often they ended without a clear verdict."""
     yield f"\nseeds that {PAIR} drew: median, 90 % and mean, and how often a verdict was not clear in the end"
-    for name in ("all", "<1.5", "alarms, other bits"):
+    for name in ("all", "<1.5", "tails", "alarms, other bits"):
         pairs = [one.pair for one in rows if one.pair is not None and column(name, labels)(one)]
         if pairs:
             seeds = sorted(pair.seeds for pair in pairs)
@@ -132,22 +144,30 @@ def effort(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
 
 
 def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it; pairs, too."""
+    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it; pairs, too.
+
+    Reports of worse maxima and biases are true, and stand apart.
+    """
+    kinds = (
+        ("missed", "all", False),
+        ("worse maxima and biases found", "tails", True),
+        ("false alarms", "alarms", True),
+    )
     for rule in (OURS, PAIR):
-        for title, label, wrong in (("missed", "harmful", False), ("false alarms", "not_worse", True)):
+        for title, name, flag in kinds:
             yield f"\n{title} by {rule}"
-            asked = [one for one in rows if rule in one.flags and labels[one.operator][one.change].label == label]
-            yield from mistaken(rule, wrong, asked, labels)
+            asked = [one for one in rows if rule in one.flags and column(name, labels)(one)]
+            yield from listed(rule, flag, asked, labels)
 
 
-def mistaken(rule: str, wrong: bool, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield the changes of which a rule told what is wrong, in how many trials, and what it said in the first one."""
+def listed(rule: str, flag: bool, rows: Sequence[Told], labels: Labels) -> Iterator[str]:
+    """Yield the changes that a rule reported, or did not, in how many trials, and its evidence in the first one."""
     found: dict[tuple[str, str], list[Told]] = {}
     for one in rows:
         found.setdefault((one.operator, one.change), []).append(one)
     for (operator, change), trials in found.items():
-        bad = [one for one in trials if one.flags[rule] is wrong]
-        if bad:
+        some = [one for one in trials if one.flags[rule] is flag]
+        if some:
             true = shown(labels[operator][change])
-            yield f"  {len(bad)} of {len(trials)}  {operator}: {change} ({group_of(operator)}); {true}"
-            yield f"        {bad[0].evidence[rule]}"
+            yield f"  {len(some)} of {len(trials)}  {operator}: {change} ({group_of(operator)}); {true}"
+            yield f"        {some[0].evidence[rule]}"

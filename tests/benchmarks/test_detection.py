@@ -545,6 +545,7 @@ def test_a_pair_draws_seeds_until_it_is_clear():
     from detecting import pairs
     from detecting.measured import samples
     from detecting.operators import OPERATORS
+
     from precreg.run import MAX_SEEDS
     from precreg.verdict.statistics import looks
 
