@@ -30,9 +30,8 @@ from detecting.operator import Array, Operator
 FIRST_SEED = 2_000_000
 """Seeds of tails begin here: labels and their check have those from 1,000,000 on, rules those below."""
 
-FEWEST, MOST = 256, 4096
-FEW, MOST_OF_FEW = 15, 16384
-# One element's error is a maximum, too: its logarithm moves more from seed to seed, and such outputs cost little.
+FEWEST, MOST = 256, 16384
+"""Seeds: doubled until a label is clear."""
 
 LIMIT = 1.05
 ROUNDED = 1.002
@@ -78,20 +77,14 @@ def measure_tails(operator: Operator, changes: Iterable[str]) -> dict[str, Tails
     if not unclear:
         return found
     kept: Kept = {name: [] for name in ("", *unclear)}
-    measured, wanted, most = 0, FEWEST, most_seeds(operator)
-    while unclear and wanted <= most:
+    measured, wanted = 0, FEWEST
+    while unclear and wanted <= MOST:
         for seed in range(FIRST_SEED + measured, FIRST_SEED + wanted):
             extend(operator, kept, unclear, seed)
         found |= {name: settled(tails_of(kept[name], kept[""]), name in operator.null) for name in unclear}
         unclear = [name for name in unclear if found[name].label == "unclear"]
         measured, wanted = wanted, 2 * wanted
     return found
-
-
-def most_seeds(operator: Operator) -> int:
-    """Return after how many seeds a change is left unclear."""
-    output = operator.original(*operator.inputs(FIRST_SEED))
-    return MOST_OF_FEW if output.size <= FEW else MOST
 
 
 def settled(found: Tails, is_null: bool) -> Tails:
@@ -163,7 +156,7 @@ def mean_of_largest(values: Array) -> float:
 def contradictions(operator: Operator, stored: Mapping[str, Tails], seeds: int) -> Iterator[str]:
     """Measure stored figures anew at seeds that were not used before, and yield those that cannot be the same."""
     kept: Kept = {name: [] for name in ("", *stored)}
-    for seed in range(FIRST_SEED + MOST_OF_FEW, FIRST_SEED + MOST_OF_FEW + seeds):
+    for seed in range(FIRST_SEED + MOST, FIRST_SEED + MOST + seeds):
         extend(operator, kept, stored, seed)
     for name, before in stored.items():
         again = growths_of(np.array(kept[name]), np.array(kept[""]))[before.figure]

@@ -47,7 +47,7 @@ def test_the_page_names_every_rule_and_column():
     assert f"in the first {PAIRED} trials alone" in " ".join(PAGE.split())
     assert f"a project with {PROMISED} baselines" in PAGE
     reading = sections(PAGE)["How to read the tables"]
-    assert all(f"`{name}`" in reading for name in COLUMNS[-4:])
+    assert all(f"`{name}`" in reading for name in COLUMNS[-5:])
 
 
 def measured(title):
@@ -119,6 +119,30 @@ def test_limits_of_labels_are_those_of_the_program():
     assert f"and up to {MOST_OF_FEW} for outputs of up to {FEW} elements" in text
 
 
+def test_limits_of_labels_of_tails_are_those_of_the_program():
+    from detecting.tails import FEWEST, LIMIT, MOST, TOP_SHARE
+
+    text = " ".join(sections(PAGE)["Labels"].split())
+    assert f"the mean of the largest 1/{TOP_SHARE} of |d| and of ULP" in text
+    assert f"the lower bound of any figure is above {LIMIT} |" in text
+    assert f"the upper bounds of all figures are below {LIMIT} |" in text
+    assert f"after {MOST} seeds |" in text
+    assert f"{FEWEST} seeds are measured first" in text
+
+
+def test_what_the_page_says_of_tails_was_measured():
+    from detecting import labels
+
+    known = labels.read()
+    found = [one.tails for of in known.values() for one in of.values() if one.label == "not_worse" and one.tails]
+    names = [one.label for one in found]
+    text = " ".join(sections(PAGE)["Labels"].split())
+    assert f"Of {len(found)} changes that are not worse and have other bits" in text
+    assert f"{names.count('worse')} are worse in their tails, and {names.count('unclear')} are unclear" in text
+    growth = known["layer_norm_float16"]["epsilon outside of the root"].tails.growth.value
+    assert f"a max ULP of {growth:.1f} times the original's" in text
+
+
 def test_what_the_page_says_of_the_square_of_a_sine_was_measured():
     from detecting import labels
 
@@ -133,7 +157,7 @@ def test_its_commands_are_understood():
     from detecting.operators import OPERATORS
 
     lines = re.findall(r"^.*python benchmarks/detection.py(.*?)(?:#.*)?$", PAGE, re.MULTILINE)
-    assert len(lines) == 9
+    assert len(lines) == 10
     for line in lines:
         assert set(detection.options(shlex.split(line)).operators) <= OPERATORS.keys()
 
