@@ -10,7 +10,7 @@ draws of the baseline's own errors. It is small if many elements share the run's
 docs/verdicts.md derives both.
 
 Few elements may make an average, such as errors in ULP near zero. Its interval then spans several powers of two, and
-the mean of the logarithms of the ratios of single groups replaces it: the ratio of a typical group.
+the mean of the logarithms of the ratios of single groups is tested, too: the ratio of a typical group.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ def _error_ratio(
     samples = [*run_samples(measure, current, accepted, groups)]
     found = error_ratio_of_samples(current[0].output, measure, samples)
     if found is None or not current[0].runs:
-        return found and (_typical_ratio(found, measure, samples) or found)
+        return found and _average_or_typical(found, measure, samples)
     # All groups of one run may share its nondeterminism, so groups alone cannot show that spread.
     of_runs = error_ratio_of_runs(measure, current, accepted)
     return None if of_runs is None else max((found, of_runs), key=lambda each: each.upper)
@@ -382,8 +382,18 @@ def error_ratio_of_samples(output: str, measure: Measure, samples: Iterable[Samp
     return make_error_ratio(output, measure.metric, value, spread)
 
 
+def _average_or_typical(found: ErrorRatio, measure: Measure, samples: Sequence[Sample]) -> ErrorRatio:
+    """Return the ratio of a typical group if it is the stronger evidence, or if only groups may judge the metric."""
+    typical = _typical_ratio(found, measure, samples)
+    if typical is None:
+        return found
+    # Both are tested, each with its share of the level.
+    is_stronger = typical.p_value * RARE_TESTS < found.p_value
+    return typical if is_stronger or METRICS[measure.metric].by_groups else found
+
+
 def _typical_ratio(found: ErrorRatio, measure: Measure, samples: Sequence[Sample]) -> ErrorRatio | None:
-    """Return the ratio of a typical group in place of an average with a heavy tail; None for any other average."""
+    """Return the ratio of a typical group for an average with a heavy tail; None for any other average."""
     metric = METRICS[measure.metric]
     heavy = metric.by_groups or not found.ratio * exp(HEAVY_TAIL_HALF_WIDTH) > found.upper
     if not heavy or metric.scale != "linear":
