@@ -64,24 +64,20 @@ class Precision:
 
         `actual` is an array, a dict of arrays by output, or a tuple of arrays. Give either `reference`, the same in
         higher precision, or `golden`, to be matched in the outputs' own dtypes. `inputs` are the arrays by name that
-        the result was computed from: a baseline of other inputs then does not judge it. To check several seeds, give
-        functions: `inputs` returns arrays by name from a `numpy.random.Generator`, and `actual` and the oracle take
-        them as keyword arguments; `inputs` is called with `default_rng(k)` for each seed k. `name` distinguishes the
-        checks of one test. `tier` is by default the tier that marks the test, or unit. `category` selects a layer of
-        tolerances. `tolerance` is a suite's tolerance, with `rtol` and `atol` in the outputs' unit; "none" leaves the
-        judgement to the baseline. With `exact` any bit that differs from the baseline's is a regression.
+        the result was computed from. For several seeds give functions: `inputs` draws arrays from a generator of numpy,
+        and `actual` and its oracle take them as keyword arguments. `name` distinguishes the checks of one test. `tier`
+        is by default the test's mark, or unit. `category` selects a layer of tolerances. With `exact` any other bit is
+        a regression.
 
         Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """
-        # pytest then shows the line of the test that called, not this one.
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # pytest then shows the line of the test that called, not this one
         place = self._place(sys._getframe(1))  # the line of the check identifies it in messages and reports
         mistake: UserError | None = None
         try:
             role, own = role_of(reference, golden, place), tolerance_settings(tolerance, place, rtol=rtol, atol=atol)
-            check = self._complete_check(
-                PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact)
-            )
+            check = PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact)
+            check = self._complete_check(check)
             oracle = reference if role == "reference" else golden
             result = self._result(check, seed_results(actual, oracle, inputs, seeds, place))
         except UserError as error:
