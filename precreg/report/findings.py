@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
+from precreg.report.sections import describe_grown_seeds, describe_rounding_loss
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -64,7 +65,6 @@ from precreg.types import (
     Reason,
     RegressionFact,
     RepeatDifference,
-    RoundingLost,
     RunRecord,
     SameBits,
     SameDescription,
@@ -312,7 +312,7 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
         case RatioMoved():
             return _describe_ratio(finding, fact.judge) + _describe_maximum(fact)
         case MetricGrew() | MetricImproved() | SmallOutputGrew() | MaximaGrew():
-            return _describe_growth(fact, finding, current, baseline) + _describe_sample(fact)
+            return _describe_growth(fact, finding, current, baseline) + describe_grown_seeds(fact)
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -333,20 +333,6 @@ def _describe_growth(
     limit = "an improvement from" if isinstance(fact, MetricImproved) else "allowed"
     judge = fact.judge if isinstance(fact, MetricGrew) else "baseline"
     return f"{finding.metric} {_describe_change(finding.ratio, times, judge)} ({figures}, {limit} {allowed}x)"
-
-
-def _describe_sample(fact: MetricGrew | MetricImproved | SmallOutputGrew | MaximaGrew) -> str:
-    """Write the seeds at which a metric grew, if these decide."""
-    match fact:
-        case MetricGrew() | MetricImproved():
-            return ""
-        case SmallOutputGrew(elements, seeds):
-            unit = "1 element" if elements == 1 else f"{elements} elements"
-            return f", of {unit} at {'1 seed' if seeds == 1 else f'{seeds} seeds'}"
-        case MaximaGrew(larger, seeds):
-            return f": at {larger} of {seeds} seeds above every maximum of the baseline"
-        case _:
-            assert_never(fact)
 
 
 def _describe_change(ratio: float, times: str, judge: str) -> str:
@@ -403,7 +389,7 @@ def _describe_pass(fact: PassFact) -> str:
             return f"every output has the baseline's bits{others}{_describe_agreement(runs)}"
         case NotRegressed():
             evidence = _describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
-            lost = "".join(map(_describe_rounding, fact.rounding))
+            lost = "".join(map(describe_rounding_loss, fact.rounding))
             return f"{_describe_bits(fact.bits)}, and {evidence}{lost}{_describe_agreement(fact.runs)}"
         case SameElements():
             return "every element is the reference's, to the bit, in the actual's dtype"
@@ -411,13 +397,6 @@ def _describe_pass(fact: PassFact) -> str:
             return "every bound holds"
         case _:
             assert_never(fact)
-
-
-def _describe_rounding(lost: RoundingLost) -> str:
-    before, now = (f"{100 * share:.4g} %" for share in (lost.baseline, lost.current))
-    seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
-    chance = f"p = {lost.p_value:.2g} by the sign test"
-    return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
 
 
 def _describe_agreement(runs: int | None) -> str:
