@@ -53,6 +53,7 @@ def sizes(a: Array, r: Array) -> dict[str, float]:
         "rms_error": np.sqrt(np.mean(error**2)),
         "mse": np.mean(error**2),
         "bias": np.mean(a - r),
+        "outward_bias": np.mean((a - r) * np.sign(r)),
         "mean_magnitude": np.abs(r).mean(),
         "max_magnitude": np.abs(r).max(),
     }
@@ -80,6 +81,7 @@ def in_ulps(a: Array, r: Array) -> dict[str, float]:
     return percentiles(ulps, "ulp") | {
         "max_ulp": ulps.max(),
         "mean_ulp": ulps.mean(),
+        "rms_ulp": np.sqrt(np.mean(ulps**2)),
         "mean_log2_ulp": np.mean(np.log2(ulps + 0.25)),
         "share_above_0.5_ulp": np.mean(ulps > 0.5),
         "share_above_1_ulp": np.mean(ulps > 1),

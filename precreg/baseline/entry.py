@@ -86,8 +86,8 @@ def output_group_sums(outputs: Mapping[str, Sequence[Comparison]]) -> dict[str, 
     # Late, because groups need numpy, and a review of proposals does not.
     from precreg.measure import GROUP_LAYOUTS, keep_group_sums
 
-    for joined, axes in GROUP_LAYOUTS:
-        found = {name: keep_group_sums(seeds, joined, axes) for name, seeds in outputs.items()}
+    for joined, axes, sums in GROUP_LAYOUTS:
+        found = {name: keep_group_sums(seeds, joined, axes, sums) for name, seeds in outputs.items()}
         long = {name: axes for name, axes in found.items() if axes}
         if len(msgspec.json.encode(long)) <= GROUPS_BYTES:
             return long

@@ -34,6 +34,8 @@ BASELINES_FOLDER = "baselines"
 CASE_MARKER = b'\n      "definition": '
 # Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
 _SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
+# Large cases, and baselines of earlier versions, lack those with a default.
+_OPTIONAL_SUMS = _SUMS_BY_SEED[-len(AxisSums.__struct_defaults__) :]
 
 
 class BaselineKey(NamedTuple):
@@ -170,7 +172,8 @@ def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
     for name, axes in entry.groups.items():
         for number, axis in enumerate(axes):
             for sums in _SUMS_BY_SEED:
-                yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))
+                if sums not in _OPTIONAL_SUMS or getattr(axis, sums):
+                    yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))
 
 
 def read_all_entries(project: Path) -> dict[BaselineKey, BaselineEntry]:

@@ -14,6 +14,7 @@ from .comparison import require_benchmark as require_benchmark
 from .comparison import select_backend as select_backend
 from .comparison import share_of_tolerance as share_of_tolerance
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
+from .groups import ZERO as ZERO
 from .groups import group_counts as group_counts
 from .groups import group_sizes as group_sizes
 from .groups import join_groups as join_groups

@@ -179,6 +179,8 @@ class Buffers(NamedTuple):
     quotients: Array
     squares: Array
     products: Array
+    outward: Array
+    squared_ulps: Array
     logs: Array
 
 

@@ -134,7 +134,7 @@ def grouped_axes(shape: tuple[int, ...]) -> list[GroupedAxis]:
 
 
 class GroupSums:
-    """Growing sums of |d|, d, d^2, U and log2(U* + 1/4) over the groups of a range of positions.
+    """Growing sums of |d|, d, d sign(r), d^2, U, U^2 and log2(U* + 1/4) over the groups of a range of positions.
 
     Blocks are added in order. Trailing axes with few elements together form a tile that repeats: blocks are added to it
     row by row, because a bincount for each axis would read every element several times. Along leading axes a group is

@@ -22,6 +22,7 @@ from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
+from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
@@ -214,7 +215,7 @@ def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
 
 
 def _axis_groups(groups: Groups) -> AxisGroups:
-    return AxisGroups(groups.n, *map(_finite_or_none, groups[1:]))
+    return AxisGroups(groups.n, **{name: _finite_or_none(getattr(groups, name)) for name in GROUP_SUMS})
 
 
 def _finite_or_none(sums: list[float]) -> list[float | None]:
@@ -327,7 +328,7 @@ MAX_WORST_POSITIONS = 100
 
 # Kept run by run, because their spread shows how far a single run may be off: the averages that have group sums, and
 # the criterion of goldens.
-AVERAGES = (*mean_metrics(), "bias", "match_ratio")
+AVERAGES = (*mean_metrics(), "rms_ulp", "bias", "outward_bias", "match_ratio")
 
 
 def compare_runs(
@@ -375,9 +376,9 @@ def compare_runs(
 
 def _mean_of_runs(groups: AxisGroups, runs: int) -> AxisGroups:
     """Return sums over several runs as means over them, as if a pair that is finite in one run were finite in all."""
-    sums = (groups.absolute, groups.signed, groups.squared, groups.ulps, groups.logs)
-    means = ([None if number is None else number / runs for number in each] for each in sums)
-    return AxisGroups([round(n / runs) for n in groups.n], *means)
+    sums = {name: getattr(groups, name) for name in GROUP_SUMS}
+    means = {name: [None if number is None else number / runs for number in each] for name, each in sums.items()}
+    return AxisGroups([round(n / runs) for n in groups.n], **means)
 
 
 def add_worst_metrics(comparison: Comparison, runs: Sequence[Comparison]) -> Comparison:

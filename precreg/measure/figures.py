@@ -98,6 +98,7 @@ def _absolute(tally: Tally) -> Figures:
         "max_abs_error": maxima.absolute,
         "mean_abs_error": _mean(tally, "absolute", n),
         "bias": _mean(tally, "signed", n),
+        "outward_bias": _mean(tally, "outward", n),
         "mean_magnitude": _mean(tally, "magnitude", n),
         "max_magnitude": maxima.magnitude,
         **dict(
@@ -127,11 +128,17 @@ def _in_ulps(tally: Tally) -> Figures:
     return {
         "max_ulp": tally.maxima.ulps,
         "mean_ulp": _mean(tally, "ulps", n),
+        "rms_ulp": _root(_mean(tally, "squared_ulps", n)),
         "mean_log2_ulp": counted.mean_log2,
         "ulp_scale": _mean(tally, "spacing", n),
         **dict(zip(_PERCENTILES["ulp"], counted.percentiles, strict=True)),
         **{name: count / n for name, count in zip(_ABOVE, counted.above, strict=True)},
     }
+
+
+def _root(square: float) -> float:
+    """Return the square root of a mean square; NaN for NaN."""
+    return sqrt(square) if square >= 0 else nan
 
 
 def _signs(tally: Tally) -> Figures:

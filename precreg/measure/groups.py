@@ -17,20 +17,31 @@ MAX_GROUPS_PER_AXIS = 16
 BASE64_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 # Two digits hold 12 bits. 2^11 encodes 0, and 1 and 2^12 - 1 encode the largest sum of either sign.
 ZERO = 2**11
-# Layouts from long to short: the number of neighbouring groups that are joined, and of axes, longest first (None: all).
-# A baseline takes the first layout that fits into its line.
-GROUP_LAYOUTS = ((1, None), (2, None), (4, None), (2, 1), (4, 1))
 # The sums of AxisGroups that a baseline keeps. It keeps no counts: shapes give them.
-GROUP_SUMS = ("absolute", "signed", "squared", "ulps", "logs")
+GROUP_SUMS = ("absolute", "signed", "outward", "squared", "ulps", "squared_ulps", "logs")
+# Large cases keep no others: finer groups of these show more than coarser groups of all.
+MAIN_GROUP_SUMS = ("absolute", "signed", "squared", "ulps", "logs")
+# Layouts from long to short: the number of neighbouring groups that are joined, that of axes, longest first (None:
+# all), and the sums. A baseline takes the first layout that fits into its line.
+GROUP_LAYOUTS = (
+    (1, None, GROUP_SUMS),
+    (1, None, MAIN_GROUP_SUMS),
+    (2, None, MAIN_GROUP_SUMS),
+    (4, None, MAIN_GROUP_SUMS),
+    (2, 1, MAIN_GROUP_SUMS),
+    (4, 1, MAIN_GROUP_SUMS),
+)
 
 
-def keep_group_sums(seeds: Sequence[Comparison], joined: int, axes: int | None) -> list[AxisSums]:
+def keep_group_sums(
+    seeds: Sequence[Comparison], joined: int, axes: int | None, sums: Sequence[str] = GROUP_SUMS
+) -> list[AxisSums]:
     """Return the sums of one output, seed by seed, along its axes of two groups or more, in one of GROUP_LAYOUTS."""
     shape = seeds[0].shape
     long = [axis for axis, groups in enumerate(seeds[0].groups) if len(groups.n) > 1]
     longest = sorted(long, key=lambda axis: -shape[axis])[:axes]
     return [
-        AxisSums(axis, joined, *(_keep_seeds(seeds, axis, name, joined) for name in GROUP_SUMS))
+        AxisSums(axis, joined, **{name: _keep_seeds(seeds, axis, name, joined) for name in sums})
         for axis in sorted(longest)
         if all(len(seed.groups) > axis for seed in seeds)
     ]

@@ -115,6 +115,8 @@ _TABLE = (
     Metric("mse", "value^2", "mean d^2", "lower", SOURCE_COMMON, family="absolute", aggregate="mean"),
     Metric("bias", "value", "mean d, signed; a bound holds its size", "lower", SOURCE_COMMON,
            family="absolute", aggregate="signed mean", kept=True, judged=True, sums="signed", views=("terminal",)),
+    Metric("outward_bias", "value", "mean d sign(r): positive away from zero", "lower", SOURCE_PRECREG,
+           family="absolute", aggregate="signed mean", kept=True, sums="outward"),
     *_percentiles("abs_error", "value", "absolute", "|d|"),
     Metric("max_rel_error", "1", "max RE over r != 0", "lower", SOURCE_HIGHAM,
            family="relative", aggregate="maximum", kept=True, judged=True,
@@ -132,6 +134,9 @@ _TABLE = (
            family="ulp", aggregate="maximum", kept=True, judged=True, views=("picture", "pairs", "terminal")),
     Metric("mean_ulp", "ULP", "mean U", "lower", SOURCE_MSPROBE + ", ULP standard",
            family="ulp", aggregate="mean", kept=True, judged=True, sums="ulps", views=("terminal",)),
+    Metric("rms_ulp", "ULP", "sqrt(mean U^2)", "lower", SOURCE_COMMON,
+           family="ulp", aggregate="mean", kept=True, sums="squared_ulps", power=0.5, by_groups=True,
+           environment_factor=2),
     Metric("mean_log2_ulp", "log2 ULP", "mean log2(U* + 1/4); -2 where every element is exact", "lower", SOURCE_PRECREG,
            family="ulp", aggregate="mean", range=_LOG2_ULP, kept=True, judged=True, sums="logs", stable=True,
            environment_factor=2),
@@ -316,10 +321,10 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
   infinite by infinite, that counts as infinite.
 - U = |d| / ulp(r), with the ulp of the output dtype at r: the distance of the two numbers around r, the smallest
   subnormal at and near zero, and 1 for integers. It is a fraction where r is wider than the output dtype.
-- d, RE, |d| / (|r| + 1e-7), U, and the products d^2, r^2, r*d and |r|*|d| are rounded to float64 once each (of long
-  doubles: from what long double arithmetic gives), the products as if exponents had no bounds. Every sum is the exact
-  sum of such terms, so it does not depend on how arrays are cut up, or on the number of threads; a mean is that sum,
-  rounded, over the number of terms.
+- d, RE, |d| / (|r| + 1e-7), U, U^2 (of the rounded U), and the products d^2, r^2, r*d and |r|*|d| are rounded to
+  float64 once each (of long doubles: from what long double arithmetic gives), the products as if exponents had no
+  bounds. Every sum is the exact sum of such terms, so it does not depend on how arrays are cut up, or on the number of
+  threads; a mean is that sum, rounded, over the number of terms.
 - Errors are counted by size, in bins that end at the numbers of 8 significant bits: a bin holds what is above the end
   before it, up to its own end. Zero is a bin of its own, and infinity is counted with the largest float64.
 - A percentile is the nearest rank, the smallest error that at least that share of the errors does not exceed, *rounded
@@ -341,13 +346,16 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
   is infinite, and so absent. In a `floored_` ratio an error of the benchmark counts as at least 2^-11 (float16),
   2^-8 (bfloat16) or 2^-14 (float32); it is absent for other dtypes. Only msprobe's standards bound floored ratios.
 - Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
-  component's format at |r|. Where a sign is asked for (bias, above, below) it is that of |a| - |r|; r*d is the real
+  component's format at |r|. Where a sign is asked for (bias, outward_bias, above, below) it is that of |a| - |r|, and
+  no other sign counts; r*d is the real
   part of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite
   component is infinite; infinities match if the same components are infinite with the same signs, and count by the
   sign of the first of them.
+- sign(r) is -1, 0 or 1: an error at a reference of zero points nowhere, and adds nothing to outward_bias.
 - Of equal values the first in C order is named: where a maximum stands, among the worst positions.
 - Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G. For each of them are added up, over
-  its finite pairs, |d|, d, d^2, U and log2(U* + 1/4): so the sums of groups, over the number of pairs, are the means of
+  its finite pairs, |d|, d, d sign(r), d^2, U, U^2 and log2(U* + 1/4): so the sums of groups, over the number of pairs,
+  are the means of
   the whole. They are ordinary sums: cutting arrays elsewhere may change their last bits.
 """
 

@@ -125,13 +125,16 @@ class _Measuring(NamedTuple):
         block = self._with_units(block, largest)
         self._relative(block, ratios, largest)
         self._floored(block, largest)
-        sums = self._first_degree(block)
+        outward = self._outward(block)
+        sums = [*self._first_degree(block), self._sum_outward(block, outward)]
         ulps, total = self._in_ulps(block)
+        squared_ulps, total_squared = self._squared_ulps(ulps)
         squares, squared = self._second_degree(block)
         running.worst.add(pairs.error, block.largest_error, block.position, block.kept)
         logs = log2_above_array(ulps, running.integers, running.buffers.logs)
-        values = (pairs.error, pairs.signed, squares, ulps, logs)
-        self.groups.add(block.position, values, [*sums, squared, total, float(np.add.reduce(logs))], block.kept)
+        values = (pairs.error, pairs.signed, outward, squares, ulps, squared_ulps, logs)
+        totals = [*sums, squared, total, total_squared, float(np.add.reduce(logs))]
+        self.groups.add(block.position, values, totals, block.kept)
 
     def _relative(self, block: Block, ratios: Array, largest: float) -> None:
         """Sum and count the ratios |d| / |r|; `largest` is the largest of them."""
@@ -231,6 +234,26 @@ class _Measuring(NamedTuple):
             counts["below"] += n - above - exact
             signed = running.sum_up("signed", pairs.signed, block.largest_error, block.unit)
         return [running.sum_up("absolute", pairs.error, block.largest_error, block.unit), signed]
+
+    def _outward(self, block: Block) -> Array:
+        """Return d sign(r), the part of an error that points away from zero; of complex numbers |a| - |r|."""
+        pairs, out = block.pairs, self.running.buffers.outward[: block.pairs.error.size]
+        np.copyto(out, pairs.signed)
+        if not self.pairing.is_complex:
+            np.negative(out, out=out, where=pairs.reference < 0)
+        if block.zeros:
+            out[pairs.magnitude == 0] = 0.0
+        return out
+
+    def _sum_outward(self, block: Block, outward: Array) -> float:
+        largest = _largest(outward) if self.pairing.is_complex else block.largest_error
+        return self.running.sum_up("outward", outward, largest, 0.0 if self.pairing.is_complex else block.unit)
+
+    def _squared_ulps(self, ulps: Array) -> tuple[Array, float]:
+        """Measure U^2; return it and its sum."""
+        squares = np.multiply(ulps, ulps, out=self.running.buffers.squared_ulps[: ulps.size])
+        largest = float(np.maximum.reduce(squares))
+        return squares, self.running.sum_up("squared_ulps", squares, largest, 0.0)
 
     def _in_ulps(self, block: Block) -> tuple[Array, float]:
         """Measure U and ulp(r); return U and its sum."""

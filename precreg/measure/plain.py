@@ -16,6 +16,7 @@ import numpy as np
 from precreg.arithmetic import Format, exact_round, exact_ulp
 from precreg.measure.accumulation import HUGE, pairs_at
 from precreg.measure.block import GroupedAxis, grouped_axes
+from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.sketch import key_of, log2_above
@@ -39,10 +40,11 @@ Number = Any
 
 
 class ScalarPair(NamedTuple):
-    """A finite pair: its index, d, |d|, |a|, |r|, and the components whose products add up to r * d."""
+    """A finite pair: its index, d, d sign(r), |d|, |a|, |r|, and the components whose products add up to r * d."""
 
     index: int  # type: ignore[assignment]
     signed: float
+    outward: float
     error: Number
     size: Number
     magnitude: Number
@@ -159,9 +161,11 @@ def _pair(index: int, a: tuple[Number, ...], r: tuple[Number, ...], pairing: Pai
     error, size, magnitude = _absolute(difference), _absolute(a), _absolute(r)
     factors = tuple((_float(part), _float(d)) for part, d in zip(r, difference, strict=True))
     signed = _float(size - magnitude) if pairing.is_complex else _float(difference[0])
+    points_down = r[0] < 0 and not pairing.is_complex
+    outward = 0.0 if magnitude == 0 else -signed if points_down else signed
     if pairing.kind == "wide":
-        return ScalarPair(index, signed, error, size, magnitude, factors)
-    return ScalarPair(index, signed, float(error), float(size), float(magnitude), factors)
+        return ScalarPair(index, signed, outward, error, size, magnitude, factors)
+    return ScalarPair(index, signed, outward, float(error), float(size), float(magnitude), factors)
 
 
 def _is_subnormal(size: Number, format: Format | None) -> bool:
@@ -175,6 +179,7 @@ class PairTerms(NamedTuple):
     relative: float | None
     floored: float
     ulps: float
+    squared_ulps: float
     spacing: float
     magnitude: float
     diff3: float
@@ -189,12 +194,14 @@ def _quotient(error: Number, by: Number) -> float:
 def _terms(pair: ScalarPair, format: Format | None, regions: Regions) -> PairTerms:
     error, magnitude = pair.error, pair.magnitude
     ulp = _ulp(magnitude, format)
+    ulps = _quotient(error, ulp)
     small = _float(magnitude) < regions.diff3_bound
     return PairTerms(
         absolute=_float(error),
         relative=_quotient(error, magnitude) if magnitude else None,
         floored=_quotient(error, magnitude + 1e-7),
-        ulps=_quotient(error, ulp),
+        ulps=ulps,
+        squared_ulps=ulps * ulps,
         spacing=_float(ulp),
         magnitude=_float(magnitude),
         diff3=_float(error) if small else _quotient(error, magnitude + 1e-9),
@@ -282,11 +289,12 @@ def _first_degree(rows: PairRows) -> Parts:
     """Return the terms of each sum of first degree; terms beyond 2**960 are separate, in units of 2**600."""
     parts: Parts = defaultdict(list)
     for pair, terms in rows:
-        for name in ("absolute", "relative", "floored", "ulps", "spacing", "magnitude"):
+        for name in ("absolute", "relative", "floored", "ulps", "squared_ulps", "spacing", "magnitude"):
             term = getattr(terms, name)
             if term is not None:
                 _add_term(parts, name, term)
         _add_term(parts, "signed", pair.signed)
+        _add_term(parts, "outward", pair.outward)
     return parts
 
 
@@ -340,14 +348,16 @@ def _sketch(values: Iterable[float]) -> Sketch:
 
 
 def _groups(axis: GroupedAxis, rows: PairRows) -> Groups:
-    found = Groups([0] * axis.groups, *([0.0] * axis.groups for _ in range(5)))
+    found = Groups([0] * axis.groups, *([0.0] * axis.groups for _ in GROUP_SUMS))
     for pair, terms in rows:
         along = pair.index // axis.stride % axis.length
         group = max(g for g in range(axis.groups) if g * axis.length // axis.groups <= along)
         found.n[group] += 1
         found.absolute[group] += terms.absolute
         found.signed[group] += pair.signed
+        found.outward[group] += pair.outward
         found.squared[group] += terms.absolute * terms.absolute
         found.ulps[group] += terms.ulps
+        found.squared_ulps[group] += terms.squared_ulps
         found.logs[group] += log2_above(key_of(terms.ulps))
     return found

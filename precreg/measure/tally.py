@@ -60,15 +60,17 @@ Expansion = tuple[float, ...]
 class Sums(NamedTuple):
     """Exact sums over finite pairs of terms that are rounded to float64 once, with d = a - r.
 
-    First degree: |d|, d, |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), ulp(r), |r|. Second degree: d^2, r^2, r*d,
-    |r|*|d|.
+    First degree: |d|, d, d sign(r), |d|/|r| (r != 0), |d|/(|r| + 1e-7), U = |d|/ulp(r), U^2, ulp(r), |r|. Second
+    degree: d^2, r^2, r*d, |r|*|d|.
     """
 
     absolute: Expansion = ()
     signed: Expansion = ()
+    outward: Expansion = ()
     relative: Expansion = ()
     floored: Expansion = ()
     ulps: Expansion = ()
+    squared_ulps: Expansion = ()
     spacing: Expansion = ()
     magnitude: Expansion = ()
     squared_error: Expansion = ()
@@ -127,14 +129,17 @@ class NamedPairs(NamedTuple):
 class Groups(NamedTuple):
     """Sums over finite pairs in the G = min(L, 16) groups of one axis of length L; group g begins at g*L//G.
 
-    They are ordinary float64 sums of |d|, d, d^2, U and log2(U* + 1/4). U* is the upper end of U's bin in a sketch.
+    They are ordinary float64 sums of |d|, d, d sign(r), d^2, U, U^2 and log2(U* + 1/4). U* is the upper end of U's bin
+    in a sketch.
     """
 
     n: list[int]
     absolute: list[float]
     signed: list[float]
+    outward: list[float]
     squared: list[float]
     ulps: list[float]
+    squared_ulps: list[float]
     logs: list[float]
 
 

@@ -6,9 +6,9 @@ The fixture `precision` gives tests the tolerances, baselines and reports of sui
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -19,16 +19,20 @@ from precreg.pytest_plugin.projects import PROJECTS_KEY, SessionProjects
 from precreg.pytest_plugin.recorder import apply_verdict, keep_result
 from precreg.pytest_plugin.test_cases import (
     PrecisionCheck,
+    SeedResults,
     case_of_check,
-    input_arrays,
     measure_check,
     require_valid_check,
     role_of,
+    seed_results,
     tolerance_settings,
 )
 from precreg.report import add_result_messages, describe_tolerance_fact
 from precreg.tolerance import unmatched_outputs
 from precreg.types import TIERS, CaseResult, Location, Tier
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 
 class Precision:
@@ -46,7 +50,8 @@ class Precision:
         *,
         reference: Any = None,
         golden: Any = None,
-        inputs: Mapping[str, ArrayLike] | None = None,
+        inputs: Mapping[str, ArrayLike] | Callable[[Generator], Mapping[str, ArrayLike]] | None = None,
+        seeds: int = 1,
         name: str = "",
         tier: Tier | None = None,
         category: str | None = None,
@@ -59,23 +64,22 @@ class Precision:
 
         `actual` is an array, a dict of arrays by output, or a tuple of arrays. Give either `reference`, the same in
         higher precision, or `golden`, to be matched in the outputs' own dtypes. `inputs` are the arrays by name that
-        the result was computed from: a baseline of other inputs then does not judge it. `name` distinguishes the
-        checks of one test. `tier` is by default the tier that marks the test, or unit. `category` selects a layer of
-        tolerances. `tolerance` is a suite's tolerance, with `rtol` and `atol` in the outputs' unit; "none" leaves the
-        judgement to the baseline. With `exact` any bit that differs from the baseline's is a regression.
+        the result was computed from. For several seeds give functions: `inputs` draws arrays from a generator of numpy,
+        and `actual` and its oracle take them as keyword arguments. `name` distinguishes the checks of one test. `tier`
+        is by default the test's mark, or unit. `category` selects a layer of tolerances. With `exact` any other bit is
+        a regression.
 
         Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """
-        # pytest then shows the line of the test that called, not this one.
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # pytest then shows the line of the test that called, not this one
         place = self._place(sys._getframe(1))  # the line of the check identifies it in messages and reports
         mistake: UserError | None = None
         try:
             role, own = role_of(reference, golden, place), tolerance_settings(tolerance, place, rtol=rtol, atol=atol)
-            check = self._complete_check(
-                PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact)
-            )
-            result = self._result(check, actual, reference if role == "reference" else golden, inputs)
+            check = PrecisionCheck("", "", place, role, name, tier or self._tier(), category, own, exact)
+            check = self._complete_check(check)
+            oracle = reference if role == "reference" else golden
+            result = self._result(check, seed_results(actual, oracle, inputs, seeds, place))
         except UserError as error:
             mistake = error if error.file else UserError(error.slug, error.message, file=place.file, line=place.line)
         # Outside of the except clause, so that pytest does not print the chain of exceptions.
@@ -98,14 +102,11 @@ class Precision:
         marked: list[Tier] = [tier for tier in TIERS if self._item.get_closest_marker(tier)]
         return marked[0] if marked else "unit"
 
-    def _result(
-        self, check: PrecisionCheck, actual: Any, oracle: Any, inputs: Mapping[str, ArrayLike] | None
-    ) -> CaseResult:
+    def _result(self, check: PrecisionCheck, results: Sequence[SeedResults]) -> CaseResult:
         own, layers = self._projects.pyramid(self._project, check)
-        arrays = input_arrays(inputs, check.source)
-        case = case_of_check(check, arrays, layers)
+        case = case_of_check(check, results[0].inputs, layers, len(results))
         judge = self._projects.session(self._project).judge
-        outcome = measure_check(case, actual, oracle, arrays, judge.environment.chain)
+        outcome = measure_check(case, results, judge.environment.chain)
         # A warning of pytest: it names the test, and -W error turns it into a failure.
         for fact in unmatched_outputs(own, {comparison.output for comparison in outcome.comparisons}):
             self._item.warn(pytest.PytestWarning(describe_tolerance_fact(fact)))

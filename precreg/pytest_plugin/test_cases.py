@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError
 from precreg.storage import Source
-from precreg.types import TEST_DEFINED_PREFIX, TIERS, Case, Computation, Layer, Location, Outcome, Role, Tier
+from precreg.types import (
+    TEST_DEFINED_PREFIX,
+    TIERS,
+    Case,
+    Comparison,
+    Computation,
+    Layer,
+    Location,
+    Outcome,
+    Role,
+    Tier,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,6 +148,45 @@ def input_arrays(inputs: Mapping[str, Any] | None, source: Location) -> dict[str
     return {str(name): _numbers(name, value, source) for name, value in _mapping("inputs", inputs, source).items()}
 
 
+class SeedResults(NamedTuple):
+    """The outputs of a test and of its oracle at one seed, and the inputs that they were computed from."""
+
+    actual: Any
+    oracle: Any
+    inputs: dict[str, NDArray[Any]]
+
+
+def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int, source: Location) -> list[SeedResults]:
+    """Return the results of a check seed by seed: one, or `seeds` of functions whose inputs are drawn.
+
+    `inputs` draws the inputs of seed k from `numpy.random.default_rng(k)`. Raises UserError (bad-value) unless either
+    all of the three are functions or none of them.
+    """
+    functions = [callable(each) for each in (actual, oracle, inputs)]
+    if not any(functions):
+        if seeds != 1:
+            raise _mistake(source, "bad-value", f"expected functions to call at each seed but got arrays, {seeds=}")
+        return [SeedResults(actual, oracle, input_arrays(inputs, source))]
+    if not all(functions):
+        example = "check(f, reference=g, inputs=lambda rng: {'x': rng.normal(size=9)}, seeds=8)"
+        names = ("the subject", "its reference or golden", "inputs")
+        missing = [name for name, is_function in zip(names, functions, strict=True) if not is_function]
+        message = f"expected functions alone, as in {example}, but got no function for {' and '.join(missing)}"
+        raise _mistake(source, "bad-value", message)
+    if not isinstance(seeds, int) or seeds < 1:
+        raise _mistake(source, "bad-value", f"expected a number of seeds from 1 on but got seeds={seeds!r}")
+    return [_drawn_results(actual, oracle, inputs, seed, source) for seed in range(seeds)]
+
+
+def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Location) -> SeedResults:
+    import numpy as np
+
+    inputs = input_arrays(draw(np.random.default_rng(seed)), source)
+    # Each function has arrays of its own, because it may overwrite them.
+    got, expected = (function(**{name: each.copy() for name, each in inputs.items()}) for function in (actual, oracle))
+    return SeedResults(got, expected, inputs)
+
+
 def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
     import numpy as np
 
@@ -150,7 +200,7 @@ def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
     return array
 
 
-def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tuple[Layer, ...]) -> Case:
+def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tuple[Layer, ...], seeds: int = 1) -> Case:
     """Return the case of a check. Names, dtypes and shapes of its inputs are a part of the definition."""
     definition = _definition(check, inputs)
     computed = Computation("pytest", f"{check.module}::{check.test}")
@@ -173,27 +223,34 @@ def case_of_check(check: PrecisionCheck, inputs: Mapping[str, Any], layers: tupl
         layers=layers,
         exact=check.exact,
         category=check.category,
+        seeds=seeds,
     )
 
 
-def measure_check(
-    case: Case, actual: object, oracle: object, inputs: Mapping[str, Any], chain: tuple[str, ...]
-) -> Outcome:
+def measure_check(case: Case, results: Sequence[SeedResults], chain: tuple[str, ...]) -> Outcome:
     """Measure the outputs of a test: arrays, dicts of arrays by output, or tuples of them, on either side.
 
-    The outcome has the digest of the inputs, or of no inputs. Raises UserError (bad-outputs).
+    The outcome has the digest of the inputs, or of no inputs, seed by seed. Raises UserError (bad-outputs).
     """
     from precreg.run import array_digests, combine_digests, compare_with_oracle
     from precreg.subject import name_outputs
     from precreg.types import Execution
 
-    got, expected = name_outputs(actual), name_outputs(oracle)
-    comparisons, missing = compare_with_oracle(case, 0, got, expected, chain)
+    comparisons: list[Comparison] = []
+    absent: dict[str, None] = {}
+    digests: dict[str, list[str]] = {}
+    for seed, result in enumerate(results):
+        got, expected = name_outputs(result.actual), name_outputs(result.oracle)
+        compared, missing = compare_with_oracle(case, seed, got, expected, chain)
+        comparisons += compared
+        absent |= dict.fromkeys(missing)
+        for name, digest in array_digests(got).items():
+            digests.setdefault(name, []).append(digest)
     execution = Execution(
-        inputs=(combine_digests(array_digests(dict(inputs))),),
-        outputs={name: (digest,) for name, digest in array_digests(got).items()},
+        inputs=tuple(combine_digests(array_digests(result.inputs)) for result in results),
+        outputs={name: tuple(each) for name, each in digests.items()},
     )
-    return Outcome(case.id, case.definition, execution, tuple(comparisons), tuple(missing))
+    return Outcome(case.id, case.definition, execution, tuple(comparisons), tuple(absent))
 
 
 def _definition(check: PrecisionCheck, inputs: Mapping[str, Any]) -> str:

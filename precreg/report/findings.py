@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
+from precreg.report.sections import describe_grown_seeds, describe_rounding_loss
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -42,6 +43,7 @@ from precreg.types import (
     KnownBadFixed,
     LargestRatio,
     MatchesLost,
+    MaximaGrew,
     MetricGrew,
     MetricImproved,
     NewOutput,
@@ -68,6 +70,7 @@ from precreg.types import (
     SameDescription,
     SameElements,
     SideContents,
+    SmallOutputGrew,
     StructureFact,
     TimeGrew,
     UndeclaredDifference,
@@ -308,8 +311,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return f"{finding.metric} against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
         case RatioMoved():
             return _describe_ratio(finding, fact.judge) + _describe_maximum(fact)
-        case MetricGrew() | MetricImproved():
-            return _describe_growth(fact, finding, current, baseline)
+        case MetricGrew() | MetricImproved() | SmallOutputGrew() | MaximaGrew():
+            return _describe_growth(fact, finding, current, baseline) + describe_grown_seeds(fact)
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -320,12 +323,14 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             assert_never(fact)
 
 
-def _describe_growth(fact: MetricGrew | MetricImproved, finding: Finding, current: float, baseline: float) -> str:
+def _describe_growth(
+    fact: MetricGrew | MetricImproved | SmallOutputGrew | MaximaGrew, finding: Finding, current: float, baseline: float
+) -> str:
     if finding.ratio is None:
         return f"{finding.metric} was {baseline:.4g} and is {current:.4g}"
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
-    limit = "allowed" if isinstance(fact, MetricGrew) else "an improvement from"
+    limit = "an improvement from" if isinstance(fact, MetricImproved) else "allowed"
     judge = fact.judge if isinstance(fact, MetricGrew) else "baseline"
     return f"{finding.metric} {_describe_change(finding.ratio, times, judge)} ({figures}, {limit} {allowed}x)"
 
@@ -343,11 +348,16 @@ def _describe_ratio(finding: Finding, judge: str) -> str:
     )
     known = finding.current is not None and finding.baseline is not None
     figures = f"{' -> '.join(format_distinct([finding.baseline, finding.current]))}, " if known else ""
-    if finding.metric == "bias":
-        return f"bias grew by {ratio - 1:.3g} of the mean |d| ({figures}between {lower - 1:.3g} and {upper - 1:.3g})"
+    if METRICS[finding.metric].scale == "signed":
+        verb, growth = ("grew", ratio - 1) if ratio >= 1 else ("fell", 1 - ratio)
+        bounds = sorted((abs(lower - 1), abs(upper - 1)))
+        interval = f"between {bounds[0]:.3g} and {bounds[1]:.3g}"
+        return f"{finding.metric} {verb} by {growth:.3g} of the mean |d| ({figures}{interval})"
     noise = f"up to {_times(floor, ratio, 3)}x" if floor < inf else "unbounded"
     scale = " in the scale of each element" if METRICS[finding.metric].unit != "value" else ""
     change = f"{finding.metric} {_describe_change(ratio, _times(ratio, floor, 4), judge)}{scale}"
+    if isinstance(finding.fact, RatioMoved) and finding.fact.typical:
+        change += " in a typical group of elements"
     return f"{change} ({figures}{_interval(lower, upper, min_ratio)}; noise alone: {noise})"
 
 
@@ -379,7 +389,8 @@ def _describe_pass(fact: PassFact) -> str:
             return f"every output has the baseline's bits{others}{_describe_agreement(runs)}"
         case NotRegressed():
             evidence = _describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
-            return f"{_describe_bits(fact.bits)}, and {evidence}{_describe_agreement(fact.runs)}"
+            lost = "".join(map(describe_rounding_loss, fact.rounding))
+            return f"{_describe_bits(fact.bits)}, and {evidence}{lost}{_describe_agreement(fact.runs)}"
         case SameElements():
             return "every element is the reference's, to the bit, in the actual's dtype"
         case BoundsHold():

@@ -155,7 +155,10 @@ def describe_loss(fact: LossFact) -> str:
     """Write a cumulative or combined loss with its lower bound."""
     if isinstance(fact, CombinedLoss):
         grew = f"{fact.metric} is {fact.factor:.4g} times the baseline's, and at least {fact.lower:.4g}"
-        return f"{fact.cases} cases together: {grew} (p-value {fact.p_value:.2g})"
+        kind = " ".join(["small"] * fact.small + ["outputs"] * (fact.small or bool(fact.dtype)))
+        kind += f" of {fact.dtype}" if fact.dtype else ""
+        cases = f"{fact.cases} cases with {kind} together" if kind else f"{fact.cases} cases together"
+        return f"{cases}: {grew} (p-value {fact.p_value:.2g})"
     if isinstance(fact, PooledLoss):
         grew = f"{fact.metric} is {fact.factor:.4g} times the accepted version's, and at least {fact.lower:.4g}"
         return f"{fact.cases} cases of {fact.dtype} together, on fresh inputs: {grew} (p-value {fact.p_value:.2g})"

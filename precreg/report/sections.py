@@ -21,13 +21,18 @@ from precreg.types import (
     AtolBelowHalfUlp,
     ComparisonWarning,
     Location,
+    MaximaGrew,
+    MetricGrew,
+    MetricImproved,
     MissingBenchmark,
     Orphan,
+    RoundingLost,
     RtolBelowUlp,
     RunFinding,
     RunRecord,
     RunWarning,
     SkippedFiles,
+    SmallOutputGrew,
     StoredText,
     ToleranceFact,
     ToleranceWarning,
@@ -270,3 +275,25 @@ def describe_orphan(orphan: Orphan | StoredText) -> str:
 def _first_of(names: Iterable[str], others: int) -> str:
     more = f" and {others} more" if others else ""
     return f"{', '.join(names)}{more}"
+
+
+def describe_rounding_loss(lost: RoundingLost) -> str:
+    """Write the shares of correctly rounded elements before and now, and the sign test over seeds."""
+    before, now = (f"{100 * share:.4g} %" for share in (lost.baseline, lost.current))
+    seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
+    chance = f"p = {lost.p_value:.2g} by the sign test"
+    return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
+
+
+def describe_grown_seeds(fact: MetricGrew | MetricImproved | SmallOutputGrew | MaximaGrew) -> str:
+    """Write the seeds at which a metric grew, if these decide."""
+    match fact:
+        case MetricGrew() | MetricImproved():
+            return ""
+        case SmallOutputGrew(elements, seeds):
+            unit = "1 element" if elements == 1 else f"{elements} elements"
+            return f", of {unit} at {'1 seed' if seeds == 1 else f'{seeds} seeds'}"
+        case MaximaGrew(larger, seeds):
+            return f": at {larger} of {seeds} seeds above every maximum of the baseline"
+        case _:
+            assert_never(fact)

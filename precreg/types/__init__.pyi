@@ -113,6 +113,7 @@ from .verdict import KnownBadFact as KnownBadFact
 from .verdict import KnownBadFixed as KnownBadFixed
 from .verdict import LargestRatio as LargestRatio
 from .verdict import MatchesLost as MatchesLost
+from .verdict import MaximaGrew as MaximaGrew
 from .verdict import MetricGrew as MetricGrew
 from .verdict import MetricImproved as MetricImproved
 from .verdict import Nearer as Nearer
@@ -134,11 +135,13 @@ from .verdict import RatioMoved as RatioMoved
 from .verdict import Reason as Reason
 from .verdict import RegressionFact as RegressionFact
 from .verdict import RepeatDifference as RepeatDifference
+from .verdict import RoundingLost as RoundingLost
 from .verdict import Rule as Rule
 from .verdict import SameBits as SameBits
 from .verdict import SameDescription as SameDescription
 from .verdict import SameElements as SameElements
 from .verdict import SideContents as SideContents
+from .verdict import SmallOutputGrew as SmallOutputGrew
 from .verdict import Status as Status
 from .verdict import StructureFact as StructureFact
 from .verdict import TimeGrew as TimeGrew

@@ -61,7 +61,7 @@ Aggregate = Literal["mean", "signed mean", "maximum", "percentile", "other"]
 Scale = Literal["linear", "signed", "log2", "dB", "bit"]
 
 # The sums of AxisGroups; "" where groups have no sum for a metric.
-GroupSum = Literal["", "absolute", "signed", "squared", "ulps", "logs"]
+GroupSum = Literal["", "absolute", "signed", "outward", "squared", "ulps", "squared_ulps", "logs"]
 
 # Reports that show a few metrics only: bars of errors, the page of a picture, the table of pairs, and the terminal.
 View = Literal["bars", "picture", "pairs", "terminal"]
@@ -118,6 +118,8 @@ class Metric(Struct, frozen=True):
     power: float = 1.0
     # No few elements make the average, so that the baseline's own errors show how much fresh inputs move it.
     stable: bool = False
+    # So few elements make the average that statistics judge it by the ratio of a typical group.
+    by_groups: bool = False
     # How many times the usual growth in ULP another environment explains in a wide format.
     environment_factor: int = 1
     # Absent unless a second implementation, the benchmark, was compared with the same reference.

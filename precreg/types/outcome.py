@@ -58,7 +58,8 @@ class AxisGroups(Struct, frozen=True):
     """Sums over the finite pairs in the G = min(L, 16) groups of one axis of length L.
 
     Group g begins at index g*L//G. `n` counts its finite pairs. The others are sums of |d|, d, d^2, the error U in ULP,
-    and log2(U* + 1/4); None where a sum is beyond float64. `logs` is empty in old records without this sum.
+    log2(U* + 1/4), d sign(r) and U^2; None where a sum is beyond float64. The last three are empty in old records
+    without them.
     """
 
     n: list[int]
@@ -67,6 +68,8 @@ class AxisGroups(Struct, frozen=True):
     squared: list[float | None]
     ulps: list[float | None]
     logs: list[float | None] = field(default_factory=list)
+    outward: list[float | None] = field(default_factory=list)
+    squared_ulps: list[float | None] = field(default_factory=list)
 
 
 class Comparison(Struct, frozen=True):

@@ -56,6 +56,9 @@ class AxisSums(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
     squared: list[KeptSums | None]
     ulps: list[KeptSums | None]
     logs: list[KeptSums | None]
+    # Baselines of earlier versions lack these two.
+    outward: list[KeptSums | None] = field(default_factory=list)
+    squared_ulps: list[KeptSums | None] = field(default_factory=list)
 
 
 class BaselineOutput(Struct, frozen=True, forbid_unknown_fields=True):

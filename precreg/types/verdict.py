@@ -278,12 +278,14 @@ class MatchesLost(Fact, frozen=True, tag="matches_lost"):
 class RatioMoved(Fact, frozen=True, tag="ratio_moved"):
     """A ratio to the baseline beyond noise and the minimum relevant change.
 
-    An improvement has the output's maximum error before and now, if that rose meanwhile.
+    An improvement has the output's maximum error before and now, if that rose meanwhile. `typical` is the ratio of a
+    typical group of elements, in place of an average that few elements make.
     """
 
     maximum_before: float | None = None
     maximum_now: float | None = None
     judge: Judge = "baseline"
+    typical: bool = False
 
 
 class MetricGrew(Fact, frozen=True, tag="metric_grew"):
@@ -311,6 +313,20 @@ class KnownBadFixed(Fact, frozen=True, tag="known_bad_fixed"):
     why: str
 
 
+class SmallOutputGrew(Fact, frozen=True, tag="small_output_grew"):
+    """An average of so few `elements` at so few `seeds` that no statistic judges it, many times the baseline's."""
+
+    elements: int
+    seeds: int
+
+
+class MaximaGrew(Fact, frozen=True, tag="maxima_grew"):
+    """A maximum that is above the baseline's of all seeds, at `larger` of the run's `seeds`."""
+
+    larger: int
+    seeds: int
+
+
 class TimeGrew(Fact, frozen=True, tag="time_grew"):
     """A time of the subject beyond its budget."""
 
@@ -330,6 +346,8 @@ RegressionFact = (
     | RatioMoved
     | MetricGrew
     | MetricImproved
+    | SmallOutputGrew
+    | MaximaGrew
     | TimeGrew
     | UndeclaredDifference
 )
@@ -372,6 +390,16 @@ class UnjudgedOutputs(Struct, frozen=True):
     outputs: tuple[str, ...]
 
 
+class RoundingLost(Struct, frozen=True):
+    """Shares of correctly rounded elements: fewer than the baseline's at each of `seeds`, by chance with `p_value`."""
+
+    output: str
+    baseline: float
+    current: float
+    seeds: int
+    p_value: float
+
+
 class NotRegressed(Fact, frozen=True, tag="not_regressed"):
     """Other bits without a regression, by the largest ratio, or without one if outputs were not judged.
 
@@ -383,6 +411,7 @@ class NotRegressed(Fact, frozen=True, tag="not_regressed"):
     unjudged: tuple[UnjudgedOutputs, ...] = ()
     has_thresholds: bool = False
     runs: int | None = None
+    rounding: tuple[RoundingLost, ...] = ()
 
 
 class SameElements(Fact, frozen=True, tag="same_elements"):

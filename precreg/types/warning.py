@@ -397,13 +397,18 @@ class CumulativeLoss(Fact, frozen=True, tag="cumulative_loss"):
 
 
 class CombinedLoss(Fact, frozen=True, tag="combined_loss"):
-    """The growth of a metric over the cases of a suite together; `lower` is its lower bound."""
+    """The growth of a metric over the cases of a suite together; `lower` is its lower bound.
+
+    `dtype` is set if the outputs of one dtype are together, and `small` if they are too small for a statistic.
+    """
 
     cases: int
     metric: str
     factor: float
     lower: float
     p_value: float
+    dtype: str = ""
+    small: bool = False
 
 
 class PooledLoss(Fact, frozen=True, tag="pooled_loss"):

@@ -65,6 +65,7 @@ from precreg.verdict.regression import (
     find_regressions,
     gather_evidence,
     largest_ratio,
+    rounding_losses,
     unjudged_outputs,
 )
 
@@ -327,10 +328,11 @@ def _not_regressed(
 
 def _passing_fact(bits: ChangedBits, outputs: Sequence[OutputEvidence], runs: int | None) -> NotRegressed:
     unjudged = unjudged_outputs(outputs)
+    rounding = rounding_losses(outputs)
     if not unjudged:
-        return NotRegressed(bits, largest_ratio(outputs), runs=runs)
+        return NotRegressed(bits, largest_ratio(outputs), runs=runs, rounding=rounding)
     has_thresholds = any(growth_metrics(output.tolerance) for output in outputs)
-    return NotRegressed(bits, unjudged=unjudged, has_thresholds=has_thresholds, runs=runs)
+    return NotRegressed(bits, unjudged=unjudged, has_thresholds=has_thresholds, runs=runs, rounding=rounding)
 
 
 def _more_seeds(outcome: Outcome, entry: BaselineEntry) -> bool:

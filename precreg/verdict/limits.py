@@ -8,12 +8,12 @@ seeds against the baseline (0.1 is 10 %). Growth within the rounding of the outp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import log2
+from math import log2, prod
 from statistics import fmean
 
 from msgspec.structs import replace
 
-from precreg.measure import mean_over_seeds, metric_named, metric_ratio, ratio_denominator
+from precreg.measure import METRICS, mean_over_seeds, metric_named, metric_ratio, ratio_denominator
 from precreg.types import (
     GAIN,
     GROWTH_DOWN,
@@ -29,6 +29,7 @@ from precreg.types import (
     Finding,
     FindingFact,
     FirstElement,
+    MaximaGrew,
     Metric,
     MetricDescription,
     MetricGrew,
@@ -44,14 +45,25 @@ from precreg.types import (
     Positions,
     Reason,
     Role,
+    SmallOutputGrew,
     Tolerance,
     growth_key,
     split_growth_key,
 )
+from precreg.verdict.statistics import SEED_MAXIMA
 
 # Thresholds apply only if all seeds together measured at least this many finite pairs. The mean of fewer, such as a
 # loss or an accuracy, may jump with the rounding of one element.
 MIN_ELEMENTS = 16
+
+# Outputs of fewer elements, such as a loss or a norm, have no groups, and a few seeds are no sample. They fail if the
+# mean error in ULP, or in the output's unit, grew to so many times the baseline's, by the number of seeds; the last one
+# is for more seeds. If the errors of both sides are independent and normal, noise alone grows so with a probability of
+# 0.2 % (ratio of two sums of half-normal values; docs/verdicts.md, "Small outputs").
+SMALL_OUTPUT_RATIOS = (320.0, 24.0, 10.0, 6.5, 5.0)
+
+# An error of half an ULP is what correct rounding leaves, and a smaller one of a few elements is luck.
+CORRECT_ROUNDING_ULP = 0.5
 
 # Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone.
 ROUNDING_FLOOR_ULP = 0.05
@@ -265,6 +277,42 @@ def gain_findings(
             found = grown_finding(comparisons[0].output, metric, current, baseline, threshold)
             limit = 1 + threshold if metric.better == "higher" else 1 / (1 + threshold)
             yield replace(found, reason=Reason.IMPROVED, limit=limit, fact=MetricImproved())
+
+
+def small_output_findings(comparisons: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
+    """Yield the averages of an output of fewer than MIN_ELEMENTS elements that are many times the baseline's."""
+    elements = prod(comparisons[0].shape)
+    if elements >= MIN_ELEMENTS:
+        return
+    limit = SMALL_OUTPUT_RATIOS[min(len(comparisons), len(SMALL_OUTPUT_RATIOS)) - 1]
+    for name in ("mean_abs_error", "mean_ulp"):
+        current, baseline = seed_means(comparisons, accepted, name)
+        floor = ulps_in_metric_unit(comparisons, METRICS[name], CORRECT_ROUNDING_ULP)
+        if current is not None and baseline is not None and current > limit * max(baseline, floor):
+            found = grown_finding(comparisons[0].output, METRICS[name], current, baseline, limit - 1)
+            yield replace(found, fact=SmallOutputGrew(elements, len(comparisons)))
+
+
+def maximum_findings(
+    comparisons: Sequence[Comparison], accepted: BaselineOutput, alpha: float, min_growth: float
+) -> Iterator[Finding]:
+    """Yield the maxima that exceed all of the baseline's at more seeds than noise explains.
+
+    Under the hypothesis that neither side is worse, the two maxima of a seed may change places. Then the k largest
+    maxima of all seeds come from the run with a probability of 2^-k at most, with equality if they are of k seeds.
+    """
+    for name in SEED_MAXIMA:
+        current, baseline = seed_means(comparisons, accepted, name)
+        now = [comparison.metrics.get(name) for comparison in comparisons]
+        then = [value for value in accepted.metrics.get(name, [])[: len(comparisons)] if value is not None]
+        if current is None or baseline is None or len(then) < len(now):
+            continue
+        limit = (1 + min_growth) * max(then)
+        larger = sum(value is not None and value > limit for value in now)
+        growth = current - baseline
+        if 0.5**larger < alpha and growth > rounding_floor(comparisons, METRICS[name]):
+            found = grown_finding(comparisons[0].output, METRICS[name], current, baseline, min_growth)
+            yield replace(found, rule="statistic", fact=MaximaGrew(larger, len(now)))
 
 
 def metric_growth(metric: Metric, current: float, baseline: float) -> float:

@@ -7,14 +7,14 @@ Cumulative loss: the factor of a metric is its accepted value now over an earlie
 gains accepted since. A loss that was recovered counts as none, and a gain that is lost again step by step is seen. The
 half-widths of the steps add in squares, as logarithms. The earlier value with the largest lower bound counts.
 
-Combined loss: the cases of a suite whose bits changed are a sample of log ratios of mean |d|. Their mean with a t
-interval over cases is evidence that no case has alone.
+Combined loss: the cases of a suite whose bits changed are a sample of log ratios of mean |d|, all together and by the
+dtype of outputs. Their mean with a t interval over cases is evidence that no case has alone.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from math import exp, fsum, hypot, inf, log
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from precreg.types import (
     Verdict,
 )
 from precreg.verdict.judge import digests_agree
-from precreg.verdict.limits import ROUNDING_FLOOR_ULP
+from precreg.verdict.limits import ROUNDING_FLOOR_ULP, seed_means
 from precreg.verdict.regression import RUN_ALPHA
 from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, mean_with_error, t_half_width, t_sf
 
@@ -154,36 +154,61 @@ def combined_losses(results: Iterable[CaseResult], environment: Environment) -> 
     `environment` is the run's. Cases whose baseline it does not know are left out, because their ratios show the
     difference of environments.
     """
-    suites = {
-        # Cases with the very same ratio differ in nothing that matters, so together they are one draw.
-        suite: list(dict.fromkeys(ratio for result in of_suite if (ratio := _log_ratio(result, environment))))
-        for suite, of_suite in groupby(sorted(results, key=lambda result: result.id), _suite)
+    pools: defaultdict[CasePool, dict[tuple[float, float], None]] = defaultdict(dict)
+    for result in results:
+        for pool, ratio in _log_ratios(result, environment):
+            # Cases with the very same ratio differ in nothing that matters, so together they are one draw.
+            pools[pool][ratio] = None
+    # Where a suite has outputs of one dtype, all of them are no other pool.
+    of_dtypes = [ratios for pool, ratios in pools.items() if pool.dtype]
+    tested = {
+        pool: [*ratios]
+        for pool, ratios in sorted(pools.items())
+        if len(ratios) >= MIN_SAMPLES and (pool.dtype or ratios not in of_dtypes)
     }
-    changed = {suite: ratios for suite, ratios in suites.items() if len(ratios) >= MIN_SAMPLES}
-    for suite, ratios in changed.items():
-        # All suites that changed share the error level of the run (Bonferroni).
-        found = _combined_loss(suite, ratios, RUN_ALPHA / len(changed))
-        if found is not None:
+    reported = set()
+    for pool, ratios in tested.items():
+        # All pools that changed share the error level of the run (Bonferroni).
+        found = _combined_loss(pool, ratios, RUN_ALPHA / len(tested))
+        # A suite is reported once: all its cases before those of one dtype.
+        if found is not None and pool.suite not in reported:
+            reported.add(pool.suite)
             yield found
+
+
+class CasePool(NamedTuple):
+    """The changed cases of a suite whose ratios are one sample: all, or those with outputs of one dtype.
+
+    Outputs of fewer elements than the statistic needs are a sample of their own, because their ratios vary much more.
+    """
+
+    suite: str
+    dtype: str = ""
+    small: bool = False
 
 
 def _suite(result: CaseResult) -> str:
     return f"{result.tier}/{result.suite}"
 
 
-def _log_ratio(result: CaseResult, environment: Environment) -> tuple[float, float] | None:
-    """Return the mean log ratio over the outputs of a case, and its minimum relevant growth."""
+def _log_ratios(result: CaseResult, environment: Environment) -> Iterator[tuple[CasePool, tuple[float, float]]]:
+    """Yield the pools of a case, each with the mean log ratio over its outputs and its minimum relevant growth."""
     baseline = result.baseline
     if baseline is None or not environment.has_seen(baseline.entry) or not _is_judged(result):
-        return None
-    logs = [
-        log(ratio.ratio)
-        for output, accepted in baseline.entry.outputs.items()
-        for ratio in error_ratios(_seeds(result, output), accepted, baseline.entry.groups.get(output, ()))
-        if ratio.metric == COMBINED_METRIC and ratio.ratio > 0
-    ]
+        return
+    logs: defaultdict[CasePool, list[float]] = defaultdict(list)
+    for output, accepted in baseline.entry.outputs.items():
+        seeds = _seeds(result, output)
+        judged = error_ratios(seeds, accepted, baseline.entry.groups.get(output, ()))
+        ratios = [ratio.ratio for ratio in judged if ratio.metric == COMBINED_METRIC]
+        small = not judged
+        current, before = seed_means(seeds, accepted, COMBINED_METRIC)
+        if small and current is not None and before:
+            ratios = [current / before]
+        for pool in {CasePool(_suite(result), dtype, small) for dtype in ("", accepted.dtype)}:
+            logs[pool] += [log(ratio) for ratio in ratios if 0 < ratio < inf]
     min_growth = max(tolerance.regression[STATISTIC] for tolerance in result.tolerances.values())
-    return (fsum(logs) / len(logs), min_growth) if logs else None
+    yield from ((pool, (fsum(known) / len(known), min_growth)) for pool, known in logs.items() if known)
 
 
 def _is_judged(result: CaseResult) -> bool:
@@ -208,7 +233,7 @@ def _seeds(result: CaseResult, output: str) -> Sequence[Comparison]:
     return [each for each in result.outcome.comparisons if each.output == output and each.seed < seeds]
 
 
-def _combined_loss(suite: str, ratios: Sequence[tuple[float, float]], alpha: float) -> RunFinding | None:
+def _combined_loss(pool: CasePool, ratios: Sequence[tuple[float, float]], alpha: float) -> RunFinding | None:
     mean, standard_error = mean_with_error([value for value, _ in ratios])
     cases = len(ratios)
     lower = mean - t_half_width(standard_error, cases, INTERVAL_ALPHA)
@@ -216,5 +241,5 @@ def _combined_loss(suite: str, ratios: Sequence[tuple[float, float]], alpha: flo
     min_growth = max(growth for _, growth in ratios)
     if mean <= 0 or p_value >= alpha or lower <= log(1 + min_growth):
         return None
-    fact = CombinedLoss(cases, COMBINED_METRIC, exp(mean), exp(lower), p_value)
-    return RunFinding(FindingKind.COMBINED_LOSS, suite, factor=exp(mean), fact=fact)
+    fact = CombinedLoss(cases, COMBINED_METRIC, exp(mean), exp(lower), p_value, pool.dtype, pool.small)
+    return RunFinding(FindingKind.COMBINED_LOSS, pool.suite, factor=exp(mean), fact=fact)

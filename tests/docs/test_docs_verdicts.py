@@ -17,21 +17,24 @@ from precreg.types.verdict import Reason, Rule
 from precreg.verdict import regression as elsewhere
 from precreg.verdict.judge import Policy, judge_case
 from precreg.verdict.limits import (
+    CORRECT_ROUNDING_ULP,
     MIN_ELEMENTS,
     ROUNDING_FLOOR_MAX_ULP,
     ROUNDING_FLOOR_ULP,
+    SMALL_OUTPUT_RATIOS,
     growth_findings,
     rounding_floor,
 )
 from precreg.verdict.regression import (
     MIN_BASELINES,
     MIN_RELEVANT_BIAS_GROWTH,
+    MIN_RELEVANT_GROUP_GROWTH,
     RUN_ALPHA,
     OutputEvidence,
     case_alpha,
     smallest_significant_ratio,
 )
-from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, MEASURES, TESTS_PER_OUTPUT, make_error_ratio
+from precreg.verdict.statistics.ratios import INTERVAL_ALPHA, MEASURES, RARE_TESTS, TESTS_PER_OUTPUT, make_error_ratio
 from precreg.verdict.statistics.uncertainty import (
     FEW_SAMPLES_ERROR_FACTOR,
     FEWER_SAMPLES_ERROR_FACTOR,
@@ -77,7 +80,8 @@ def test_the_conditions_have_the_numbers_of_the_rule():
     assert "The level is 0.1 divided by" in text
     assert "32 at least" in text
     assert "wrong with 1 % at most" in text
-    assert "above 1.02; for the bias above 1.2" in text
+    assert "above 1.02; for either bias above 1.2, for `rms_ulp` above 1.05" in text
+    assert MIN_RELEVANT_GROUP_GROWTH == 0.05
     assert (RUN_ALPHA, MIN_BASELINES, INTERVAL_ALPHA, DEFAULT_GROWTHS["statistic"], MIN_RELEVANT_BIAS_GROWTH) == (
         0.1,
         32,
@@ -85,8 +89,9 @@ def test_the_conditions_have_the_numbers_of_the_rule():
         0.02,
         0.2,
     )
-    assert "the seven tests" in text
-    assert TESTS_PER_OUTPUT == 7
+    assert "divided by its outputs and by 10. Nine tests" in text
+    assert "Five rare tests" in text
+    assert (TESTS_PER_OUTPUT, RARE_TESTS) == (10, 5)
     assert "more than 1.5 times" in text
     assert "where it is more than 3 times" in text
     assert (FEWER_SAMPLES_ERROR_FACTOR, FEW_SAMPLES_ERROR_FACTOR) == (1.5, 3.0)
@@ -180,3 +185,16 @@ def test_the_example_of_a_threshold():
 def test_what_baselines_keep():
     kept = PARTS["What else holds"].partition("only these can have a threshold:")[2].partition(".")[0]
     assert tuple(names(kept)) == baseline_metrics()
+
+
+def test_the_ratios_of_small_outputs():
+    (row,) = table(PARTS["Small outputs"], "seeds", "1", "2", "3", "4", "5 or more")
+    assert [float(row[seeds]) for seeds in ("1", "2", "3", "4", "5 or more")] == [*SMALL_OUTPUT_RATIOS]
+    assert "1 to 15 elements" in PARTS["Small outputs"]
+    assert (MIN_ELEMENTS, CORRECT_ROUNDING_ULP) == (16, 0.5)
+
+
+def test_the_seeds_that_maxima_need():
+    alpha = case_alpha(600) / TESTS_PER_OUTPUT / RARE_TESTS
+    needed = next(seeds for seeds in range(99) if 0.5**seeds < alpha)
+    assert f"needs {needed} seeds with 600 baselines" in flat(PARTS["Maxima"])

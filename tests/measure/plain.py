@@ -140,6 +140,10 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
     actuals, references = [size(a, 2000) for _, a, _ in pairs], [size(r, 2000) for _, _, r in pairs]
     is_complex = dtype == "complex64"
     signed = [x - y if is_complex else a[0] - r[0] for x, y, (_, a, r) in zip(actuals, references, pairs, strict=True)]
+    outward = [
+        0 if not y else -s if not is_complex and r[0] < 0 else s
+        for s, y, (_, _, r) in zip(signed, references, pairs, strict=True)
+    ]
     ulps_at = [quantum(r, *FORMATS[dtype][:2]) if dtype in FORMATS else Fraction(1) for r in references]
     relative = [(e / r, r) for e, r in zip(absolute, references, strict=True) if r]
     large = [e for e, r in relative if r > 1e-12]
@@ -150,6 +154,7 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
     within = [e / (Fraction(atol) + Fraction(rtol) * r) for e, r in zip(absolute, references, strict=True)]
     smallest_normal = Fraction(2) ** FORMATS[dtype][1] if dtype in FORMATS else 0
     mse = mean([e * e for e in absolute])
+    ms_ulp = mean([u * u for u in ulps])
     return {
         "metrics": {
             "max_abs_error": max(absolute, default=None),
@@ -157,12 +162,14 @@ def _figures(pairs, dtype, precision, rtol, atol, counts, equal):
             "mse": mse,
             "rms_error": None if mse is None else root(mse),
             "bias": mean(signed),
+            "outward_bias": mean(outward),
             "max_rel_error": max(ratios, default=None),
             "mean_rel_error": mean(ratios),
             "mere": mean(floored),
             "mare": max(floored, default=None),
             "max_ulp": max(ulps, default=None),
             "mean_ulp": mean(ulps),
+            "rms_ulp": None if ms_ulp is None else root(ms_ulp),
             "ulp_scale": mean(ulps_at),
             "mean_magnitude": mean(references),
             "equal_share": Fraction(equal, n),

@@ -163,6 +163,12 @@ def test_groups_of_every_axis_are_the_sums_of_slices(form, dtype):
         assert groups.n == [part.size for part in slices]
         assert groups.absolute == pytest.approx([part.sum() for part in slices])
         assert groups.squared == pytest.approx([(part * part).sum() for part in slices])
+        if dtype == "complex64":
+            assert groups.outward == groups.signed, "of complex numbers both are of |a| - |r|"
+            continue
+        signs = np.sign(reference.astype(np.float64)) * (actual.astype(np.float64) - reference.astype(np.float64))
+        parts = [np.take(signs, range(low, high), axis) for low, high in itertools.pairwise(edges)]
+        assert groups.outward == pytest.approx([part.sum() for part in parts])
 
 
 @pytest.mark.parametrize("kind", LONG_KINDS)

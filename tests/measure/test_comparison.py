@@ -8,6 +8,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.measure.comparison import compare_arrays
+from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS
 from precreg.types.outcome import Comparison
 
@@ -319,9 +320,18 @@ def test_the_sums_of_groups_are_the_means_of_the_whole(dtype):
     n, metrics = comparison.counts["finite"], comparison.metrics
     for groups in comparison.groups:
         assert sum(groups.n) == n
-        sums = (groups.absolute, groups.signed, groups.squared, groups.ulps, groups.logs)
-        for name, of in zip(("mean_abs_error", "bias", "mse", "mean_ulp", "mean_log2_ulp"), sums, strict=True):
-            assert math.fsum(of) / n == pytest.approx(metrics[name], rel=1e-12, abs=1e-12), name
+        averages = dict.fromkeys(GROUP_SUMS) | {
+            "absolute": metrics["mean_abs_error"],
+            "signed": metrics["bias"],
+            "outward": metrics["outward_bias"],
+            "squared": metrics["mse"],
+            "ulps": metrics["mean_ulp"],
+            "squared_ulps": metrics["rms_ulp"] ** 2,
+            "logs": metrics["mean_log2_ulp"],
+        }
+        for name, average in averages.items():
+            of = getattr(groups, name)
+            assert math.fsum(of) / n == pytest.approx(average, rel=1e-12, abs=1e-12), name
 
 
 def test_inputs_are_left_as_they_are():

@@ -26,7 +26,7 @@ def comparison(*axes, shape=None, seed=0):
 
 
 def alike(sums):
-    return AxisGroups([1] * len(sums), *[sums] * 5)
+    return AxisGroups([1] * len(sums), *[sums] * 7)
 
 
 @given(st.lists(REAL, min_size=2, max_size=16))
@@ -66,11 +66,11 @@ def test_axes_of_one_group_are_not_kept_and_the_longest_are_kept_last():
     assert keep_group_sums([comparison(axes[0])], 1, None) == []
 
 
-@given(st.lists(REAL, min_size=2, max_size=16), st.sampled_from([joined for joined, _ in GROUP_LAYOUTS]))
+@given(st.lists(REAL, min_size=2, max_size=16), st.sampled_from([joined for joined, *_ in GROUP_LAYOUTS]))
 def test_joined_groups_have_the_sums_and_the_pairs_of_their_parts(sums, joined):
     together = join_groups(sums, joined)
     assert math.fsum(together) == pytest.approx(math.fsum(sums), rel=1e-9, abs=1e-9 * max(map(abs, sums)))
-    pairs = AxisGroups(list(range(len(sums))), *[sums] * 5)
+    pairs = AxisGroups(list(range(len(sums))), *[sums] * 7)
     assert len(group_counts(pairs, joined)) == len(together)
     assert sum(group_counts(pairs, joined)) == sum(range(len(sums)))
 

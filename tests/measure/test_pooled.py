@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.comparison import AVERAGES, add_worst_metrics, compare_arrays, compare_runs
+from precreg.measure.groups import GROUP_SUMS
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison
 
@@ -67,7 +68,7 @@ def test_sums_of_groups_are_means_over_runs():
     )
     for axis, groups in enumerate(pooled.groups):
         assert groups.n == alone[0].groups[axis].n
-        for name in ("absolute", "signed", "squared", "ulps", "logs"):
+        for name in GROUP_SUMS:
             means = np.mean([getattr(one.groups[axis], name) for one in alone], axis=0)
             assert getattr(groups, name) == pytest.approx(means, rel=1e-9, abs=1e-15)
 

@@ -41,7 +41,7 @@ def test_the_page_as_it_stands(tmp_path):
                     f"{line}\n{text_of_line}\n{done.stdout}{done.stderr}"
                 )
             folder, commands = (tmp_path / "demo", commands + 1)
-    assert commands == 7
+    assert commands == 8
 
 
 def test_every_argument_of_check_is_in_the_table():

@@ -8,11 +8,13 @@ from precreg.errors import UserError
 from precreg.pytest_plugin.test_cases import (
     TEST_DEFINITION,
     PrecisionCheck,
+    SeedResults,
     case_of_check,
     input_arrays,
     measure_check,
     require_valid_check,
     role_of,
+    seed_results,
     tolerance_settings,
 )
 from precreg.suite.expand import DEFINITION_VERSION
@@ -83,7 +85,7 @@ def test_the_order_of_inputs_defines_nothing():
 
 def test_outputs_are_measured_by_name_and_what_is_missing_is_told():
     case = case_of_check(CHECK, {"x": X}, SHIPPED_LAYERS)
-    outcome = measure_check(case, {"a": X}, {"a": X.astype(float), "b": X}, {"x": X}, ("generic",))
+    outcome = measure_check(case, [SeedResults({"a": X}, {"a": X.astype(float), "b": X}, {"x": X})], ("generic",))
     assert [comparison.output for comparison in outcome.comparisons] == ["a"]
     assert outcome.missing == ("b",)
     assert outcome.comparisons[0].metrics["match_ratio"] == 1
@@ -94,11 +96,37 @@ def test_inputs_are_known_by_their_bits():
     case = case_of_check(CHECK, {"x": X}, SHIPPED_LAYERS)
 
     def digest(**inputs):
-        return measure_check(case, X, X, inputs, ("generic",)).execution.inputs
+        return measure_check(case, [SeedResults(X, X, inputs)], ("generic",)).execution.inputs
 
     assert digest(x=X) == digest(x=X.copy())
     assert digest(x=X) != digest(x=-X)
     assert digest() == digest()
+
+
+def test_functions_are_called_at_each_seed_with_inputs_of_their_own():
+    def overwriting(x):
+        x *= 2
+        return x
+
+    results = seed_results(overwriting, lambda x: 2 * x, lambda rng: {"x": rng.normal(size=3)}, 4, HERE)
+    case = case_of_check(CHECK, results[0].inputs, SHIPPED_LAYERS, 4)
+    outcome = measure_check(case, results, ("generic",))
+    assert case.seeds == 4
+    assert [comparison.seed for comparison in outcome.comparisons] == [0, 1, 2, 3]
+    assert len({*outcome.execution.inputs}) == 4
+    assert {comparison.metrics["max_abs_error"] for comparison in outcome.comparisons} == {0.0}
+    again = seed_results(overwriting, lambda x: 2 * x, lambda rng: {"x": rng.normal(size=3)}, 4, HERE)
+    assert measure_check(case, again, ("generic",)).execution == outcome.execution
+
+
+def test_functions_and_arrays_are_not_mixed():
+    def draw(rng):
+        return {"x": X}
+
+    assert slug(seed_results, X, X, draw, 1, HERE) == "bad-value"
+    assert slug(seed_results, draw, draw, {"x": X}, 8, HERE) == "bad-value"
+    assert slug(seed_results, X, X, {}, 8, HERE) == "bad-value"
+    assert slug(seed_results, draw, draw, draw, 0, HERE) == "bad-value"
 
 
 def test_a_check_is_held_against_one_thing():

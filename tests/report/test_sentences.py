@@ -47,6 +47,7 @@ from precreg.types.verdict import (
     KnownBadFixed,
     LargestRatio,
     MatchesLost,
+    MaximaGrew,
     MetricGrew,
     MetricImproved,
     NewOutput,
@@ -65,10 +66,12 @@ from precreg.types.verdict import (
     RatioMoved,
     Reason,
     RepeatDifference,
+    RoundingLost,
     SameBits,
     SameDescription,
     SameElements,
     SideContents,
+    SmallOutputGrew,
     Status,
     TimeGrew,
     UndeclaredDifference,
@@ -215,6 +218,28 @@ SENTENCES = [
         FIGURES | {"baseline": 0.0},
         "the benchmark is exact, and this is not: its mean_abs_error is 4.9e-06",
     ),
+    (
+        RatioMoved(typical=True),
+        STATISTIC | {"metric": "rms_ulp"},
+        "rms_ulp grew 4.9x over the baseline in the scale of each element in a typical group of elements "
+        "(1e-06 -> 4.9e-06, between 4.8 and 5; noise alone: up to 1.05x)",
+    ),
+    (
+        RatioMoved(),
+        BIAS | {"ratio": 0.6, "lower": 0.5, "upper": 0.7},
+        "bias fell by 0.4 of the mean |d| (1e-06 -> 4.9e-06, between 0.3 and 0.5)",
+    ),
+    (
+        SmallOutputGrew(1, 3),
+        FIGURES,
+        "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x), of 1 element at 3 seeds",
+    ),
+    (
+        MaximaGrew(18, 24),
+        FIGURES,
+        "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x): "
+        "at 18 of 24 seeds above every maximum of the baseline",
+    ),
     (MetricGrew(), FIGURES, "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x)"),
     (
         MetricGrew(),
@@ -265,6 +290,13 @@ SENTENCES = [
         {},
         "bits changed, and no judged metric is worse: out: rms_error is 1.0004 times the baseline's, "
         "between 0.99 and 1.03",
+    ),
+    (
+        NotRegressed(CHANGED, LARGEST, rounding=(RoundingLost("out", 0.99, 0.9, 3, 0.125),)),
+        {},
+        "bits changed, and no judged metric is worse: out: rms_error is 1.0004 times the baseline's, "
+        "between 0.99 and 1.03; out: 99 % -> 90 % of the elements are correctly rounded, fewer at each of 3 seeds "
+        "(p = 0.12 by the sign test)",
     ),
     (
         NotRegressed(

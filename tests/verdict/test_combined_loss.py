@@ -94,3 +94,18 @@ def test_a_clear_loss_is_told_of_the_suite_too():
     assert {each.verdict.reason for each in found} == {Reason.REGRESSED}
     (finding,) = losses(found)
     assert finding.factor > 1.8
+
+
+def test_losses_of_one_dtype_are_found_among_cases_of_another():
+    """The gains of float64 hide the losses of float32 where all cases are one sample."""
+
+    def of_dtype(each, dtype):
+        entry = each.baseline.entry
+        outputs = {"out": replace(entry.outputs["out"], dtype=dtype)}
+        return replace(each, baseline=replace(each.baseline, entry=replace(entry, outputs=outputs)))
+
+    worse = [of_dtype(result(number, 1.1), "float32") for number in range(12)]
+    better = [of_dtype(result(number, 0.9), "float64") for number in range(12, 24)]
+    (found,) = losses([*worse, *better])
+    assert (found.about, found.fact.dtype, found.fact.cases) == ("unit/s", "float32", 12)
+    assert losses(better) == []

@@ -113,7 +113,8 @@ def _without_slight_bias(found: Sequence[MetricDrift], group: Sequence[HistorySe
     errors = [point.value for one in group if one.metric == "mean_abs_error" for point in one.points]
     error = next((value for value in reversed(errors) if value is not None), 0.0)
     for metric in found:
-        slight = metric.metric == "bias" and metric.worsenings and _bias_growth(metric) < BIAS_SHARE * error
+        is_bias = metric_named(metric.metric, ()).scale == "signed"
+        slight = is_bias and metric.worsenings and _bias_growth(metric) < BIAS_SHARE * error
         yield MetricDrift(metric.metric, DriftState.STEADY, metric.mode, metric.runs) if slight else metric
 
 

@@ -16,7 +16,7 @@ namespace precreg {
 constexpr int KEY_SHIFT = 45; // bins end at numbers of 8 significant bits; as _SHIFT in precreg/measure/sketch.py
 
 // The sums of a group, after its number of pairs. Logarithms come last: they are kept as a product, all others are added.
-PRECREG_INDEX(GroupSum, absolute, signed_, squared, ulps, logs)
+PRECREG_INDEX(GroupSum, absolute, signed_, outward, squared, ulps, squared_ulps, logs)
 constexpr int ADDED = GroupSum::logs;
 
 constexpr int64_t ONE = (int64_t)1023 << 52, MANTISSA = ((int64_t)1 << 52) - 1; // bits of a double: 1.0, and its mantissa

@@ -62,7 +62,7 @@ PRECREG_STRUCT(Counts,
             small_value_errors, cancellations, cancellation_errors, relative_violations, absolute_violations;
 )
 // Sums and maxima are arrays with indices, because loops go over them.
-PRECREG_INDEX(Sums, absolute, signed_, relative, floored, ulps, spacing, magnitude, squared_error, squared_reference, product,
+PRECREG_INDEX(Sums, absolute, signed_, outward, relative, floored, ulps, squared_ulps, spacing, magnitude, squared_error, squared_reference, product,
               weighted_error)
 PRECREG_INDEX(Maxima, absolute, relative, floored, ulps, diff3, magnitude)
 PRECREG_INDEX(Places, absolute, relative, floored, ulps) // the first maxima

@@ -128,7 +128,7 @@ class Kernel {
 
     // The terms of one pair in each lane.
     struct Pair {
-        Doubles d, r, e, size;
+        Doubles d, r, e, size, outward;
     };
     struct Quotients {
         Doubles ratio, floored;
@@ -143,8 +143,9 @@ class Kernel {
     };
 
     INLINE static Pair pair(Doubles a, Doubles r) {
-        const Doubles d = a - r;
-        return {d, r, size_of(d), size_of(r)};
+        const Doubles d = a - r, size = size_of(r);
+        const Longs outward = ((Longs)d ^ ((Longs)r & SIGN)) & (Longs)(size > all(0.0)); // d sign(r)
+        return {d, r, size_of(d), size, (Doubles)outward};
     }
 
     INLINE static Quotients quotients(const Pair& of, int p, Marks& marks) {
@@ -198,6 +199,7 @@ class Kernel {
                 const Ulps u = ulps<ROUND>(x, of, p, marks);
                 odd |= ~((Longs)(of.e <= all(DBL_MAX)) & (Longs)(of.size <= all(job.format.largest_reference)));
                 store(run.d + at, of.d);
+                store(run.outward + at, of.outward);
                 store(run.r + at, of.r);
                 store(run.ratio + at, q.ratio);
                 store(run.floored + at, q.floored);
@@ -245,8 +247,9 @@ class Kernel {
                 set_key(next.of[Sketches::absolute] + at, of.e);
                 set_key(next.of[Sketches::ulps] + at, u.ulps);
                 store(run.d + at, of.d);
+                store(run.outward + at, of.outward);
                 store(run.ulps + at, u.ulps);
-                adder.add_errors(p, of.d, of.e, of.r, of.size, u.power, u.ulps);
+                adder.add_errors(p, of.d, of.e, of.outward, of.r, of.size, u.power, u.ulps);
             }
             count_sizes(before.of[Sketches::absolute] + i, to.errors);
             count_sizes(before.of[Sketches::ulps] + i, to.ulps);

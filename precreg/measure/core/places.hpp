@@ -54,11 +54,14 @@ template <bool WHOLE> INLINE void multiply_at(double* mantissas, int64_t* expone
     store(exponents, load<Longs>(exponents) + by.exponent);
 }
 
-template <bool WHOLE> void add_to_tile(GroupSums& groups, const double* d, const double* ulps, int n, int64_t position) {
+template <bool WHOLE>
+void add_to_tile(GroupSums& groups, const double* d, const double* out, const double* ulps, int n, int64_t position) {
     int64_t offset = position % groups.width;
     while (n > 0) {
         const int here = (int)(n < groups.width - offset ? n : groups.width - offset);
         double *const absolute = groups.place[GroupSum::absolute] + offset, *const bias = groups.place[GroupSum::signed_] + offset;
+        double *const outward = groups.place[GroupSum::outward] + offset;
+        double *const squared_ulp = groups.place[GroupSum::squared_ulps] + offset;
         double *const squared = groups.place[GroupSum::squared] + offset, *const ulp = groups.place[GroupSum::ulps] + offset;
         double* const mantissas = groups.mantissa + offset;
         int64_t* const exponents = groups.exponent + offset;
@@ -66,26 +69,31 @@ template <bool WHOLE> void add_to_tile(GroupSums& groups, const double* d, const
         for (; i + WIDTH <= here; i += WIDTH) {
             const Doubles difference = load<Doubles>(d + i);
             add_at(absolute + i, size_of(difference));
+            const Doubles u = load<Doubles>(ulps + i);
             add_at(bias + i, difference);
+            add_at(outward + i, load<Doubles>(out + i));
             add_at(squared + i, difference * difference);
-            add_at(ulp + i, load<Doubles>(ulps + i));
-            multiply_at<WHOLE>(mantissas + i, exponents + i, load<Doubles>(ulps + i));
+            add_at(ulp + i, u);
+            add_at(squared_ulp + i, u * u);
+            multiply_at<WHOLE>(mantissas + i, exponents + i, u);
         }
         for (; i < here; i++) {
             absolute[i] += __builtin_fabs(d[i]);
             bias[i] += d[i];
+            outward[i] += out[i];
             squared[i] += d[i] * d[i];
             ulp[i] += ulps[i];
+            squared_ulp[i] += ulps[i] * ulps[i];
             const Product by = product_of(ulps[i]);
             mantissas[i] *= WHOLE ? std::ldexp(by.mantissa, (int)by.exponent) : by.mantissa;
             exponents[i] += WHOLE ? 0 : by.exponent;
         }
-        d += here, ulps += here, n -= here, offset = 0;
+        d += here, out += here, ulps += here, n -= here, offset = 0;
     }
 }
 
-void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int n) {
-    Lanes<Doubles> absolute = {}, bias = {}, squared = {}, ulp = {}, mantissas = lanes_of(1.0);
+void add_to_stretch(GroupSums& groups, const double* d, const double* out, const double* ulps, int n) {
+    Lanes<Doubles> absolute = {}, bias = {}, outward = {}, squared = {}, ulp = {}, squared_ulp = {}, mantissas = lanes_of(1.0);
     Lanes<Longs> exponents = {};
     int i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -93,20 +101,24 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* ulps, int 
             const Doubles difference = load<Doubles>(d + i + p * WIDTH);
             absolute.part[p] += size_of(difference);
             bias.part[p] += difference;
+            outward.part[p] += load<Doubles>(out + i + p * WIDTH);
             squared.part[p] += difference * difference;
             const Doubles u = load<Doubles>(ulps + i + p * WIDTH);
             const Factor factor = factor_of(u);
             ulp.part[p] += u;
+            squared_ulp.part[p] += u * u;
             mantissas.part[p] *= factor.mantissa; // at most RUN / LANES times
             exponents.part[p] += factor.exponent;
         }
     groups.of_stretch.times(product_of(mantissas), sum_of(exponents));
-    double sums[ADDED] = {sum_of(absolute), sum_of(bias), sum_of(squared), sum_of(ulp)};
+    double sums[ADDED] = {sum_of(absolute), sum_of(bias), sum_of(outward), sum_of(squared), sum_of(ulp), sum_of(squared_ulp)};
     for (; i < n; i++) {
         sums[GroupSum::absolute] += __builtin_fabs(d[i]);
         sums[GroupSum::signed_] += d[i];
+        sums[GroupSum::outward] += out[i];
         sums[GroupSum::squared] += d[i] * d[i];
         sums[GroupSum::ulps] += ulps[i];
+        sums[GroupSum::squared_ulps] += ulps[i] * ulps[i];
         const Product by = product_of(ulps[i]);
         groups.of_stretch.times(by.mantissa, by.exponent);
     }
@@ -117,8 +129,8 @@ INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t posi
     if (groups.width) {
         const bool whole = !any_above(run.peak[PEAK_ULPS], LARGEST_WHOLE);
         groups.make_room(whole ? BITS_OF_WHOLE : 1);
-        if (whole) add_to_tile<true>(groups, run.d, run.ulps, n, position);
-        else add_to_tile<false>(groups, run.d, run.ulps, n, position);
+        if (whole) add_to_tile<true>(groups, run.d, run.outward, run.ulps, n, position);
+        else add_to_tile<false>(groups, run.d, run.outward, run.ulps, n, position);
     }
     if (__builtin_expect(any_above(run.peak[PEAK_ULPS], LARGEST_END), 0))
         for (int i = 0; i < n; i++)
@@ -128,7 +140,7 @@ INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t posi
         const int64_t at = position + done;
         if (at >= groups.stretch_end) groups.open_stretch(at);
         const int here = (int)(n - done < groups.stretch_end - at ? n - done : groups.stretch_end - at);
-        add_to_stretch(groups, run.d + done, run.ulps + done, here);
+        add_to_stretch(groups, run.d + done, run.outward + done, run.ulps + done, here);
         done += here;
     }
 }

@@ -20,6 +20,8 @@ constexpr int RUNS_IN_BLOCK = 64; // 1024 terms a lane, which HEADROOM allows
 constexpr int HEADROOM = 12;      // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
 constexpr double OUT_OF_RANGE = 0x1p900; // larger terms are added slowly: accumulators start 2**12 times above their terms
 // Products are scaled outside these bounds, so that none overflows and none loses bits to subnormal numbers.
+// Squares of ULPs outside these bounds overflow, or lose bits to subnormal numbers.
+constexpr double LARGE_ULPS = 0x1p440, SMALL_ULPS = 0x1p-440;
 constexpr double LARGE = 0x1p400, SMALL = 0x1p-400, SMALL_ERROR = 0x1p-480, SMALL_PRODUCT = 0x1p-900;
 constexpr double SCALES[3] = {0x1p-600, 1.0, 0x1p600}; // indexed by 1 + scale
 
@@ -28,7 +30,7 @@ enum Peak { PEAK_ABSOLUTE, PEAK_RELATIVE, PEAK_FLOORED, PEAK_ULPS, PEAK_MAGNITUD
 // The terms of up to 128 pairs; pairs of zeros fill the rest.
 struct Run {
     alignas(64) double counts[RUN]; // 1, or 0 for a pair of zeros that fills a gap
-    alignas(64) double d[RUN], r[RUN], ratio[RUN], floored[RUN], ulps[RUN];
+    alignas(64) double d[RUN], r[RUN], outward[RUN], ratio[RUN], floored[RUN], ulps[RUN];
     Lanes<Doubles> peak[PEAKS];
     Lanes<Doubles> least;        // the smallest |r|
     int64_t matching, equal, above;
@@ -93,7 +95,7 @@ class Totals {
     }
 
     // The accumulators during one run: by name, because compilers keep arrays in memory. ON_GRID serves runs whose |d|, d,
-    // U, ulp(r) and |r| lie on the grids of their first accumulators; SCALED serves scaled products.
+    // d sign(r), U, ulp(r) and |r| lie on the grids of their first accumulators; SCALED serves scaled products.
     template <bool ON_GRID, bool SCALED> struct Adder {
         struct Sum {
             Lanes<Doubles> high, low;
@@ -115,7 +117,7 @@ class Totals {
                 return lost;
             }
         };
-        Sum absolute, bias, relative, floored, ulps, spacing, magnitude, squared_error, squared_reference, product, weighted;
+        Sum absolute, bias, outward, relative, floored, ulps, squared_ulps, spacing, magnitude, squared_error, squared_reference, product, weighted;
         Doubles scale_d, scale_r, unit;
         Longs lost = {};
 
@@ -126,15 +128,17 @@ class Totals {
             unit = all(totals.spacing);
         }
         template <class Do> INLINE void each(Do with) {
-            with(Sums::absolute, absolute), with(Sums::signed_, bias), with(Sums::relative, relative), with(Sums::floored, floored);
-            with(Sums::ulps, ulps), with(Sums::spacing, spacing), with(Sums::magnitude, magnitude);
+            with(Sums::absolute, absolute), with(Sums::signed_, bias), with(Sums::outward, outward), with(Sums::relative, relative), with(Sums::floored, floored);
+            with(Sums::ulps, ulps), with(Sums::squared_ulps, squared_ulps), with(Sums::spacing, spacing), with(Sums::magnitude, magnitude);
             with(Sums::squared_error, squared_error), with(Sums::squared_reference, squared_reference);
             with(Sums::product, product), with(Sums::weighted_error, weighted);
         }
-        INLINE void add_errors(int p, Doubles d, Doubles e, Doubles r, Doubles size, Doubles power, Doubles u) {
+        INLINE void add_errors(int p, Doubles d, Doubles e, Doubles out, Doubles r, Doubles size, Doubles power, Doubles u) {
             absolute.one_step(p, e);
             if (ON_GRID) bias.one_step(p, d); else lost |= bias.two_step_and_check(p, d);
+            if (ON_GRID) outward.one_step(p, out); else lost |= outward.two_step_and_check(p, out);
             ulps.one_step(p, u);
+            squared_ulps.two_step(p, u * u);
             spacing.one_step(p, power * unit);
             magnitude.one_step(p, size);
             if (SCALED) d *= scale_d, r *= scale_r;
@@ -161,12 +165,13 @@ class Totals {
         }
         INLINE void commit_all_but_cancelling(Totals& totals) {
             bias = {totals.of[Sums::signed_].high, totals.of[Sums::signed_].low};
+            outward = {totals.of[Sums::outward].high, totals.of[Sums::outward].low};
             product = {totals.of[Sums::product].high, totals.of[Sums::product].low};
             commit(totals);
         }
     };
 
-    // Add the terms of any run. Overwrites the differences.
+    // Add the terms of any run. Overwrites d and d sign(r).
     void add(Run& run) {
         if (!make_room(run)) return add_slowly(run);
         if (!has_room()) begin_block();
@@ -176,7 +181,7 @@ class Totals {
                 const int at = i + p * WIDTH;
                 const Doubles d = load<Doubles>(run.d + at), r = load<Doubles>(run.r + at);
                 const Doubles power = power_of(r) * load<Doubles>(run.counts + at);
-                adder.add_errors(p, d, size_of(d), r, size_of(r), power, load<Doubles>(run.ulps + at));
+                adder.add_errors(p, d, size_of(d), load<Doubles>(run.outward + at), r, size_of(r), power, load<Doubles>(run.ulps + at));
                 adder.add_quotients(p, load<Doubles>(run.ratio + at), load<Doubles>(run.floored + at));
             }
         if (adder.lossless()) return adder.commit(*this);
@@ -185,6 +190,7 @@ class Totals {
         for (int i = 0; i < RUN; i++) products[i] = run.r[i] * SCALES[1 + reference_scale] * (run.d[i] * SCALES[1 + error_scale]);
         add_exactly(products, destination(Sums::product));
         add_exactly(run.d, state.sum[Sums::signed_]);
+        add_exactly(run.outward, state.sum[Sums::outward]);
     }
 
     // The same for bit-identical pairs: only three of their sums are not zero.
@@ -260,8 +266,8 @@ class Totals {
         const double e = cap[PEAK_ABSOLUTE], r = cap[PEAK_MAGNITUDE];
         const double binade = std::fmax(r, smallest_binade);
         const double es = e * SCALES[1 + error_scale], rs = r * SCALES[1 + reference_scale];
-        const double product = cap[PEAK_PRODUCT];
-        const double largest[] = {e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], cap[PEAK_ULPS], binade * spacing, r,
+        const double product = cap[PEAK_PRODUCT], u = cap[PEAK_ULPS];
+        const double largest[] = {e, e, e, cap[PEAK_RELATIVE], cap[PEAK_FLOORED], u, u * u, binade * spacing, r,
                                   es * es, rs * rs, product, product};
         static_assert(sizeof largest / sizeof *largest == Sums::SIZE, "every sum starts from its largest term");
         for (int s = 0; s < Sums::SIZE; s++) of[s].start(largest[s]);
@@ -281,6 +287,8 @@ class Totals {
         const int references = wide ? scale_for(most[PEAK_MAGNITUDE], SMALL, reference_scale) : 0;
         if (errors || references || (wide && most[PEAK_PRODUCT] < SMALL_PRODUCT))
             most[PEAK_PRODUCT] = largest_product(run, SCALES[1 + errors], SCALES[1 + references]);
+        const double ulps = most[PEAK_ULPS];
+        if (!(ulps < LARGE_ULPS) || (ulps > 0.0 && ulps < SMALL_ULPS)) return false;
         bool room = errors == error_scale && references == reference_scale;
         for (int m = 0; m < PEAKS; m++) {
             if (!(most[m] < OUT_OF_RANGE)) return false;
@@ -316,7 +324,9 @@ class Totals {
             store(terms[Sums::magnitude] + i, size_of(r));
             store(terms[Sums::spacing] + i, power_of(r) * load<Doubles>(run.counts + i) * all(spacing));
         }
+        for (int i = 0; i < RUN; i++) terms[Sums::squared_ulps][i] = run.ulps[i] * run.ulps[i];
         memcpy(terms[Sums::signed_], run.d, sizeof run.d);
+        memcpy(terms[Sums::outward], run.outward, sizeof run.outward);
         memcpy(terms[Sums::relative], run.ratio, sizeof run.ratio);
         memcpy(terms[Sums::floored], run.floored, sizeof run.floored);
         memcpy(terms[Sums::ulps], run.ulps, sizeof run.ulps);

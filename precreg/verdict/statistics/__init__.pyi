@@ -18,6 +18,8 @@ from .change_points import step_fits as step_fits
 from .ratios import INTERVAL_ALPHA as INTERVAL_ALPHA
 from .ratios import MATCH_MEASURE as MATCH_MEASURE
 from .ratios import MEAN_MEASURES as MEAN_MEASURES
+from .ratios import RARE_TESTS as RARE_TESTS
+from .ratios import SEED_MAXIMA as SEED_MAXIMA
 from .ratios import TESTS_PER_OUTPUT as TESTS_PER_OUTPUT
 from .ratios import ErrorRatio as ErrorRatio
 from .ratios import LogHalfWidths as LogHalfWidths

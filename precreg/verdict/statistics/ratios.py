@@ -8,6 +8,9 @@ The standard error is the smaller of two. The paired one compares each group of 
 baseline. It is small if few elements changed, or all by one factor. The one of fresh inputs compares two independent
 draws of the baseline's own errors. It is small if many elements share the run's errors and not the baseline's.
 docs/verdicts.md derives both.
+
+Few elements may make an average, such as errors in ULP near zero. Its interval then spans several powers of two, and
+the mean of the logarithms of the ratios of single groups is tested, too: the ratio of a typical group.
 """
 
 from __future__ import annotations
@@ -17,14 +20,16 @@ from math import exp, inf, isfinite, log, sqrt
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from precreg.measure import METRICS, group_counts, group_sizes, join_groups, mean_metrics, read_group_sums
+from precreg.measure import METRICS, ZERO, group_counts, group_sizes, join_groups, mean_metrics, read_group_sums
 from precreg.types import AxisSums, BaselineEntry, BaselineOutput, Comparison
 from precreg.verdict.statistics.uncertainty import (
     MIN_SAMPLES,
     StandardError,
     jackknife,
     largest_standard_error,
+    mean_with_error,
     t_half_width,
     t_sf,
 )
@@ -43,16 +48,31 @@ class Measure(NamedTuple):
 MEAN_MEASURES = tuple(Measure(name, METRICS[name].sums, METRICS[name].power) for name in mean_metrics())
 MEASURES = (
     *MEAN_MEASURES,
-    *(Measure(m.name, m.sums, m.power) for m in METRICS.values() if m.judged and m.sums == "signed"),
+    *(Measure(m.name, m.sums, m.power) for m in METRICS.values() if m.by_groups),
+    *(Measure(m.name, m.sums, m.power) for m in METRICS.values() if m.sums and m.scale == "signed"),
 )
 
 # Also judges a golden case whose runs need not repeat. In any other golden case each lost match is a regression, and
 # needs no statistic.
 MATCH_MEASURE = Measure("match_ratio", "")
 
+# Maxima are tested by the seeds that exceed all of the baseline's (verdict/limits.py).
+SEED_MAXIMA = ("max_abs_error", "max_ulp")
+
+# Tests that seldom apply: averages that are no logarithms by the ratios of groups in place of their own, and maxima.
+RARE_TESTS = sum(METRICS[measure.metric].scale == "linear" for measure in MEAN_MEASURES) + len(SEED_MAXIMA)
+
 # Each average is tested with its paired error, and the stable ones with the error of fresh inputs, too. Few elements
-# make the others, so a baseline may have drawn too few of those to show the spread of fresh inputs.
-TESTS_PER_OUTPUT = len(MEASURES) + sum(METRICS[measure.metric].stable for measure in MEASURES)
+# make the others, so a baseline may have drawn too few of those to show the spread of fresh inputs. The rare tests
+# share the level of one, so that they cost the others little.
+TESTS_PER_OUTPUT = len(MEASURES) + sum(METRICS[measure.metric].stable for measure in MEASURES) + 1
+
+# Half-width of the logarithm of a ratio beyond which its average has a heavy tail, and groups judge it: a factor of 2
+# in either direction (benchmarks/detection.py, operators that constants are chosen on).
+HEAVY_TAIL_HALF_WIDTH = log(2)
+
+# A group whose errors grew from 0, or by more, counts as this many powers of two, so that no single one decides.
+MAX_GROUP_DOUBLINGS = 20
 
 # Probability that any confidence bound of an output is on the wrong side, over all its tests. So a change that is worse
 # by less than the minimum relevant change fails with at most 1 % (docs/verdicts.md, "False alarms").
@@ -255,12 +275,14 @@ def _logs_of_baseline(current: float, baseline: float, n: int, absolute: float) 
 _PAIRED_STATISTICS: dict[str, SumsStatistic] = {
     "logs": _log_of_logs,
     "signed": _growth_of_bias,
+    "outward": _growth_of_bias,
     "": _fewer_matches,
 }
 _BASELINE_STATISTICS: dict[str, SumsStatistic] = {
     "absolute": _log_of_baseline,
     "squared": _log_of_baseline,
     "ulps": _log_of_baseline,
+    "squared_ulps": _log_of_baseline,
     "logs": _logs_of_baseline,
 }
 
@@ -300,6 +322,8 @@ class ErrorRatio(Struct, frozen=True):
     units: int
     axis: int | None
     p_value: float
+    # The ratio of a typical group, because the average itself has a heavy tail.
+    typical: bool = False
 
 
 def error_ratios(
@@ -317,9 +341,10 @@ def error_ratios(
 def _error_ratio(
     measure: Measure, current: Sequence[Comparison], accepted: BaselineOutput, groups: Sequence[AxisSums]
 ) -> ErrorRatio | None:
-    found = error_ratio_of_samples(current[0].output, measure, run_samples(measure, current, accepted, groups))
+    samples = [*run_samples(measure, current, accepted, groups)]
+    found = error_ratio_of_samples(current[0].output, measure, samples)
     if found is None or not current[0].runs:
-        return found
+        return found and _average_or_typical(found, measure, samples)
     # All groups of one run may share its nondeterminism, so groups alone cannot show that spread.
     of_runs = error_ratio_of_runs(measure, current, accepted)
     return None if of_runs is None else max((found, of_runs), key=lambda each: each.upper)
@@ -357,14 +382,56 @@ def error_ratio_of_samples(output: str, measure: Measure, samples: Iterable[Samp
     return make_error_ratio(output, measure.metric, value, spread)
 
 
-def _half_width(spread: StandardError) -> float:
+def _average_or_typical(found: ErrorRatio, measure: Measure, samples: Sequence[Sample]) -> ErrorRatio:
+    """Return the ratio of a typical group if it is the stronger evidence, or if only groups may judge the metric."""
+    typical = _typical_ratio(found, measure, samples)
+    if typical is None:
+        return found
+    # Both are tested, each with its share of the level.
+    is_stronger = typical.p_value * RARE_TESTS < found.p_value
+    return typical if is_stronger or METRICS[measure.metric].by_groups else found
+
+
+def _typical_ratio(found: ErrorRatio, measure: Measure, samples: Sequence[Sample]) -> ErrorRatio | None:
+    """Return the ratio of a typical group for an average with a heavy tail; None for any other average."""
+    metric = METRICS[measure.metric]
+    heavy = metric.by_groups or not found.ratio * exp(HEAVY_TAIL_HALF_WIDTH) > found.upper
+    if not heavy or metric.scale != "linear":
+        return None
+    logs = [[*_group_log_ratios(sample, measure)] for sample in samples]
+    # The errors of a few groups say nothing about others.
+    changed = min(sum(value != 0 for value in each) for each in logs if len(each) >= MIN_SAMPLES)
+    if changed < MIN_SAMPLES:
+        return None
+    estimates = [mean_with_error(each) for each in logs]
+    errors = [StandardError(each[1], len(of.n), of.axis) for each, of in zip(estimates, samples, strict=True)]
+    spread = largest_standard_error(errors)
+    value = next(each[0] for each, error in zip(estimates, errors, strict=True) if error is spread)
+    tests = TESTS_PER_OUTPUT * (1 if metric.by_groups else RARE_TESTS)
+    ratio = make_error_ratio(found.output, found.metric, value, spread, tests)
+    # However alike the groups are, their signs alone agree by chance with this probability.
+    return replace(ratio, p_value=max(ratio.p_value, 0.5**changed), typical=True)
+
+
+def _group_log_ratios(sample: Sample, measure: Measure) -> Iterator[float]:
+    largest = MAX_GROUP_DOUBLINGS * log(2)
+    # Baselines round sums to a part of the largest, so smaller sums count as unchanged.
+    unknown = max(sample.baseline) / ZERO
+    for current, baseline in zip(sample.current, sample.baseline, strict=True):
+        logarithm = log((current + unknown) / (baseline + unknown))
+        yield measure.power * min(max(logarithm, -largest), largest)
+
+
+def _half_width(spread: StandardError, tests: int = TESTS_PER_OUTPUT) -> float:
     """Return the distance of the bounds of a logarithm from its estimate."""
-    return t_half_width(spread.error, spread.units, INTERVAL_ALPHA / TESTS_PER_OUTPUT)
+    return t_half_width(spread.error, spread.units, INTERVAL_ALPHA / tests)
 
 
-def make_error_ratio(output: str, metric: str, value: float, spread: StandardError) -> ErrorRatio:
-    """Return the ratio whose logarithm is `value`, with bounds and p-value by Student's t."""
-    half_width = _half_width(spread)
+def make_error_ratio(
+    output: str, metric: str, value: float, spread: StandardError, tests: int = TESTS_PER_OUTPUT
+) -> ErrorRatio:
+    """Return the ratio whose logarithm is `value`, with bounds at INTERVAL_ALPHA / tests, by Student's t."""
+    half_width = _half_width(spread, tests)
     deviations = abs(value) / spread.error if spread.error else inf if value else 0.0
     bounds = (ratio_from_log(value), ratio_from_log(value - half_width), ratio_from_log(value + half_width))
     return ErrorRatio(output, metric, *bounds, *spread, t_sf(deviations, spread.units - 1))
