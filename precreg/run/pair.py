@@ -22,6 +22,7 @@ from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool, run_in_workers
 from precreg.subject import TreePair
 from precreg.types import (
+    PAIRED_LOSS,
     Baseline,
     Budget,
     Case,
@@ -186,7 +187,9 @@ def escalated_results(
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)
         # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
-        result = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
+        by_other = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
+        # One more run of a case that need not repeat is one more draw: the stored baseline passed it already.
+        result = by_other if case.deterministic else replace(by_other, verdict=result.verdict)
         if goes_on(result):
             open_.append(_open_case(case, result, pair, plan, version))
         else:
@@ -216,8 +219,16 @@ def judge_by_other(
 
 
 def goes_on(result: CaseResult) -> bool:
-    """Return True for a case that passed on its own seeds with other bits than the other version's."""
-    return result.paired is not None and result.paired.judged and _changed_bits(result)
+    """Return True for a case that passed on its own seeds with other bits than the other version's.
+
+    An output of it must be judged on fresh inputs.
+    """
+    return result.paired is not None and result.paired.judged and _changed_bits(result) and is_judged_in_pairs(result)
+
+
+def is_judged_in_pairs(result: CaseResult) -> bool:
+    """Return whether any output has a relevant loss for pairs; `regression: {pair: off}` removes it."""
+    return any(PAIRED_LOSS in tolerance.regression for tolerance in result.tolerances.values())
 
 
 def _changed_bits(result: CaseResult) -> bool:

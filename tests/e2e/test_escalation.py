@@ -335,3 +335,47 @@ def disabled_features():
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
+
+
+def test_a_suite_may_leave_its_outputs_out_of_pairs(tmp_path):
+    suite = f"{SUITE}tolerance:\n  regression: {{pair: off}}\n"
+    folder = repository(with_suite(tmp_path / "project", suite, KERNEL))
+    accept(folder)
+    change(kernel(folder), SUBJECT, EQUAL)
+    for pair in ("auto", "HEAD"):
+        done = precreg(folder, *AUTO, "--pair", pair)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert {reason for reason, _ in ends(folder).values()} <= {"within_tolerance", "identical"}
+
+
+RESTLESS = """\
+import os
+
+
+def softmax(x):
+    e = np.exp(x * np.float32(1 + 1e-7 * os.urandom(1)[0]))
+    return e / e.sum(-1, keepdims=True)
+
+
+def exact"""
+
+
+@pytest.fixture
+def restless(tmp_path):
+    """A project whose case gives other bits in each run, as it declares."""
+    suite = f"{SUITE}deterministic: false\nrepeats: 3\n".replace("[2, 5]", "[20]")
+    folder = repository(with_suite(tmp_path / "project", suite, KERNEL.replace(f"def softmax(x):\n{SUBJECT}", RESTLESS)))
+    accept(folder)
+    return folder
+
+
+def test_a_case_that_need_not_repeat_is_paired_only_if_its_code_changed(restless):
+    for _ in range(3):
+        done = precreg(restless, *AUTO)
+        assert "side by side" not in done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
+    change(kernel(restless), "1e-7 * os", "1.01e-7 * os")
+    done = precreg(restless, *AUTO)
+    assert "1 case with other bits" in done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert results(restless)["unit/s/rows=20"]["paired"]["end"] in ("clear", "not_clear")
