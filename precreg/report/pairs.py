@@ -135,8 +135,7 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case WorseOnFreshInputs(commit, seeds):
             return f"{_describe_growth(finding)} over {commit[:8]} on {_count(seeds)}{_describe_interval(finding)}"
         case BetterOnFreshInputs(commit, seeds):
-            ratio = format_distinct([finding.ratio, 1.0])[0]
-            change = f"{finding.metric} is {ratio} times that of {commit[:8]}"
+            change = f"{_describe_shrinkage(finding)} against {commit[:8]}"
             return f"{change} on {_count(seeds)}{_describe_interval(finding)}"
         case NonFiniteOnFreshInputs(commit, seed, before, now):
             return f"{now} elements differ in NaN or infinity on fresh seed {seed}, where {commit[:8]} has {before}"
@@ -160,6 +159,13 @@ def _describe_growth(finding: Finding) -> str:
     if finding.metric in _BIASES:
         return f"{finding.metric} grew by {format_number(ratio - 1)} of the mean |error|"
     return f"{finding.metric} grew {format_distinct([ratio, 1.0])[0]}x"
+
+
+def _describe_shrinkage(finding: Finding) -> str:
+    ratio = finding.ratio or 0.0
+    if finding.metric in _BIASES:
+        return f"{finding.metric} shrank by {format_number(1 - ratio)} of the mean |error|"
+    return f"{finding.metric} shrank to {format_distinct([ratio, 1.0])[0]}x"
 
 
 def _describe_interval(finding: Finding) -> str:

@@ -104,7 +104,7 @@ class CaseTest:
         return [
             _paired_output(name, self.result, tolerance, of_first)
             for name, tolerance in self.result.tolerances.items()
-            if PAIRED_LOSS in tolerance.regression and of_first and name in of_first[0]
+            if PAIRED_LOSS in tolerance.regression and any(name in of_seed for of_seed in of_first)
         ]
 
     def plan(self, budget: PairBudget) -> None:
@@ -117,7 +117,9 @@ def _paired_output(
     name: str, result: CaseResult, tolerance: Tolerance, figures: Sequence[Mapping[str, PairOfFigures]]
 ) -> PairedOutput:
     dtype = next(each.dtype for each in result.outcome.comparisons if each.output == name)
-    pairs = [SeedPair(of_seed[name].accepted, of_seed[name].present, of_seed[name].same_bits) for of_seed in figures]
+    # A subject may give an output for some inputs only.
+    found = [of_seed[name] for of_seed in figures if name in of_seed]
+    pairs = [SeedPair(each.accepted, each.present, each.same_bits) for each in found]
     is_integer = dtype not in FORMATS and not dtype.startswith(("complex", "longdouble"))
     return PairedOutput(name, dtype, is_integer, tolerance.regression[PAIRED_LOSS], pairs)
 
@@ -213,9 +215,10 @@ class Escalation:
         if planned == max(looks(self._budget.seeds), default=0) and drawn >= planned:
             ended_by = "max_seeds"
         outputs = test.outputs(seeds)
-        alpha = self._look_alpha(test) if planned else self._alpha
-        verdict = unclear_verdict(test.result.verdict, outputs, self._version.commit, ended_by, alpha)
-        look = judge_look(outputs, 0.0, self._version.commit) if seeds >= FIRST_LOOK else Look(None, (), (), ())
+        alpha, commit = self._look_alpha(test) if planned else self._alpha, self._version.commit
+        # This look was taken before, and found no loss at this level; it may have found gains.
+        look = judge_look(outputs, alpha, commit) if seeds >= FIRST_LOOK else Look(None, (), (), ())
+        verdict = unclear_verdict(test.result.verdict, outputs, commit, ended_by, alpha, look.findings)
         return replace(test.result, verdict=verdict, paired=self._paired(test, seeds, look._replace(end="not_clear")))
 
     def _paired(self, test: CaseTest, seeds: int, look: Look) -> PairedRun:

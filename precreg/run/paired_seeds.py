@@ -180,12 +180,13 @@ def _unlike(accepted: Arrays, present: Arrays) -> str:
 
 
 def _measure(accepted: Any, present: Any, oracle: Any) -> PairOfFigures:
-    from precreg.measure import measure_seed
+    from precreg.measure import measure_pair, measure_seed
 
-    same = _same_bits(accepted, present)
-    figures = measure_seed(accepted, oracle)
-    # The same bits have the same figures, and most harmless changes alter few seeds.
-    return PairOfFigures(figures, figures if same else measure_seed(present, oracle), same)
+    if _same_bits(accepted, present):
+        # Most harmless changes alter few seeds.
+        figures = measure_seed(accepted, oracle)
+        return PairOfFigures(figures, figures, same_bits=True)
+    return PairOfFigures(*measure_pair(accepted, present, oracle), same_bits=False)
 
 
 def _same_bits(one: Any, other: Any) -> bool:

@@ -53,6 +53,9 @@ BIASES = ("bias", "outward_bias")
 # much for a closer bound within a hundred seeds.
 CLEAR_TAIL_FACTOR = 2
 
+# A mean of fewer values has no standard error. An output that the subject gives at so few seeds stays open.
+MIN_PAIRS = 2
+
 # The two-sided confidence level of printed intervals is 1 - 2 * this.
 _INTERVAL_ALPHA = 0.025
 
@@ -110,6 +113,8 @@ def judge_look(outputs: Sequence[PairedOutput], alpha: float, commit: str) -> Lo
     changed = _changed(outputs)
     if not changed:
         return Look("same_bits", (), (), ())
+    is_complete = all(len(output.pairs) >= MIN_PAIRS for output in changed)
+    changed = [output for output in changed if len(output.pairs) >= MIN_PAIRS]
     series = {output.output: _series(output) for output in changed}
     figures = tuple(figure for output in changed for figure in _figures(output, series[output.output]))
     shares = tuple(_rounding_share(output) for output in changed)
@@ -117,7 +122,7 @@ def judge_look(outputs: Sequence[PairedOutput], alpha: float, commit: str) -> Lo
     if worse:
         return Look("worse", tuple(worse), figures, shares)
     better = [found for output in changed for found in _better(output, series[output.output], alpha, commit)]
-    is_clear = all(_is_clear(output, series[output.output]) for output in changed)
+    is_clear = is_complete and all(_is_clear(output, series[output.output]) for output in changed)
     return Look("clear" if is_clear else None, tuple(better), figures, shares)
 
 
@@ -166,14 +171,24 @@ def _worse(output: PairedOutput, series: Mapping[str, _Series], alpha: float, co
 
 
 def _better(output: PairedOutput, series: Mapping[str, _Series], alpha: float, commit: str) -> Iterator[Finding]:
-    """Yield a finding for each average that shrank."""
-    for metric in AVERAGES:
-        if metric not in series:
-            continue
-        shrunk = [-value for value in series[metric].present]
-        if len(series) * p_above(shrunk, log(1 + output.min_loss)) <= alpha:
+    """Yield a finding for fewer mismatched NaN and infinities, and for each metric that shrank."""
+    for seed, pair in enumerate(output.pairs):
+        if pair.present.mismatched < pair.accepted.mismatched:
+            counts = pair.accepted.mismatched, pair.present.mismatched
+            fewer = NonFiniteOnFreshInputs(commit, seed, *counts)
+            yield Finding(Reason.IMPROVED, output=output.output, rule="hard", fact=fewer)
+            break
+    for metric, values in series.items():
+        if len(series) * _p_value(metric, _exchanged(values), output.min_loss) <= alpha:
             fact = BetterOnFreshInputs(commit, len(output.pairs))
-            yield _finding(output, metric, series[metric], Reason.IMPROVED, fact)
+            yield _finding(output, metric, values, Reason.IMPROVED, fact)
+
+
+def _exchanged(values: _Series) -> _Series:
+    """Return the series that the versions give in each other's place."""
+    if values.accepted:
+        return _Series(values.accepted, values.present)
+    return _Series([-value for value in values.present], [])
 
 
 def _p_value(metric: str, values: _Series, min_loss: float) -> float:
@@ -274,20 +289,28 @@ def conclude_pair(first: Verdict, look: Look, outputs: Sequence[PairedOutput], c
     if first.reason is Reason.IMPROVED:
         return first
     output, metric, upper = _largest_upper(outputs)
-    seeds = len(outputs[0].pairs)
+    seeds = max(len(each.pairs) for each in outputs)
     fact = ClearOnFreshInputs(commit, seeds, look.end == "same_bits", output, metric, upper)
     return verdict_of([Finding(Reason.WITHIN_TOLERANCE, fact=fact)], Policy(), ())
 
 
 def unclear_verdict(
-    first: Verdict, outputs: Sequence[PairedOutput], commit: str, ended_by: EndedBy, alpha: float
+    first: Verdict,
+    outputs: Sequence[PairedOutput],
+    commit: str,
+    ended_by: EndedBy,
+    alpha: float,
+    gains: Sequence[Finding] = (),
 ) -> Verdict:
-    """Return the verdict on a case whose budget ended; `alpha` is the level of one output at one look."""
+    """Return the verdict on a case whose budget ended; `alpha` is the level of one output at one look.
+
+    It has the gains of the last look, too.
+    """
     if first.reason is Reason.IMPROVED:
         return first
-    changed = _changed(outputs)
-    seeds = len(outputs[0].pairs) if outputs else 0
-    if seeds < 2 or not changed:
+    changed = [output for output in _changed(outputs) if len(output.pairs) >= MIN_PAIRS]
+    seeds = max((len(output.pairs) for output in outputs), default=0)
+    if not changed:
         return verdict_of([Finding(Reason.NOT_CLEAR, fact=UnclearOnFreshInputs(commit, seeds, ended_by))], Policy(), ())
     every = [(output, metric, values) for output in changed for metric, values in _series(output).items()]
     output, metric, values = min(every, key=lambda each: _headroom(*each))
@@ -303,7 +326,7 @@ def unclear_verdict(
         DETECTABLE_LOSS,
         _needed(output, metric, values, alpha),
     )
-    return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact)], Policy(), ())
+    return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact), *gains], Policy(), ())
 
 
 def _needed(output: PairedOutput, metric: str, values: _Series, alpha: float) -> int:

@@ -364,7 +364,9 @@ def exact"""
 def restless(tmp_path):
     """A project whose case gives other bits in each run, as it declares."""
     suite = f"{SUITE}deterministic: false\nrepeats: 3\n".replace("[2, 5]", "[20]")
-    folder = repository(with_suite(tmp_path / "project", suite, KERNEL.replace(f"def softmax(x):\n{SUBJECT}", RESTLESS)))
+    folder = repository(
+        with_suite(tmp_path / "project", suite, KERNEL.replace(f"def softmax(x):\n{SUBJECT}", RESTLESS))
+    )
     accept(folder)
     return folder
 
@@ -379,3 +381,42 @@ def test_a_case_that_need_not_repeat_is_paired_only_if_its_code_changed(restless
     assert "1 case with other bits" in done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
     assert results(restless)["unit/s/rows=20"]["paired"]["end"] in ("clear", "not_clear")
+
+
+def test_an_output_for_some_inputs_only_is_judged_where_it_is(tmp_path):
+    twice = SUBJECT.replace("return e / e.sum(-1, keepdims=True)", "return outputs(x, e)")
+    reference = KERNEL[KERNEL.index("def exact") : KERNEL.index("def scalar")]
+    outputs = """\
+
+
+def outputs(x, e):
+    y = e / e.sum(-1, keepdims=True)
+    return {"y": y, "z": y} if x.sum() > -1 else {"y": y}
+"""
+    code = KERNEL.replace(SUBJECT, twice).replace(
+        reference, reference.replace("e / e.sum(-1, keepdims=True)", "outputs(x, e)")
+    )
+    folder = repository(
+        with_suite(tmp_path / "project", SUITE.replace("matrix: {rows: [2, 5]}", "matrix: {rows: [5]}"), code + outputs)
+    )
+    accept(folder)
+    assert set(results(folder)["unit/s/rows=5"]["tolerances"]) == {"y", "z"}
+    change(kernel(folder), twice, twice.replace("np.exp(x)", "np.exp(x - x[:, :1])"))
+    done = precreg(folder, *AUTO)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ends(folder) == {"unit/s/rows=5": ("regressed", "worse")}
+
+
+def test_a_version_without_the_nan_of_the_accepted_one_is_no_loss(tmp_path):
+    """The scalar is NaN at half of all seeds, and NaN has no error that the present one could exceed."""
+    nan = "np.where(x.sum() > 0, np.float32('nan'), np.exp(x).sum(dtype=x.dtype))"
+    fixed = "np.exp(x[:, ::-1]).sum(dtype=x.dtype)"
+    suite = SUITE.replace("k:softmax", "k:risky").replace("k:exact", "k:scalar").replace("[2, 5]", "[1]")
+    code = f"{KERNEL}\n\ndef risky(x):\n    return {nan}\n"
+    folder = repository(with_suite(tmp_path / "project", f"{suite}tolerance: {{rtol: 1e-4}}\n", code))
+    change(kernel(folder), nan, fixed)
+    done = precreg(folder, *AUTO, "--pair", "HEAD", "--max-seeds", "160")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(folder).values()
+    assert result["verdict"]["reason"] in ("not_clear", "improved")
+    assert "non_finite_on_fresh_inputs" in {finding["fact"]["kind"] for finding in result["verdict"]["findings"]}

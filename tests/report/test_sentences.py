@@ -333,7 +333,7 @@ SENTENCES = [
     (
         BetterOnFreshInputs(COMMIT, 20),
         {"metric": "mean_ulp", "current": 0.24, "baseline": 0.3, "ratio": 0.8, "lower": 0.78, "upper": 0.82},
-        "mean_ulp is 0.8 times that of 1a2b3c4d on 20 fresh seeds (0.3 -> 0.24, 95 % CI 0.78 to 0.82)",
+        "mean_ulp shrank to 0.8x against 1a2b3c4d on 20 fresh seeds (0.3 -> 0.24, 95 % CI 0.78 to 0.82)",
     ),
     (
         NonFiniteOnFreshInputs(COMMIT, 3, 0, 2),

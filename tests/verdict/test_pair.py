@@ -137,7 +137,8 @@ def test_more_nan_than_the_accepted_version_has_fails_at_once():
     assert look.end == "worse"
     assert look.findings[0].fact == NonFiniteOnFreshInputs(COMMIT, 7, 0, 2)
     fewer = [pair._replace(accepted=pair.present, present=pair.accepted) for pair in pairs]
-    assert judge_look([output(fewer)], 1e-9, COMMIT).findings == ()
+    (found,) = judge_look([output(fewer)], 1e-9, COMMIT).findings
+    assert (found.reason, found.fact) == (Reason.IMPROVED, NonFiniteOnFreshInputs(COMMIT, 7, 2, 0))
 
 
 def test_an_output_that_was_exact_and_has_errors_now_is_worse():
@@ -150,11 +151,11 @@ def test_an_output_that_was_exact_and_has_errors_now_is_worse():
     assert conclude_pair(PASSED, look, [output(back)], COMMIT).reason is Reason.IMPROVED
 
 
-def test_a_gain_is_reported_in_every_average_and_an_earlier_one_stays():
+def test_a_gain_is_reported_in_every_metric_that_is_tested_for_a_loss_and_an_earlier_one_stays():
     pairs = drawn(512, 500, 0.7)
     look = judge_look([output(pairs)], ALPHA, COMMIT)
     assert look.end == "clear"
-    assert {finding.metric for finding in look.findings} == set(AVERAGES)
+    assert {finding.metric for finding in look.findings} == {*AVERAGES, *TAILS}
     assert all(finding.fact == BetterOnFreshInputs(COMMIT, 512) for finding in look.findings)
     assert conclude_pair(PASSED, look, [output(pairs)], COMMIT).reason is Reason.IMPROVED
     equal = drawn(512, 500)
@@ -176,6 +177,33 @@ def test_an_unclear_case_states_its_bounds_and_the_seeds_that_it_needs():
         judge_look([output(drawn(fact.needed, 500, 1.2, seed=seed))], ALPHA, COMMIT).end == "worse" for seed in range(5)
     ]
     assert all(found)
+
+
+def test_a_bias_that_vanished_is_a_gain():
+    pairs = drawn(64, 500, bias=5e-4)
+    back = [SeedPair(pair.present, pair.accepted, False) for pair in pairs]
+    look = judge_look([output(back)], ALPHA, COMMIT)
+    assert {"bias", "outward_bias"} <= {finding.metric for finding in look.findings}
+    assert {finding.reason for finding in look.findings} == {Reason.IMPROVED}
+
+
+def test_an_unclear_case_has_its_gains_too():
+    pairs = drawn(20, 500, 0.6)
+    gains = judge_look([output(pairs)], ALPHA, COMMIT).findings
+    assert gains
+    verdict = unclear_verdict(PASSED, [output(pairs)], COMMIT, "max_seeds", ALPHA, gains)
+    assert verdict.reason is Reason.NOT_CLEAR
+    assert [finding.reason for finding in verdict.findings] == [Reason.NOT_CLEAR, *[Reason.IMPROVED] * len(gains)]
+
+
+def test_an_output_of_one_seed_stays_open():
+    """A subject may give an output for some inputs only, and one value has no standard error."""
+    rare = output(drawn(1, 500))._replace(output="rare")
+    assert judge_look([rare], ALPHA, COMMIT).end is None
+    equal = drawn(512, 500)
+    look = judge_look([output(equal), rare], ALPHA, COMMIT)
+    assert (judge_look([output(equal)], ALPHA, COMMIT).end, look.end) == ("clear", None)
+    assert unclear_verdict(PASSED, [output(equal), rare], COMMIT, "max_seeds", ALPHA).findings[0].fact.seeds == 512
 
 
 @pytest.mark.parametrize("seeds", [0, 1])
