@@ -7,15 +7,14 @@ version is that of its entry, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
-from precreg.run.escalation import PairBudget
+from precreg.run.escalation import Announce, Announcement, PairBudget
 from precreg.run.other_version import other_version
 from precreg.run.pair import escalated_results, is_judged_in_pairs
 from precreg.run.pipeline import IN_PROCESS, Plan
@@ -25,17 +24,6 @@ from precreg.verdict import Policy
 
 # These passed with other bits than the baseline's. A case that failed is judged already.
 _CHANGED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED})
-
-
-class Announcement(NamedTuple):
-    """The cases that run by an older version, its commit, and the budget, for the progress of a run."""
-
-    cases: int
-    commit: str
-    budget: PairBudget
-
-
-Announce = Callable[[Announcement], None]
 
 
 def judge_changed_cases(
@@ -69,7 +57,7 @@ def judge_changed_cases(
         others = [(by_id[result.id], result) for result in of_version if result.id not in same_code]
         if others:
             announce(Announcement(len(others), version, left))
-            yield from _judge_by(version, others, plan, policy, left)
+            yield from _judge_by(version, others, plan, policy, left, announce)
 
 
 def _has_changed(case: Case, result: CaseResult) -> bool:
@@ -117,10 +105,11 @@ def _judge_by(
     plan: Plan,
     policy: Policy,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     try:
         with other_version(plan.project, commit, commit) as version:
-            yield from escalated_results(changed, plan, policy, version, budget)
+            yield from escalated_results(changed, plan, policy, version, budget, announce)
     except UserError as problem:
         if problem.slug != "no-checkout":
             raise

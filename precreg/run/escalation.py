@@ -7,7 +7,7 @@ The project's working folder keeps their figures for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -64,6 +64,30 @@ class PairBudget(NamedTuple):
     seeds: int
     case_seconds: float
     run_seconds: float
+
+
+class Announcement(NamedTuple):
+    """The cases that run by another version, its commit, and the budget, before they run."""
+
+    cases: int
+    commit: str
+    budget: PairBudget
+
+
+class PairProgress(NamedTuple):
+    """The state of a pair while it runs: the cases that ended, of how many, and the look that the others go to.
+
+    `look` is 0 while the other version runs on the own seeds of the cases. `seconds` of the run's budget are spent.
+    """
+
+    done: int
+    cases: int
+    look: int
+    seconds: float
+    budget_seconds: float
+
+
+Announce = Callable[[Announcement | PairProgress], None]
 
 
 class OpenCase(NamedTuple):
@@ -141,8 +165,10 @@ def _problem(accepted: BatchAnswer, present: BatchAnswer) -> PairProblem | None:
 class Escalation:
     """The tests of all open cases of a run by one other version."""
 
-    def __init__(self, plan: Plan, version: OtherVersion, budget: PairBudget, alpha: float) -> None:
+    def __init__(self, plan: Plan, version: OtherVersion, budget: PairBudget, alpha: float, announce: Announce) -> None:
         """Prepare the workers of both versions; `alpha` is the error level of a case over all looks."""
+        self._announce = announce
+        self._cases = self._done = 0
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
         self._jobs = max(1, plan.jobs)
         self._cache = PairCache(plan.project)
@@ -158,8 +184,11 @@ class Escalation:
     def run(self, cases: Sequence[OpenCase]) -> Iterator[CaseResult]:
         """Yield the result of each case as soon as its test ends. Raises UserError (no-workers)."""
         tests = [CaseTest(each, self._cache.load(each.key)) for each in cases]
+        self._cases = len(tests)
         with TemporaryDirectory(prefix="precreg-pair-") as folder:
-            yield from self._run(tests, Path(folder))
+            for result in self._run(tests, Path(folder)):
+                self._done += 1
+                yield result
 
     def _run(self, tests: list[CaseTest], folder: Path) -> Iterator[CaseResult]:
         self._draw(tests, PROBE_SEEDS, folder)
@@ -249,8 +278,11 @@ class Escalation:
         by_id = {test.case.id: test for test in tests}
         size = BATCHES_PER_WORKER * self._jobs
         for start in range(0, len(batches), size):
-            if monotonic() >= self._deadline:
+            left = self._deadline - monotonic()
+            if left <= 0:
                 return
+            limit = self._budget.run_seconds
+            self._announce(PairProgress(self._done, self._cases, seeds, limit - left, limit))
             self._run_batches(batches[start : start + size], by_id)
 
     def _batches(self, test: CaseTest, seeds: int, folder: Path) -> Iterator[SeedBatch]:

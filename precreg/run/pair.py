@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
-from precreg.run.escalation import Escalation, OpenCase, PairBudget
+from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
 from precreg.run.pipeline import Plan, judge_outcome
@@ -103,6 +104,7 @@ def paired_results(
     baselines: BaselineLookup,
     version: OtherVersion,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     """Run both versions on all cases, judge one by the other, and yield results as they come.
 
@@ -124,7 +126,7 @@ def paired_results(
                     yield result
     finally:
         side.close()
-    yield from _escalate(open_, plan, version, budget, policy)
+    yield from _escalate(open_, plan, version, budget, policy, announce)
 
 
 class _RunBeside(NamedTuple):
@@ -174,6 +176,7 @@ def escalated_results(
     policy: Policy,
     version: OtherVersion,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     """Run the accepted version on cases whose bits changed, judge them by it, and yield results as they come.
 
@@ -182,8 +185,10 @@ def escalated_results(
     """
     by_id = {case.id: (case, result) for case, result in changed}
     open_: list[OpenCase] = []
+    began, limit = monotonic(), budget.run_seconds
     task = CaseTask(version.project, plan.environment.chain, version.trees)
-    for other in run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)):
+    for done, other in enumerate(run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)), 1):
+        announce(PairProgress(done, len(changed), 0, monotonic() - began, limit))
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)
         # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
@@ -194,7 +199,8 @@ def escalated_results(
             open_.append(_open_case(case, result, pair, plan, version))
         else:
             yield result
-    yield from _escalate(open_, plan, version, budget, policy)
+    left = budget._replace(run_seconds=max(0.0, limit - (monotonic() - began)))
+    yield from _escalate(open_, plan, version, left, policy, announce)
 
 
 def _is_known_bad(case: Case, stored: Baseline | None) -> bool:
@@ -240,11 +246,16 @@ def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, ve
 
 
 def _escalate(
-    cases: Sequence[OpenCase], plan: Plan, version: OtherVersion, budget: PairBudget, policy: Policy
+    cases: Sequence[OpenCase],
+    plan: Plan,
+    version: OtherVersion,
+    budget: PairBudget,
+    policy: Policy,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     if not cases:
         return
-    escalation = Escalation(plan, version, budget, case_alpha(policy.baselines))
+    escalation = Escalation(plan, version, budget, case_alpha(policy.baselines), announce)
     try:
         yield from escalation.run(cases)
     finally:

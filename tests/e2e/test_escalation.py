@@ -420,3 +420,20 @@ def test_a_version_without_the_nan_of_the_accepted_one_is_no_loss(tmp_path):
     (result,) = results(folder).values()
     assert result["verdict"]["reason"] in ("not_clear", "improved")
     assert "non_finite_on_fresh_inputs" in {finding["fact"]["kind"] for finding in result["verdict"]["findings"]}
+
+
+def test_a_pair_prints_its_progress_every_few_seconds(project, monkeypatch):
+    change(kernel(project), SUBJECT, LOSS)
+    done = precreg(project, *AUTO)
+    assert "cases judged side by side" not in done.stderr, "a short pair needs no progress"
+    monkeypatch.setattr("precreg.cli.run.LOG_SECONDS", 0.0)
+    for pair in ("auto", "HEAD"):
+        for path in (project / ".precreg/pairs").iterdir():
+            path.unlink()
+        done = precreg(project, *AUTO, "--pair", pair)
+        own = re.findall(r"(\d) of 2 cases ran by the other version on their own seeds; \d+ s of at most", done.stderr)
+        assert own == (["1", "2"] if pair == "auto" else []), done.stderr
+        judged = r"\d of \d cases judged side by side, the others on (\d+) fresh seeds; \d+ s of at most \d+ s"
+        looks = [int(each) for each in re.findall(judged, done.stderr)]
+        assert looks == sorted(looks)
+        assert looks[0] == 2, done.stderr
