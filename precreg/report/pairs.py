@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from precreg.types import (
+    Baseline,
     BetterOnFreshInputs,
     CaseResult,
     ClearOnFreshInputs,
@@ -42,10 +43,15 @@ def describe_judge(result: CaseResult) -> str:
     # Without a pair the stored baseline judged, and a reader must not take one for the other.
     if paired.fell_back or result.baseline is None:
         return f"the stored baseline: {paired.problem}"
-    commit = result.baseline.entry.commit[:8]
     kind = "fresh seeds" if paired.end else "seeds"
-    limit = f"; on fresh seeds not: {paired.problem}" if paired.cause else ""
-    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result, kind)} of both{limit}"
+    limit = f"; not on fresh seeds: {paired.problem}" if paired.cause else ""
+    return f"{_version(result.baseline)}, run side by side on {_seeds(result, kind)}{limit}"
+
+
+def _version(other: Baseline) -> str:
+    """Write the other version as the command names it, and its commit."""
+    revision, commit = other.file.removeprefix("pair "), other.entry.commit
+    return f"commit {commit[:8]}" if revision == commit else f"{revision} at {commit[:8]}"
 
 
 def describe_pair_problem(cause: PairProblem) -> str:
@@ -95,7 +101,7 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
         yield f"{len(judged)} of {len(record.results)} cases judged by {version}, run side by side"
     for result in judged:
         if result.verdict.reason is Reason.NOT_CLEAR or (result.paired and result.paired.end == "not_clear"):
-            yield f"not clear after {_seeds(result, 'fresh seeds')}: {result.id}: {result.verdict.message}"
+            yield f"not clear: {result.id}: {result.verdict.message}"
     yield from _problems("not tested on fresh inputs", [each for each in judged if each.paired and each.paired.cause])
     yield from _problems("judged by the stored baseline", alone)
 
@@ -142,8 +148,8 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case ClearOnFreshInputs(commit, seeds, same_bits=True):
             return f"bits changed against the baseline, and on {_count(seeds)} they are those of {commit[:8]}"
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
-            bound = f"{output}: {metric} is at most {format_number(upper)} times (95 %)"
-            return f"bits changed, without a relevant loss against {commit[:8]} on {_count(seeds)}: {bound}"
+            bound = f"{output}: {metric} grew by at most {format_number(upper)}x (95 %)"
+            return f"bits changed, and no relevant loss on {_count(seeds)} beside {commit[:8]}: {bound}"
         case UnclearOnFreshInputs():
             return _describe_unclear(fact)
         case _:
@@ -178,14 +184,15 @@ def _describe_interval(finding: Finding) -> str:
 
 
 def _describe_unclear(fact: UnclearOnFreshInputs) -> str:
-    version, hint = f"side by side with {fact.commit[:8]}", _END_HINTS[fact.ended_by]
+    version, hint = f"beside {fact.commit[:8]}", _END_HINTS[fact.ended_by]
     if not fact.metric:
-        drawn = f"only {_count(fact.seeds)} in the budget" if fact.seeds else "no time to run"
+        drawn = f"the budget allowed only {_count(fact.seeds)}" if fact.seeds else "the budget allowed no seed"
         return f"bits changed, and {drawn} {version}; {hint}"
-    growth = f"{fact.metric} is at most {format_number(fact.upper)} times"
+    growth = f"{fact.metric} grew by at most {format_number(fact.upper)}x"
     if fact.metric in _BIASES:
         growth = f"{fact.metric} grew by at most {format_number(fact.upper - 1)} of the mean |error|"
-    averages = f"; averages are at most {format_number(fact.averages)} times" if fact.averages else ""
-    seeds = f"about {fact.needed} seeds find {format_number(fact.detectable)} times; " if fact.needed else ""
-    bounds = f"{fact.output}: {growth} (95 %){averages}"
-    return f"bits changed, and {_count(fact.seeds)} {version} leave it open: {bounds}; {seeds}{hint}"
+    others = fact.averages and fact.averages != fact.upper
+    averages = f", averages by at most {format_number(fact.averages)}x" if others else ""
+    seeds = f"about {fact.needed} seeds would find a loss of {format_number(fact.detectable)}x; " if fact.needed else ""
+    state = f"{_count(fact.seeds)} {version} neither prove nor exclude a relevant loss"
+    return f"bits changed, and {state}: {growth}{averages} (95 %); {seeds}{hint}"

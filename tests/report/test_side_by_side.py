@@ -24,16 +24,18 @@ RUN = run_of(WORSE, UNCLEAR, ALONE, CLEAR, pair=COMMIT)
 
 
 def test_the_version_that_judged_is_named_with_its_seeds():
-    assert describe_judge(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
-    assert describe_judge(UNCLEAR).endswith("after 1 seed of both")
+    assert describe_judge(WORSE) == "main at 0c1d2e3f, run side by side on 24 seeds"
+    assert describe_judge(UNCLEAR).endswith("on 1 seed")
     assert describe_judge(ALONE) == "the stored baseline: crashed there: killed by SIGKILL"
     assert describe_judge(passed()) == ""
+    by_commit = replace(OTHER, file=f"pair {OTHER.entry.commit}")
+    assert describe_judge(replace(WORSE, baseline=by_commit)) == "commit 0c1d2e3f, run side by side on 24 seeds"
 
 
 def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
     assert list(describe_paired_run(RUN)) == [
         "3 of 4 cases judged by 0c1d2e3f, run side by side",
-        f"not clear after 1 seed: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
+        f"not clear: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
         f"judged by the stored baseline: {ALONE.id}: crashed there: killed by SIGKILL",
     ]
     assert list(describe_paired_run(run_of(passed(), skipped()))) == []
@@ -42,7 +44,7 @@ def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
 def test_every_report_tells_of_the_pair():
     text = terminal.render_run_terminal(RUN, colour=False)
     assert ", paired with 0c1d2e3f\n" in text
-    assert "baseline  pair main at 0c1d2e3f, side by side, after 24 seeds of both\n" in text
+    assert "baseline  main at 0c1d2e3f, run side by side on 24 seeds\n" in text
     assert "pair      3 of 4 cases judged by 0c1d2e3f" in text
     assert "1 case regressed against 0c1d2e3f" in text
     assert "paired with `0c1d2e3f`" in render_run_markdown(RUN)
