@@ -97,7 +97,7 @@ def p_by_signs(values: Sequence[float], limit: float) -> float:
     for score in scores:
         counts += counts << (score * digit)
     # The sum of digits, by casting out: it is at most 2^n, and the base less one is larger.
-    return (counts >> (above * digit)) % ((1 << digit) - 1) / 2**n
+    return (counts >> (above * digit)) % ((1 << digit) - 1) / 2.0**n
 
 
 def p_bias_grew(new: Sequence[float], old: Sequence[float], limit: float) -> float:
