@@ -65,6 +65,11 @@ SMALL_OUTPUT_RATIOS = (320.0, 24.0, 10.0, 6.5, 5.0)
 # An error of half an ULP is what correct rounding leaves, and a smaller one of a few elements is luck.
 CORRECT_ROUNDING_ULP = 0.5
 
+# A mean error in ULP that grew to so many times the baseline's has regressed, whatever its confidence interval. Errors
+# in ULP grow as 1/|reference| near zero, and the ratio of two independent normal errors of one element exceeds k with a
+# probability of 2 / (pi k), here 6e-6.
+HEAVY_TAIL_RATIO = 1e5
+
 # Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone.
 ROUNDING_FLOOR_ULP = 0.05
 
@@ -291,6 +296,17 @@ def small_output_findings(comparisons: Sequence[Comparison], accepted: BaselineO
         if current is not None and baseline is not None and current > limit * max(baseline, floor):
             found = grown_finding(comparisons[0].output, METRICS[name], current, baseline, limit - 1)
             yield replace(found, fact=SmallOutputGrew(elements, len(comparisons)))
+
+
+def heavy_tail_findings(comparisons: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
+    """Yield the mean ULP if it grew beyond HEAVY_TAIL_RATIO: so few elements make it that no statistic judges it."""
+    current, baseline = seed_means(comparisons, accepted, "mean_ulp")
+    if (
+        current is not None
+        and baseline is not None
+        and current > HEAVY_TAIL_RATIO * max(baseline, CORRECT_ROUNDING_ULP)
+    ):
+        yield grown_finding(comparisons[0].output, METRICS["mean_ulp"], current, baseline, HEAVY_TAIL_RATIO - 1)
 
 
 def maximum_findings(
