@@ -21,9 +21,9 @@ EndedBy = Literal["max_seeds", "case_seconds", "run_seconds"]
 class PairedFigure(Struct, frozen=True):
     """One metric of one output on the seeds that both versions ran: the ratio of the present errors to the accepted.
 
-    `ratio` is the geometric mean over seeds; of a bias it is 1 + the growth of its size in units of the accepted mean
-    |d|. `lower` and `upper` are its 95 % confidence interval. `log_mean` and `log_error` are the mean and the standard
-    error that pooled evidence adds up: of log(ratio), or of the growth of a bias.
+    `ratio` is the geometric mean over seeds; of a bias it is 1 + the growth of its size in units of the mean |d| of
+    both versions. `lower` and `upper` are its 95 % confidence interval. `log_mean` and `log_error` are the mean and the
+    standard error that pooled evidence adds up: of log(ratio), or of the growth of a bias.
     """
 
     output: str

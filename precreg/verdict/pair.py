@@ -142,8 +142,8 @@ def _one_series(pairs: Sequence[SeedPair], metric: str) -> _Series:
     if metric not in BIASES:
         sides = ((_of(pair.present, metric), _of(pair.accepted, metric)) for pair in pairs)
         return _Series([log_ratio(new, old) for new, old in sides], [])
-    # Errors of an accepted version that has none are in units of the present ones.
-    units = [_of(pair.accepted, "mean_abs_error") or _of(pair.present, "mean_abs_error") for pair in pairs]
+    # Of both versions: in units of one, whose error may be near 0 at a seed, the other has the larger mean.
+    units = [(_of(pair.accepted, "mean_abs_error") + _of(pair.present, "mean_abs_error")) / 2 for pair in pairs]
     present, accepted = (
         [relative_bias(_of(side, metric), unit) for side, unit in zip(sides, units, strict=True)]
         for sides in ([pair.present for pair in pairs], [pair.accepted for pair in pairs])

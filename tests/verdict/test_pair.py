@@ -239,3 +239,14 @@ def test_versions_of_equal_quality_are_called_worse_less_often_than_the_level():
     """One look of 16 seeds, and all metrics of an output: Bonferroni over correlated metrics stays far below."""
     ends = [judge_look([output(drawn(16, 64, seed=seed))], 0.2, COMMIT).end for seed in range(300)]
     assert ends.count("worse") / 300 <= 0.2
+
+
+def test_errors_of_a_biased_scalar_are_no_growth_of_its_bias():
+    """In units of one version's error alone, the bias of the other has a heavy tail, and its mean is larger."""
+    rng = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(200):
+        sides = [[figures_of(1e-3 * (0.5 + rng.normal(0, 1, 1))) for _ in range(160)] for _ in range(2)]
+        pairs = [SeedPair(*both, False) for both in zip(*sides, strict=True)]
+        alarms += judge_look([output(pairs)], 0.05, COMMIT).end == "worse"
+    assert alarms <= 10

@@ -27,9 +27,6 @@ SIGN_SCORES = 4096
 # Logarithms of ratios are clipped, so that one seed with an error of 0 does not decide alone.
 MAX_LOG_RATIO = 20 * log(2)
 
-# Biases are in units of the older version's mean |d|, and are clipped for the same reason.
-MAX_BIAS = 50.0
-
 # One-sided level of the upper bounds that exclude a loss. Ending early by them adds no false alarm.
 CLEAR_ALPHA = 0.05
 
@@ -55,11 +52,9 @@ def log_ratio(new: float, old: float) -> float:
 
 
 def relative_bias(bias: float, mean_abs_error: float) -> float:
-    """Return a bias in units of a mean |d|, clipped; 0 where it is no number."""
-    if bias == 0 or isnan(bias):
-        return 0.0
-    found = bias / mean_abs_error if mean_abs_error else MAX_BIAS * bias
-    return max(-MAX_BIAS, min(MAX_BIAS, found))
+    """Return a bias in units of the mean |d| of both versions, at most 2 in size; 0 where it is no number."""
+    found = bias / mean_abs_error if mean_abs_error else 0.0
+    return 0.0 if isnan(found) else found
 
 
 def p_above(values: Sequence[float], limit: float) -> float:
