@@ -38,10 +38,19 @@ from precreg.types import (
     PairedRun,
     PairProblem,
     PresentVersionFailed,
+    Reason,
     Tolerance,
     UnsteadyVersion,
 )
-from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
+from precreg.verdict import (
+    Look,
+    PairedOutput,
+    SeedPair,
+    conclude_pair,
+    failed_on_fresh_inputs,
+    judge_look,
+    unclear_verdict,
+)
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
@@ -56,6 +65,10 @@ BATCH_BYTES = 1 << 25
 BATCH_SECONDS = 1.0
 # Batches for each worker between two looks at the clock.
 BATCHES_PER_WORKER = 4
+
+
+# Failures of the subject itself. A reference may fail on inputs that nobody chose, and a time depends on the machine.
+_SUBJECT_FAILURES = frozenset({Reason.SUBJECT_ERROR, Reason.CRASHED})
 
 
 class PairBudget(NamedTuple):
@@ -264,9 +277,15 @@ class Escalation:
         )
 
     def _without_test(self, test: CaseTest) -> CaseResult:
-        """Return the result on the case's own seeds, with the problem that fresh seeds have."""
+        """Return the result on the case's own seeds, with the problem that fresh seeds have.
+
+        A subject that fails on inputs of which the accepted version gives outputs has no result there.
+        """
         paired = PairedRun(test.case.seeds, False, cause=test.problem, judged=True, commit=self._version.commit)
-        return replace(test.result, paired=paired)
+        verdict, problem = test.result.verdict, test.problem
+        if isinstance(problem, PresentVersionFailed) and problem.reason in _SUBJECT_FAILURES:
+            verdict = failed_on_fresh_inputs(problem)
+        return replace(test.result, verdict=verdict, paired=paired)
 
     def _keep(self, test: CaseTest) -> None:
         if not test.cached:

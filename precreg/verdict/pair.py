@@ -22,6 +22,7 @@ from precreg.types import (
     NonFiniteOnFreshInputs,
     PairedFigure,
     PairEnd,
+    PresentVersionFailed,
     Reason,
     RoundingShare,
     SeedFigures,
@@ -292,6 +293,11 @@ def conclude_pair(first: Verdict, look: Look, outputs: Sequence[PairedOutput], c
     seeds = max(len(each.pairs) for each in outputs)
     fact = ClearOnFreshInputs(commit, seeds, look.end == "same_bits", output, metric, upper)
     return verdict_of([Finding(Reason.WITHIN_TOLERANCE, fact=fact)], Policy(), ())
+
+
+def failed_on_fresh_inputs(problem: PresentVersionFailed) -> Verdict:
+    """Return the verdict on a case whose subject failed on fresh inputs, and not in the accepted version."""
+    return verdict_of([Finding(problem.reason, problem.message)], Policy(), ())
 
 
 def unclear_verdict(
