@@ -100,8 +100,18 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
     for result in judged:
         if result.paired and not result.paired.clear and result.paired.cause is None:
             yield f"not clear: {result.id}: {result.verdict.message}"
+    yield from (text for result in judged for text in _rounding_losses(result))
     yield from _problems("not tested on fresh inputs", [each for each in judged if each.paired and each.paired.cause])
     yield from _problems("judged by the stored baseline", alone)
+
+
+def _rounding_losses(result: CaseResult) -> Iterator[str]:
+    """Yield a line for each output with fewer correctly rounded elements, which fails no case."""
+    for share in result.paired.shares if result.paired else ():
+        if share.is_loss:
+            before, now = (f"{100 * each:.4g} %" for each in (share.before, share.now))
+            chance = f"p = {share.p_value:.2g} by the sign test over {_seeds(result)}"
+            yield f"fewer correctly rounded elements: {result.id}: {share.output}: {before} -> {now} ({chance})"
 
 
 def _problems(heading: str, results: Sequence[CaseResult]) -> Iterator[str]:

@@ -18,6 +18,11 @@ PairEnd = Literal["worse", "same_bits", "clear", "not_clear"]
 EndedBy = Literal["max_seeds", "case_seconds", "run_seconds"]
 
 
+# A share of correctly rounded elements that is lost without a report, as in a single run, and the level of the report.
+MIN_SHARE_LOSS = 0.01
+SHARE_ALPHA = 1e-3
+
+
 class PairedFigure(Struct, frozen=True):
     """One metric of one output on the seeds that both versions ran: the ratio of the present errors to the accepted.
 
@@ -48,6 +53,11 @@ class RoundingShare(Struct, frozen=True):
     lost: int
     gained: int
     p_value: float
+
+    @property
+    def is_loss(self) -> bool:
+        """Return whether reports mention the share: it shrank relevantly, and not by chance."""
+        return self.before - self.now > MIN_SHARE_LOSS and self.p_value < SHARE_ALPHA
 
 
 class WorseOnFreshInputs(Fact, frozen=True, tag="worse_on_fresh_inputs"):

@@ -10,6 +10,7 @@ from precreg.report.pairs import describe_judge, describe_paired_run
 from precreg.report.record import merge_run_records, read_run_record
 from precreg.report.summaries import render_run_markdown
 from precreg.storage import write_json_record
+from precreg.types.pair import RoundingShare
 from precreg.types.record import KnownBadCase, OtherVersionFailed, OtherVersionInputs, OtherVersionOutputs, PairedRun
 from precreg.types.verdict import Reason
 from tests.report.made import accepted, passed, regressed, run_of, skipped
@@ -39,6 +40,20 @@ def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
         f"judged by the stored baseline: {ALONE.id}: crashed there: killed by SIGKILL",
     ]
     assert list(describe_paired_run(run_of(passed(), skipped()))) == []
+
+
+def test_a_loss_of_correct_rounding_is_reported_with_its_test():
+    shares = (
+        RoundingShare("out", 0.8125, 0.6, 20, 0, 2.0**-20),
+        RoundingShare("few", 0.8, 0.795, 20, 0, 2.0**-20),
+        RoundingShare("chance", 0.8, 0.6, 12, 8, 0.25),
+    )
+    run = run_of(replace(CLEAR, paired=PairedRun(20, True, judged=True, commit=COMMIT, end="clear", shares=shares)))
+    assert list(describe_paired_run(run)) == [
+        "1 of 1 cases judged by 0c1d2e3f, run side by side",
+        f"fewer correctly rounded elements: {CLEAR.id}: out: 81.25 % -> 60 % "
+        "(p = 9.5e-07 by the sign test over 20 fresh seeds)",
+    ]
 
 
 def test_every_report_tells_of_the_pair():
