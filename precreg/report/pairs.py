@@ -10,6 +10,7 @@ from precreg.types import (
     CaseResult,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     FixedInputs,
     KnownBadCase,
@@ -145,6 +146,8 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
             bound = f"{output}: {metric} is at most {format_number(upper)} times (95 %)"
             return f"bits changed, without a relevant loss against {commit[:8]} on {_count(seeds)}: {bound}"
+        case FailedOnFreshInputs(commit, failure):
+            return f"{failure}, on a fresh input that {commit[:8]} computes"
         case UnclearOnFreshInputs():
             return _describe_unclear(fact)
         case _:

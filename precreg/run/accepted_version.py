@@ -17,13 +17,10 @@ from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
 from precreg.run.escalation import PairBudget
 from precreg.run.other_version import other_version
-from precreg.run.pair import escalated_results
+from precreg.run.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
-from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun, Reason
+from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun
 from precreg.verdict import Policy
-
-# These passed with other bits than the baseline's. A case that failed is judged already.
-_CHANGED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED})
 
 
 class Announcement(NamedTuple):
@@ -68,10 +65,9 @@ def judge_changed_cases(
 
 
 def _has_changed(case: Case, result: CaseResult) -> bool:
-    # A case that need not repeat has other bits in each run, so it is judged by its statistics alone unless they moved.
     # A known-bad case is judged by its baseline: another version that is as bad would pass it.
     is_known_bad = result.baseline is not None and result.baseline.entry.known is not None
-    return result.verdict.reason in _CHANGED_REASONS and case.expect_failure is None and not is_known_bad
+    return is_open(result) and case.expect_failure is None and not is_known_bad
 
 
 def _by_version(

@@ -38,10 +38,11 @@ from precreg.types import (
     PairedRun,
     PairProblem,
     PresentVersionFailed,
+    Reason,
     Tolerance,
     UnsteadyVersion,
 )
-from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
+from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, failed_verdict, judge_look, unclear_verdict
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class OpenCase(NamedTuple):
     case: Case
     result: CaseResult
     key: str
+
+
+def judges_pairs(result: CaseResult) -> bool:
+    """Return whether fresh inputs judge any output of a case; `regression: off` leaves all of them out."""
+    return any(PAIRED_LOSS in tolerance.regression for tolerance in result.tolerances.values())
 
 
 class CaseTest:
@@ -232,8 +238,15 @@ class Escalation:
         )
 
     def _without_test(self, test: CaseTest) -> CaseResult:
-        """Return the result on the case's own seeds, with the problem that fresh seeds have."""
-        paired = PairedRun(test.case.seeds, False, cause=test.problem, judged=True, commit=self._version.commit)
+        """Return the result on the case's own seeds, with the problem that fresh seeds have.
+
+        An exception or a crash of the present version alone is a defect of the change, and no passing problem.
+        """
+        problem, commit = test.problem, self._version.commit
+        paired = PairedRun(test.case.seeds, False, cause=problem, judged=True, commit=commit)
+        if isinstance(problem, PresentVersionFailed) and problem.reason in (Reason.SUBJECT_ERROR, Reason.CRASHED):
+            verdict = failed_verdict(problem.reason, problem.message, commit)
+            return replace(test.result, verdict=verdict, paired=paired, acceptable=False)
         return replace(test.result, paired=paired)
 
     def _keep(self, test: CaseTest) -> None:
@@ -248,7 +261,9 @@ class Escalation:
         for start in range(0, len(batches), size):
             if monotonic() >= self._deadline:
                 return
-            self._run_batches(batches[start : start + size], by_id)
+            # A version that fails on one batch of a case would fail, or hang, on the others, too.
+            wave = [batch for batch in batches[start : start + size] if by_id[batch.case.id].problem is None]
+            self._run_batches(wave, by_id)
 
     def _batches(self, test: CaseTest, seeds: int, folder: Path) -> Iterator[SeedBatch]:
         """Yield the batches that are missing, each small enough to end soon and to fit into memory."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
-from precreg.run.escalation import Escalation, OpenCase, PairBudget
+from precreg.run.escalation import Escalation, OpenCase, PairBudget, judges_pairs
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
 from precreg.run.pipeline import Plan, judge_outcome
@@ -186,6 +186,11 @@ def escalated_results(
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)
         # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
+        if unlike := _unlike_outputs(pair):
+            # The stored baseline has the shapes and dtypes of the present version.
+            cause = OtherVersionOutputs(unlike)
+            yield replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
+            continue
         result = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
         if goes_on(result):
             open_.append(_open_case(case, result, pair, plan, version))
@@ -210,18 +215,27 @@ def judge_by_other(
         return replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
     other = _baseline_of(case, pair.other, plan, version)
     by_other = judge_outcome(case, other, pair.own, plan.environment, policy)
-    paired = PairedRun(case.seeds, not _changed_bits(by_other), judged=True, commit=version.commit)
+    paired = PairedRun(case.seeds, not is_open(by_other), judged=True, commit=version.commit)
     proposed = {"acceptable": result.acceptable, "wrong_state": result.wrong_state}
     return replace(by_other, accepted=result.stored, paired=paired, **proposed)
 
 
+def _unlike_outputs(pair: OutcomePair) -> tuple[str, ...]:
+    """Return the outputs that both versions have, in different shapes or dtypes."""
+    others, own = ({(each.output, each.seed): each for each in outcome.comparisons} for outcome in pair)
+    both = (key for key in own if key in others)
+    unlike = [key for key in both if (own[key].shape, own[key].dtype) != (others[key].shape, others[key].dtype)]
+    return tuple(dict.fromkeys(name for name, _ in unlike))
+
+
 def goes_on(result: CaseResult) -> bool:
     """Return True for a case that passed on its own seeds with other bits than the other version's."""
-    return result.paired is not None and result.paired.judged and _changed_bits(result)
+    return result.paired is not None and result.paired.judged and is_open(result)
 
 
-def _changed_bits(result: CaseResult) -> bool:
-    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+def is_open(result: CaseResult) -> bool:
+    """Return True for a case that passed with other bits, and has an output that fresh inputs judge."""
+    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED) and judges_pairs(result)
 
 
 def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:

@@ -18,6 +18,7 @@ from precreg.types import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     NonFiniteOnFreshInputs,
     PairedFigure,
@@ -304,6 +305,11 @@ def unclear_verdict(
         _needed(output, metric, values, alpha),
     )
     return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact)], Policy(), ())
+
+
+def failed_verdict(reason: Reason, message: str, commit: str) -> Verdict:
+    """Return the verdict on a case whose present version fails on an input that the accepted one computes."""
+    return verdict_of([Finding(reason, fact=FailedOnFreshInputs(commit, message))], Policy(), ())
 
 
 def _needed(output: PairedOutput, metric: str, values: _Series, alpha: float) -> int:

@@ -40,6 +40,7 @@ from precreg.types.verdict import (
     EnvironmentFact,
     ExactnessGained,
     ExactnessLost,
+    FailedOnFreshInputs,
     Finding,
     FindingFact,
     FirstElement,
@@ -339,6 +340,11 @@ SENTENCES = [
         NonFiniteOnFreshInputs(COMMIT, 3, 0, 2),
         {},
         "2 elements differ in NaN or infinity on fresh seed 3, where 1a2b3c4d has 0",
+    ),
+    (
+        FailedOnFreshInputs(COMMIT, "ValueError: no such length"),
+        {},
+        "ValueError: no such length, on a fresh input that 1a2b3c4d computes",
     ),
     (
         ClearOnFreshInputs(COMMIT, 20, same_bits=True),
