@@ -22,6 +22,7 @@ from precreg.types.case import Bound, Location
 from precreg.types.pair import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
+    FailedOnFreshInputs,
     NonFiniteOnFreshInputs,
     UnclearOnFreshInputs,
     WorseOnFreshInputs,
@@ -40,7 +41,6 @@ from precreg.types.verdict import (
     EnvironmentFact,
     ExactnessGained,
     ExactnessLost,
-    FailedOnFreshInputs,
     Finding,
     FindingFact,
     FirstElement,
