@@ -2,14 +2,17 @@
 
 The kernel is the softmax of two suites. One change is as good as before, the other loses a rounding. Both run on this
 machine and on another one than that of the baselines: there numpy and OpenBLAS use fewer instructions, so bits change
-in further cases, and all of these are paired, too. `--pair off` is the run that the gate had before.
+in further cases, and all of these are paired, too. `--pair off` is the run that the gate had before. CPU seconds are
+those of all processes of a run, and a busy machine changes them less than the seconds that pass.
 Usage: python benchmarks/merge_request.py [ROUNDS] [PATTERN...]
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -33,6 +36,7 @@ class Timed(NamedTuple):
     """One run: its seconds, its exit code, and of its paired cases the seeds and the number that were not clear."""
 
     seconds: float
+    cpu_seconds: float
     code: int
     seeds: list[int]
     not_clear: int
@@ -74,21 +78,47 @@ def run(folder: Path, base: str, pair: str, variables: dict[str, str], patterns:
     shutil.rmtree(folder / ".precreg", ignore_errors=True)
     environ = {**os.environ, "CI": "true", "CI_MERGE_REQUEST_DIFF_BASE_SHA": base, **variables}
     command = [sys.executable, "-m", "precreg", "run", "--pair", pair, *patterns]
-    before = perf_counter()
+    before, cpu_before = perf_counter(), cpu_seconds()
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=environ)
     seconds = perf_counter() - before
+    wait_for_orphans()
+    cpu = cpu_seconds() - cpu_before
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stdout + done.stderr)
     results = json.loads((folder / "reports" / "record.json").read_text())["results"]
     paired = [result["paired"] for result in results if result["paired"] is not None]
     ends = [each["end"] for each in paired]
-    return Timed(seconds, done.returncode, [each["seeds"] for each in paired], ends.count("not_clear"))
+    return Timed(seconds, cpu, done.returncode, [each["seeds"] for each in paired], ends.count("not_clear"))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes that outlive theirs: the server of workers ends after the command."""
+    set_child_subreaper = 36  # of <linux/prctl.h>
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+def wait_for_orphans() -> None:
+    """Wait for all processes that a run left, so that their CPU seconds count."""
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        return
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of all children that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(rounds: int, patterns: list[str]) -> None:
     """Run with and without pairs in turn, so that a slow moment of the machine meets each, and print medians."""
     machines = {"this machine": {}, "another machine": other_machine()}
-    print(f"{'':24} {'off, s':>8} {'auto, s':>8} {'ratio':>6} {'paired':>7} {'seeds':>6} {'not clear':>10} {'exit':>5}")
+    adopt_orphans()
+    print(f"{'':24} {'seconds':^24} {'CPU seconds':^24} {'':7} {'median':>6}")
+    times = f"{'off':>8} {'auto':>8} {'ratio':>6}"
+    print(f"{'':24} {times} {times} {'paired':>7} {'seeds':>6} {'not clear':>10} {'exit':>5}", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder, base = project(Path(name, "project"))
         for change in CHANGES:
@@ -102,12 +132,14 @@ def main(rounds: int, patterns: list[str]) -> None:
 
 
 def row(label: str, runs: dict[str, list[Timed]]) -> str:
-    """Return a line of the table: medians of seconds, and the median seeds of a paired case."""
+    """Return a line of the table: medians of both kinds of seconds, and the median seeds of a paired case."""
     off, auto = (median(each.seconds for each in runs[pair]) for pair in PAIRS)
+    cpu_off, cpu_auto = (median(each.cpu_seconds for each in runs[pair]) for pair in PAIRS)
     last = runs["auto"][-1]
     seeds = median(last.seeds) if last.seeds else 0
     counts = f"{len(last.seeds):7} {seeds:6.0f} {last.not_clear:10} {last.code:5}"
-    return f"{label:24} {off:8.1f} {auto:8.1f} {auto / off:6.2f} {counts}"
+    times = f"{off:8.1f} {auto:8.1f} {auto / off:6.2f} {cpu_off:8.1f} {cpu_auto:8.1f} {cpu_auto / cpu_off:6.2f}"
+    return f"{label:24} {times} {counts}"
 
 
 if __name__ == "__main__":
