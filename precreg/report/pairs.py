@@ -11,6 +11,7 @@ from precreg.types import (
     CaseResult,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     FixedInputs,
     KnownBadCase,
@@ -160,6 +161,8 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
             bound = f"{output}: {metric} grew by at most {format_number(upper)}x (95 %)"
             return f"bits changed, and no relevant loss on {_count(seeds)} beside {commit[:8]}: {bound}"
+        case FailedOnFreshInputs(commit, failure):
+            return f"{failure}, on a fresh input that {commit[:8]} computes"
         case UnclearOnFreshInputs():
             return _describe_unclear(fact)
         case _:

@@ -16,14 +16,11 @@ from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
 from precreg.run.escalation import Announce, Announcement, PairBudget
 from precreg.run.other_version import other_version
-from precreg.run.pair import escalated_results, is_judged_in_pairs
+from precreg.run.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
-from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun, Reason
+from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun
 from precreg.vcs import affected_cases, changed_files_since_commit
 from precreg.verdict import Policy
-
-# These passed with other bits than the baseline's. A case that failed is judged already.
-_CHANGED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED})
 
 
 def judge_changed_cases(
@@ -63,8 +60,7 @@ def judge_changed_cases(
 def _has_changed(case: Case, result: CaseResult) -> bool:
     # A known-bad case is judged by its baseline: another version that is as bad would pass it.
     is_known_bad = result.baseline is not None and result.baseline.entry.known is not None
-    is_declared = case.expect_failure is not None or is_known_bad
-    return result.verdict.reason in _CHANGED_REASONS and not is_declared and is_judged_in_pairs(result)
+    return is_open(result) and case.expect_failure is None and not is_known_bad
 
 
 def _with_same_code(cases: Sequence[Case], commit: str, plan: Plan) -> frozenset[str]:

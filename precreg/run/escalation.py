@@ -42,15 +42,7 @@ from precreg.types import (
     Tolerance,
     UnsteadyVersion,
 )
-from precreg.verdict import (
-    Look,
-    PairedOutput,
-    SeedPair,
-    conclude_pair,
-    failed_on_fresh_inputs,
-    judge_look,
-    unclear_verdict,
-)
+from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, failed_verdict, judge_look, unclear_verdict
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
@@ -65,10 +57,6 @@ BATCH_BYTES = 1 << 25
 BATCH_SECONDS = 1.0
 # Batches for each worker between two looks at the clock.
 BATCHES_PER_WORKER = 4
-
-
-# Failures of the subject itself. A reference may fail on inputs that nobody chose, and a time depends on the machine.
-_SUBJECT_FAILURES = frozenset({Reason.SUBJECT_ERROR, Reason.CRASHED})
 
 
 class PairBudget(NamedTuple):
@@ -109,6 +97,11 @@ class OpenCase(NamedTuple):
     case: Case
     result: CaseResult
     key: str
+
+
+def judges_pairs(result: CaseResult) -> bool:
+    """Return whether fresh inputs judge any output of a case; `regression: off` leaves all of them out."""
+    return any(PAIRED_LOSS in tolerance.regression for tolerance in result.tolerances.values())
 
 
 class CaseTest:
@@ -279,13 +272,14 @@ class Escalation:
     def _without_test(self, test: CaseTest) -> CaseResult:
         """Return the result on the case's own seeds, with the problem that fresh seeds have.
 
-        A subject that fails on inputs of which the accepted version gives outputs has no result there.
+        An exception or a crash of the present version alone is a defect of the change, and no passing problem.
         """
-        paired = PairedRun(test.case.seeds, False, cause=test.problem, judged=True, commit=self._version.commit)
-        verdict, problem = test.result.verdict, test.problem
-        if isinstance(problem, PresentVersionFailed) and problem.reason in _SUBJECT_FAILURES:
-            verdict = failed_on_fresh_inputs(problem)
-        return replace(test.result, verdict=verdict, paired=paired)
+        problem, commit = test.problem, self._version.commit
+        paired = PairedRun(test.case.seeds, False, cause=problem, judged=True, commit=commit)
+        if isinstance(problem, PresentVersionFailed) and problem.reason in (Reason.SUBJECT_ERROR, Reason.CRASHED):
+            verdict = failed_verdict(problem.reason, problem.message, commit)
+            return replace(test.result, verdict=verdict, paired=paired, acceptable=False)
+        return replace(test.result, paired=paired)
 
     def _keep(self, test: CaseTest) -> None:
         if not test.cached:
@@ -302,7 +296,9 @@ class Escalation:
                 return
             limit = self._budget.run_seconds
             self._announce(PairProgress(self._done, self._cases, seeds, limit - left, limit))
-            self._run_batches(batches[start : start + size], by_id)
+            # A version that fails on one batch of a case would fail, or hang, on the others, too.
+            wave = [batch for batch in batches[start : start + size] if by_id[batch.case.id].problem is None]
+            self._run_batches(wave, by_id)
 
     def _batches(self, test: CaseTest, seeds: int, folder: Path) -> Iterator[SeedBatch]:
         """Yield the batches that are missing, each small enough to end soon and to fit into memory."""

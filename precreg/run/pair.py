@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
-from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress
+from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
 from precreg.run.pipeline import Plan, judge_outcome
@@ -23,7 +23,6 @@ from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool, run_in_workers
 from precreg.subject import TreePair
 from precreg.types import (
-    PAIRED_LOSS,
     Baseline,
     Budget,
     Case,
@@ -191,6 +190,11 @@ def escalated_results(
         announce(PairProgress(done, len(changed), 0, monotonic() - began, limit))
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)
+        if unlike := _unlike_outputs(pair):
+            # The stored baseline has the shapes and dtypes of the present version.
+            cause = OtherVersionOutputs(unlike)
+            yield replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
+            continue
         # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
         by_other = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
         # One more run of a case that need not repeat is one more draw: the stored baseline passed it already.
@@ -219,26 +223,27 @@ def judge_by_other(
         return replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
     other = _baseline_of(case, pair.other, plan, version)
     by_other = judge_outcome(case, other, pair.own, plan.environment, policy)
-    paired = PairedRun(case.seeds, not _changed_bits(by_other), judged=True, commit=version.commit)
+    paired = PairedRun(case.seeds, not is_open(by_other), judged=True, commit=version.commit)
     proposed = {"acceptable": result.acceptable, "wrong_state": result.wrong_state}
     return replace(by_other, accepted=result.stored, paired=paired, **proposed)
 
 
+def _unlike_outputs(pair: OutcomePair) -> tuple[str, ...]:
+    """Return the outputs that both versions have, in different shapes or dtypes."""
+    others, own = ({(each.output, each.seed): each for each in outcome.comparisons} for outcome in pair)
+    both = (key for key in own if key in others)
+    unlike = [key for key in both if (own[key].shape, own[key].dtype) != (others[key].shape, others[key].dtype)]
+    return tuple(dict.fromkeys(name for name, _ in unlike))
+
+
 def goes_on(result: CaseResult) -> bool:
-    """Return True for a case that passed on its own seeds with other bits than the other version's.
-
-    An output of it must be judged on fresh inputs.
-    """
-    return result.paired is not None and result.paired.judged and _changed_bits(result) and is_judged_in_pairs(result)
+    """Return True for a case that passed on its own seeds with other bits than the other version's."""
+    return result.paired is not None and result.paired.judged and is_open(result)
 
 
-def is_judged_in_pairs(result: CaseResult) -> bool:
-    """Return whether any output has a relevant loss for pairs; `regression: {pair: off}` removes it."""
-    return any(PAIRED_LOSS in tolerance.regression for tolerance in result.tolerances.values())
-
-
-def _changed_bits(result: CaseResult) -> bool:
-    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+def is_open(result: CaseResult) -> bool:
+    """Return True for a case that passed with other bits, and has an output that fresh inputs judge."""
+    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED) and judges_pairs(result)
 
 
 def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:

@@ -51,6 +51,7 @@ from .outcome import SeedFigures as SeedFigures
 from .pair import BetterOnFreshInputs as BetterOnFreshInputs
 from .pair import ClearOnFreshInputs as ClearOnFreshInputs
 from .pair import EndedBy as EndedBy
+from .pair import FailedOnFreshInputs as FailedOnFreshInputs
 from .pair import NonFiniteOnFreshInputs as NonFiniteOnFreshInputs
 from .pair import PairedFigure as PairedFigure
 from .pair import PairEnd as PairEnd

@@ -116,4 +116,18 @@ class UnclearOnFreshInputs(Fact, frozen=True, tag="unclear_on_fresh_inputs"):
     needed: int = 0
 
 
-PairFact = WorseOnFreshInputs | NonFiniteOnFreshInputs | BetterOnFreshInputs | ClearOnFreshInputs | UnclearOnFreshInputs
+class FailedOnFreshInputs(Fact, frozen=True, tag="failed_on_fresh_inputs"):
+    """An exception or a crash of the present version on a fresh input that the accepted version computes."""
+
+    commit: str
+    failure: str
+
+
+PairFact = (
+    WorseOnFreshInputs
+    | NonFiniteOnFreshInputs
+    | BetterOnFreshInputs
+    | ClearOnFreshInputs
+    | UnclearOnFreshInputs
+    | FailedOnFreshInputs
+)

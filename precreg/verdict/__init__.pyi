@@ -17,7 +17,7 @@ from .pair import Look as Look
 from .pair import PairedOutput as PairedOutput
 from .pair import SeedPair as SeedPair
 from .pair import conclude_pair as conclude_pair
-from .pair import failed_on_fresh_inputs as failed_on_fresh_inputs
+from .pair import failed_verdict as failed_verdict
 from .pair import judge_look as judge_look
 from .pair import unclear_verdict as unclear_verdict
 from .pooled import pooled_losses as pooled_losses

@@ -18,11 +18,11 @@ from precreg.types import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     NonFiniteOnFreshInputs,
     PairedFigure,
     PairEnd,
-    PresentVersionFailed,
     Reason,
     RoundingShare,
     SeedFigures,
@@ -295,11 +295,6 @@ def conclude_pair(first: Verdict, look: Look, outputs: Sequence[PairedOutput], c
     return verdict_of([Finding(Reason.WITHIN_TOLERANCE, fact=fact)], Policy(), ())
 
 
-def failed_on_fresh_inputs(problem: PresentVersionFailed) -> Verdict:
-    """Return the verdict on a case whose subject failed on fresh inputs, and not in the accepted version."""
-    return verdict_of([Finding(problem.reason, problem.message)], Policy(), ())
-
-
 def unclear_verdict(
     first: Verdict,
     outputs: Sequence[PairedOutput],
@@ -333,6 +328,11 @@ def unclear_verdict(
         _needed(output, metric, values, alpha),
     )
     return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact), *gains], Policy(), ())
+
+
+def failed_verdict(reason: Reason, message: str, commit: str) -> Verdict:
+    """Return the verdict on a case whose present version fails on an input that the accepted one computes."""
+    return verdict_of([Finding(reason, fact=FailedOnFreshInputs(commit, message))], Policy(), ())
 
 
 def _needed(output: PairedOutput, metric: str, values: _Series, alpha: float) -> int:

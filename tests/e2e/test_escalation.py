@@ -299,17 +299,6 @@ def test_a_nan_on_fresh_inputs_alone_fails(project):
     assert "differ in NaN or infinity on fresh seed" in done.stdout or "non_finite_mismatch" in done.stdout
 
 
-def test_a_subject_that_fails_on_fresh_inputs_alone_is_an_error(project):
-    """The accepted version gives outputs there, so the present one lost something that its own seed does not show."""
-    change(kernel(project), "def softmax(x):\n", "def softmax(x):\n    assert x.max() < 3, 'too large'\n")
-    change(kernel(project), SUBJECT, EQUAL)
-    done = precreg(project, *AUTO)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "AssertionError: too large" in done.stdout
-    assert "subject_error on fresh inputs" in done.stdout
-    assert {each["verdict"]["reason"] for each in results(project).values()} <= {"subject_error", "identical"}
-
-
 def test_scalars_are_judged(tmp_path):
     suite = SUITE.replace("k:softmax", "k:scalar").replace("k:exact", "k:scalar").replace("[2, 5]", "[50]")
     suite += "tolerance: {rtol: 1e-4}\n"

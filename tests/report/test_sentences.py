@@ -22,6 +22,7 @@ from precreg.types.case import Bound, Location
 from precreg.types.pair import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
+    FailedOnFreshInputs,
     NonFiniteOnFreshInputs,
     UnclearOnFreshInputs,
     WorseOnFreshInputs,
@@ -339,6 +340,11 @@ SENTENCES = [
         NonFiniteOnFreshInputs(COMMIT, 3, 0, 2),
         {},
         "2 elements differ in NaN or infinity on fresh seed 3, where 1a2b3c4d has 0",
+    ),
+    (
+        FailedOnFreshInputs(COMMIT, "ValueError: no such length"),
+        {},
+        "ValueError: no such length, on a fresh input that 1a2b3c4d computes",
     ),
     (
         ClearOnFreshInputs(COMMIT, 20, same_bits=True),
