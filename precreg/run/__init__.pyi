@@ -7,7 +7,7 @@ from .case_run import run_case as run_case
 from .computation import Arrays as Arrays
 from .computation import call_model as call_model
 from .computation import find_model as find_model
-from .pair import MAX_SEEDS as MAX_SEEDS
+from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan
 from .pipeline import run_and_judge as run_and_judge
