@@ -24,7 +24,7 @@ from precreg.verdict import PairedOutput, SeedPair, case_alpha, conclude_pair, j
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 # Neither trials themselves nor labels have these seeds.
-FIRST_FRESH_SEED = 100_000
+FIRST_FRESH_SEED, SEEDS_OF_TRIAL = 100_000, 25_000
 
 COMMIT = "the original"
 BUDGET = pair_budget(None, None, None)
@@ -44,7 +44,7 @@ class Fresh:
 
     def __init__(self, operator: Operator, trial: int) -> None:
         """Begin with no seed. Each trial has seeds of its own."""
-        self._operator, self._first = operator, FIRST_FRESH_SEED + trial * BUDGET.seeds
+        self._operator, self._first = operator, FIRST_FRESH_SEED + trial * SEEDS_OF_TRIAL
         self.pairs: dict[str, list[SeedPair]] = {change: [] for change in operator.changes()}
         # Of both versions and the reference, seed by seed.
         self.seconds: dict[str, list[float]] = {change: [] for change in operator.changes()}
