@@ -5,13 +5,14 @@ trials in which each rule reports a change, by how much the change truly costs. 
 controls that each rule reports, and every change that precreg missed or reported wrongly.
 docs/detection.md tells how labels are measured and how to read the tables.
 
-python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--jobs 1] [--markdown]
+python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--paired 5] [--seeds N] [--jobs 1] [--markdown]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)
 python benchmarks/detection.py OPERATOR --label measure the labels of one operator, and keep the others'
 python benchmarks/detection.py --tails          measure the labels of maxima and biases alone (minutes)
 python benchmarks/detection.py --check          measure at other seeds, and say what contradicts stored labels
 python benchmarks/detection.py --dump FILE      store every measurement and label, so that rules can be tried on them
-python benchmarks/detection.py --against FILE   judge by what the originals gave in another environment, stored so
+python benchmarks/detection.py --against FILE   judge by what the originals gave in another environment, too
+python benchmarks/detection.py --dump FILE --originals  store the originals alone, which --against needs
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from detecting import elsewhere, labels, table, tails
+from detecting import effort, elsewhere, labels, table, tails
 from detecting.measured import ORIGINAL, Sample, samples
 from detecting.operators import OPERATORS, held_out, written_last
 from detecting.rules import CASE
-from detecting.trials import PAIR, PAIRED, Told, told
+from detecting.trials import PAIRED, Plan, Told, told
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,25 +47,31 @@ def main(arguments: Sequence[str]) -> int:
         return measure_labels(names, asked.jobs, label_tails)
     if asked.check:
         return check_labels(names, asked.jobs)
-    if asked.against:
-        return judge_elsewhere(names, asked.trials, asked.against)
     if asked.dump:
-        return dump(names, asked.trials, asked.jobs, asked.dump)
-    return score(names, asked.trials, asked.jobs, table.in_markdown if asked.markdown else table.in_columns)
+        measure = partial(sample_operator, count=asked.trials * asked.seeds, originals=asked.originals)
+        return dump(dict(each(measure, names, asked.jobs)), asked.dump)
+    there = elsewhere.stored_elsewhere(pickle.loads(asked.against.read_bytes())) if asked.against else None
+    plan = Plan(asked.trials, asked.seeds, asked.paired, there)
+    return score(names, plan, asked.jobs, table.in_markdown if asked.markdown else table.in_columns)
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="detection.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("operators", nargs="*", metavar="OPERATOR")
-    parser.add_argument("--trials", type=int, default=20, help="trials of three seeds each")
+    parser.add_argument("--trials", type=int, default=20, help="trials, each with seeds of its own")
+    parser.add_argument("--paired", type=int, default=PAIRED, help="trials that go on to fresh seeds")
+    parser.add_argument(
+        "--seeds", type=int, default=CASE.seeds, help="own seeds of a trial; those of a suite's default"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--markdown", action="store_true", help="print tables as a page has them")
+    parser.add_argument("--originals", action="store_true", help="with --dump: store no changes")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--label", action="store_true", help="measure labels and store them")
     what.add_argument("--tails", action="store_true", help="measure labels of maxima and biases, keep the others")
     what.add_argument("--check", action="store_true", help="hold stored labels against other seeds")
-    what.add_argument("--against", type=Path, metavar="FILE", help="judge by the originals of another environment")
+    what.add_argument("--against", type=Path, metavar="FILE", help="judge by the originals of another environment, too")
     what.add_argument("--dump", type=Path, metavar="FILE", help="store measurements instead of judging them")
     return parser.parse_args(arguments)
 
@@ -126,52 +133,55 @@ def check_operator(name: str, seeds: int = 64) -> list[str]:
     return list(labels.contradictions(OPERATORS[name], labels.read()[name], seeds))
 
 
-def score_operator(name: str, count: int) -> list[Told]:
+class Scored(NamedTuple):
+    """What rules say of the changes of one operator, and what baselines from elsewhere make of it unchanged, if any."""
+
+    rows: list[Told]
+    unchanged: elsewhere.Unchanged | None
+
+
+def score_operator(name: str, plan: Plan) -> Scored:
     """Ask every rule about every change of one operator in every trial."""
-    return list(told(OPERATORS[name], sample_operator(name, count)))
+    found = sample_operator(name, plan.trials * plan.seeds)
+    unchanged = elsewhere.unchanged(name, found[ORIGINAL], plan.seeds, plan.there) if plan.there else None
+    return Scored(list(told(OPERATORS[name], found, plan)), unchanged)
 
 
-def score(names: Sequence[str], count: int, jobs: int, show: Callable[[Sequence[str]], str]) -> int:
+def score(names: Sequence[str], plan: Plan, jobs: int, show: Callable[[Sequence[str]], str]) -> int:
     """Print the tables, each line as `show` gives it."""
     known = {name: labels.read()[name] for name in names}
-    rows = [row for _, found in each(partial(score_operator, count=count), names, jobs) for row in found]
+    found = [one for _, one in each(partial(score_operator, plan=plan), names, jobs)]
+    rows = [row for one in found for row in one.rows]
     print("\n".join(table.summary(known)))
-    fewer = f"; {PAIR} is asked in {PAIRED} of them" if count > PAIRED else ""
-    print(f"\nshare of {count} trials of {CASE.seeds} seeds in which each rule reports a change{fewer}")
-    print("\n".join((*table.tables(rows, known, show), *table.null_controls(rows))))
-    print("\n".join((*table.effort(rows, known), *table.mistakes(rows, known))))
+    own = "1 seed" if plan.seeds == 1 else f"{plan.seeds} seeds"
+    fewer = f"; {min(plan.paired, plan.trials)} of them go on to fresh seeds"
+    print(f"\nshare of {plan.trials} trials of {own} in which each rule reports a change{fewer}")
+    print("\n".join((*table.tables(rows, known, show), *table.null_controls(rows), *effort.tables(rows, known, show))))
+    print("\n".join(table.mistakes(rows, known)))
+    if plan.there:
+        print("\nbaselines from elsewhere on operators that nobody changed")
+        print("\n".join(elsewhere.lines([one.unchanged for one in found if one.unchanged])))
     return 0
 
 
-def sample_operator(name: str, count: int) -> dict[str, list[Sample]]:
-    """Run one operator and its changes at the seeds of every trial."""
-    return samples(OPERATORS[name], range(CASE.seeds * count))
+def sample_operator(name: str, count: int, *, originals: bool = False) -> dict[str, list[Sample]]:
+    """Run one operator at so many seeds, with its changes unless originals alone are wanted."""
+    operator = OPERATORS[name]
+    return samples(operator._replace(harmful={}, harmless={}) if originals else operator, range(count))
 
 
-def dump(names: Sequence[str], count: int, jobs: int, path: Path) -> int:
+def dump(found: dict[str, dict[str, list[Sample]]], path: Path) -> int:
     """Store samples by operator, change (the original among them) and seed, with labels, groups and null controls."""
     known = labels.read()
-    found = dict(each(partial(sample_operator, count=count), names, jobs))
     stored = {
         "samples": found,
-        "labels": {name: known[name] for name in names},
+        "labels": {name: known[name] for name in found},
         "held_out": sorted(held_out()),
         "written_last": sorted(written_last()),
-        "null": {name: sorted(OPERATORS[name].null) for name in names},
+        "null": {name: sorted(OPERATORS[name].null) for name in found},
         "environment": elsewhere.this(),
     }
     path.write_bytes(pickle.dumps(stored))
-    return 0
-
-
-def judge_elsewhere(names: Sequence[str], count: int, path: Path) -> int:
-    """Judge by what originals gave in another environment, changed or not."""
-    there = pickle.loads(path.read_bytes())
-    found = []
-    for name in names:
-        of_originals = there["samples"][name][ORIGINAL]
-        found.append(elsewhere.judged(name, sample_operator(name, count), of_originals, there["environment"]))
-    print("\n".join(elsewhere.lines(found, labels.read())))
     return 0
 
 

@@ -1,14 +1,13 @@
-"""What another environment's baselines make of code that nobody changed, and how much of a change they still show."""
+"""Baselines of another environment: what do they make of code that nobody changed?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from detecting.measured import ORIGINAL, Sample
-from detecting.rules import CASE, ENVIRONMENT, baseline_of, other_bits, outcome_of, verdict
-from detecting.table import Labels, band_of, share
+from detecting.rules import ENVIRONMENT, baseline_of, other_bits, outcome_of, verdict
 from precreg.baseline import explain_baseline
 from precreg.report import add_verdict_messages
 from precreg.types import Baseline, Reason, Status, Verdict
@@ -19,14 +18,27 @@ Facts = Mapping[str, Mapping[str, str]]
 
 
 class Elsewhere(NamedTuple):
-    """What became of one operator, judged by what its original gave in another environment.
+    """What the originals gave in another environment, operator by operator and seed by seed, and its facts."""
 
-    `verdicts` are those on each change and on the original, trial by trial; `here` those on the original if nothing
-    were known of the environment; `changes` how its averages changed over the seeds of all trials, where bits did.
+    samples: Mapping[str, Sequence[Sample]]
+    known: Facts
+
+    def baseline(self, samples: Sequence[Sample]) -> Baseline:
+        """Return the baseline of some samples, which says what is different here from where it was accepted."""
+        (fingerprint,) = self.known
+        baseline = baseline_of(samples, fingerprint)
+        return explain_baseline(baseline, self.known, ENVIRONMENT) or baseline
+
+
+class Unchanged(NamedTuple):
+    """What became of one operator that nobody changed, trial by trial, judged by baselines from elsewhere.
+
+    `here` are the verdicts if nothing were known of the environment; `changes` how its averages changed over the seeds
+    of all trials, where bits did.
     """
 
     operator: str
-    verdicts: dict[str, list[Verdict]]
+    verdicts: list[Verdict]
     here: list[Verdict]
     changes: tuple[ErrorRatio, ...]
 
@@ -36,51 +48,33 @@ def this() -> dict[str, dict[str, str]]:
     return {ENVIRONMENT.fingerprint: ENVIRONMENT.decisive}
 
 
-def judged(operator: str, found: Mapping[str, Sequence[Sample]], there: Sequence[Sample], known: Facts) -> Elsewhere:
-    """Judge what was found here by what the original gave `there`, in the one environment that is known."""
-    (fingerprint,) = known
-    original = found[ORIGINAL]
-    verdicts: dict[str, list[Verdict]] = {name: [] for name in found}
-    here = []
-    for start in range(0, len(original), CASE.seeds):
-        trial = slice(start, start + CASE.seeds)
-        baseline = from_there(there[trial], fingerprint, known)
-        for name, given in found.items():
-            verdicts[name].append(verdict(given[trial], baseline))
-        here.append(verdict(original[trial], baseline_of(there[trial])))
-    there = there[: len(original)]
-    entry = baseline_of(there, fingerprint).entry
+def stored_elsewhere(stored: Mapping[str, Any]) -> Elsewhere:
+    """Read what `--dump` stored in another environment."""
+    return Elsewhere({name: found[ORIGINAL] for name, found in stored["samples"].items()}, stored["environment"])
+
+
+def unchanged(operator: str, original: Sequence[Sample], seeds: int, there: Elsewhere) -> Unchanged:
+    """Judge what the original gave here by what it gave there, in trials of so many seeds."""
+    accepted = there.samples[operator][: len(original)]
+    trials = [slice(start, start + seeds) for start in range(0, len(original), seeds)]
+    verdicts = [verdict(original[trial], there.baseline(accepted[trial])) for trial in trials]
+    here = [verdict(original[trial], baseline_of(accepted[trial])) for trial in trials]
+    entry = baseline_of(accepted).entry
     truly = error_ratios(outcome_of(original).comparisons, entry.outputs["out"], entry.groups.get("out", ()))
-    return Elsewhere(operator, verdicts, here, truly if other_bits(original, there) else ())
+    return Unchanged(operator, verdicts, here, truly if other_bits(original, accepted) else ())
 
 
-def from_there(accepted: Sequence[Sample], fingerprint: str, known: Facts) -> Baseline:
-    """Give a baseline that says what is different here from where it was accepted."""
-    baseline = baseline_of(accepted, fingerprint)
-    return explain_baseline(baseline, known, ENVIRONMENT) or baseline
-
-
-def lines(found: Sequence[Elsewhere], labels: Labels) -> Iterator[str]:
-    """Tell what was said of originals and what is true of those with other bits; then what was said of changes."""
+def lines(found: Sequence[Unchanged]) -> Iterator[str]:
+    """Yield the verdicts on originals with other bits and their true ratios, then those on all of them."""
     for one in found:
         if one.changes:
             ratios = ", ".join(f"{change.metric} {change.ratio:.3g}" for change in one.changes)
-            yield f"{one.operator}: {reasons(one.verdicts[ORIGINAL])}; times the other's: {ratios}"
-        for trial, given in enumerate(one.verdicts[ORIGINAL]):
+            yield f"{one.operator}: {reasons(one.verdicts)}; times the other's: {ratios}"
+        for trial, given in enumerate(one.verdicts):
             if given.status is Status.FAILED:
                 yield f"  trial {trial}: {add_verdict_messages(given).message}"
-    yield f"not changed: {reasons([given for one in found for given in one.verdicts[ORIGINAL]])}"
+    yield f"not changed: {reasons([given for one in found for given in one.verdicts])}"
     yield f"as if it were the same environment: {reasons([given for one in found for given in one.here])}"
-    failed: dict[str, list[bool]] = {"harmful": [], "harmful, <1.5": [], "not worse": []}
-    for one in found:
-        for change, label in labels[one.operator].items():
-            flags = [given.status is Status.FAILED for given in one.verdicts[change]]
-            if label.label == "harmful":
-                failed["harmful"] += flags
-                failed["harmful, <1.5"] += flags if band_of(label) in ("<1.1", "1.1-1.5") else []
-            elif label.harmless:
-                failed["not worse"] += flags
-    yield f"changed, and reported: {', '.join(f'{name} {share(flags)}' for name, flags in failed.items())}"
 
 
 def reasons(verdicts: Sequence[Verdict]) -> str:

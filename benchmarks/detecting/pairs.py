@@ -1,36 +1,41 @@
-"""What a run says of changes that it pairs with the accepted version: fresh seeds until a sequential test ends.
+"""What does a run say of changes that passed with other bits, and how many fresh seeds and seconds does that take?
 
-The rules are those of verdict/pair.py, with the default budget of seeds. Time plays no part here: these operators take
-milliseconds a seed, so seeds alone bound a pair.
+The path is that of precreg/run/accepted_version.py and escalation.py, with the default budget: the accepted version
+judges the own seeds here, then both versions run on fresh seeds until the sequential test ends. A change has a run of
+its own, so the budget of a run plays no part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from time import process_time
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from detecting.measured import ORIGINAL, Sample, digest
-from detecting.operator import Array, Operator
-from detecting.rules import PROMISED, baseline_of, tolerance_of, verdict
+from detecting.measured import digest
+from detecting.operator import Operator
+from detecting.rules import PROMISED, tolerance_of
 from precreg.measure import measure_seed
-from precreg.run import MAX_SEEDS
-from precreg.types import PAIRED_LOSS, PairEnd, Reason, SeedFigures, Verdict
+from precreg.run import pair_budget
+from precreg.types import PAIRED_LOSS, EndedBy, PairEnd, Reason, SeedFigures, Verdict
 from precreg.verdict import PairedOutput, SeedPair, case_alpha, conclude_pair, judge_look, unclear_verdict
-from precreg.verdict.statistics import looks
+from precreg.verdict.statistics import FIRST_LOOK, looks
 
-FURTHER = 100_000
-"""The fresh seeds of trials begin here: neither trials themselves nor labels have them."""
+# Neither trials themselves nor labels have these seeds.
+FIRST_FRESH_SEED, SEEDS_OF_TRIAL = 100_000, 25_000
 
 COMMIT = "the original"
+BUDGET = pair_budget(None, None, None)
 
 
 class Paired(NamedTuple):
-    """The verdict on a change at the end of its pair, the fresh seeds that took, and how it ended."""
+    """The verdict on a change at the end of its run, its fresh seeds, their seconds of one core, and how it ended."""
 
     verdict: Verdict
     seeds: int
+    seconds: float
     end: PairEnd
 
 
@@ -38,54 +43,94 @@ class Fresh:
     """The figures of an operator and its changes at the fresh seeds of one trial, drawn as far as they are needed."""
 
     def __init__(self, operator: Operator, trial: int) -> None:
-        self._operator, self._first = operator, FURTHER + trial * MAX_SEEDS
-        self._computes = {ORIGINAL: operator.original, **operator.changes()}
-        self._drawn: dict[str, list[tuple[str, SeedFigures]]] = {name: [] for name in self._computes}
-        self._known: dict[int, tuple[tuple[Array, ...], Array]] = {}
+        """Begin with no seed. Each trial has seeds of its own."""
+        self._operator, self._first = operator, FIRST_FRESH_SEED + trial * SEEDS_OF_TRIAL
+        self.pairs: dict[str, list[SeedPair]] = {change: [] for change in operator.changes()}
+        # Of both versions and the reference, seed by seed.
+        self.seconds: dict[str, list[float]] = {change: [] for change in operator.changes()}
         self.dtype = ""
 
-    def pairs(self, change: str, seeds: int) -> list[SeedPair]:
-        """Return the figures of the original and of a change at the first seeds."""
-        sides = zip(self._draw(ORIGINAL, seeds), self._draw(change, seeds), strict=True)
-        return [SeedPair(old[1], new[1], old[0] == new[0]) for old, new in sides]
+    def draw(self, changes: Iterable[str], seeds: int) -> None:
+        """Draw until these changes have so many seeds; inputs, reference and original run once for all of them."""
+        missing = {change: len(self.pairs[change]) for change in changes}
+        for place in range(min(missing.values(), default=seeds), seeds):
+            self._draw_place(place, [change for change, drawn in missing.items() if drawn <= place])
 
-    def _draw(self, name: str, seeds: int) -> list[tuple[str, SeedFigures]]:
-        drawn = self._drawn[name]
-        for place in range(len(drawn), seeds):
-            inputs, exact = self._truth(place)
-            with np.errstate(all="ignore"):
-                output = self._computes[name](*inputs)
+    def _draw_place(self, place: int, changes: Iterable[str]) -> None:
+        inputs, to_draw = _timed(lambda: self._operator.inputs(self._first + place))
+        exact, to_refer = _timed(lambda: self._operator.exact(*inputs))
+
+        def run(compute: Callable[..., Any]) -> tuple[str, SeedFigures, float, float]:
+            output, to_run = _timed(lambda: compute(*inputs))
+            figures, to_measure = _timed(lambda: measure_seed(output, exact))
             self.dtype = str(output.dtype)
-            drawn.append((digest(output), measure_seed(output, exact)))
-        return drawn[:seeds]
+            return digest(output), figures, to_run, to_measure
 
-    def _truth(self, place: int) -> tuple[tuple[Array, ...], Array]:
-        if place not in self._known:
-            inputs = self._operator.inputs(self._first + place)
-            with np.errstate(all="ignore"):
-                self._known[place] = inputs, self._operator.exact(*inputs)
-        return self._known[place]
+        bits, accepted, to_run, to_measure = run(self._operator.original)
+        # Each version draws the inputs, and the present one alone runs the reference.
+        shared = 2 * to_draw + to_refer + to_run + to_measure
+        for change in changes:
+            own_bits, present, own_run, own_measure = run(self._operator.changes()[change])
+            same = own_bits == bits
+            self.pairs[change].append(SeedPair(accepted, present, same))
+            # The same bits are measured once.
+            self.seconds[change].append(shared + own_run + (0.0 if same else own_measure))
+
+    def output(self, change: str, seeds: int) -> PairedOutput:
+        """Return the one output of a change with its first seeds."""
+        min_loss = tolerance_of(self.dtype).regression[PAIRED_LOSS]
+        return PairedOutput("out", self.dtype, "int" in self.dtype, min_loss, self.pairs[change][:seeds])
 
 
-def paired(operator: Operator, own: Mapping[str, Sequence[Sample]], trial: int) -> dict[str, Paired]:
-    """Judge every change of an operator by the original, each in a run of its own; `own` are their seeds of a trial."""
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return a result and its processor time, which a busy machine does not prolong."""
+    began = process_time()
+    with np.errstate(all="ignore"):
+        result = work()
+    return result, process_time() - began
+
+
+def goes_on(verdict: Verdict) -> bool:
+    """Return True for a change that passed with other bits."""
+    return verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+
+
+def paired(operator: Operator, first: Mapping[str, Verdict], trial: int) -> dict[str, Paired]:
+    """Judge every change of an operator by the original; `first` are the verdicts on their own seeds."""
     fresh = Fresh(operator, trial)
-    baseline = baseline_of(own[ORIGINAL])
-    return {name: _judged(fresh, name, verdict(own[name], baseline), len(own[name])) for name in operator.changes()}
+    found = {change: on_own_seeds(verdict) for change, verdict in first.items() if not goes_on(verdict)}
+    planned = dict.fromkeys((change for change in first if change not in found), BUDGET.seeds)
+    for seeds in looks(BUDGET.seeds):
+        going = [change for change, most in planned.items() if change not in found and seeds <= most]
+        fresh.draw(going, seeds)
+        if seeds == FIRST_LOOK:
+            planned = {change: affordable(median(fresh.seconds[change])) for change in going}
+        for change in going:
+            ended = judged(fresh, change, first[change], seeds, planned[change])
+            if ended is not None:
+                found[change] = ended
+    return {change: found[change] for change in first}
 
 
-def _judged(fresh: Fresh, change: str, first: Verdict, own_seeds: int) -> Paired:
-    if first.reason is Reason.IDENTICAL:
-        return Paired(first, own_seeds, "same_bits")
-    if first.reason not in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED):
-        return Paired(first, own_seeds, "worse")
-    every = looks(MAX_SEEDS)
-    alpha = case_alpha(PROMISED) / len(every)
-    for seeds in every:
-        pairs = fresh.pairs(change, seeds)
-        min_loss = tolerance_of(fresh.dtype).regression[PAIRED_LOSS]
-        outputs = [PairedOutput("out", fresh.dtype, "int" in fresh.dtype, min_loss, pairs)]
-        look = judge_look(outputs, alpha, COMMIT)
-        if look.end is not None:
-            return Paired(conclude_pair(first, look, outputs, COMMIT), seeds, look.end)
-    return Paired(unclear_verdict(first, outputs, COMMIT, "max_seeds", alpha), seeds, "not_clear")
+def on_own_seeds(verdict: Verdict) -> Paired:
+    """Return the end of a change that needs no fresh seed: the same bits, or a loss on the own seeds."""
+    return Paired(verdict, 0, 0.0, "same_bits" if verdict.reason is Reason.IDENTICAL else "worse")
+
+
+def affordable(seconds: float) -> int:
+    """Return the last look that the budget of a case allows, at so many seconds a seed."""
+    return max(looks(int(min(BUDGET.seeds, BUDGET.case_seconds / seconds))), default=FIRST_LOOK)
+
+
+def judged(fresh: Fresh, change: str, first: Verdict, seeds: int, planned: int) -> Paired | None:
+    """Return the end of a change after a look at so many seeds; None if another look is planned."""
+    alpha = case_alpha(PROMISED) / len(looks(planned))
+    outputs = [fresh.output(change, seeds)]
+    look = judge_look(outputs, alpha, COMMIT)
+    seconds = sum(fresh.seconds[change][:seeds])
+    if look.end is not None:
+        return Paired(conclude_pair(first, look, outputs, COMMIT), seeds, seconds, look.end)
+    if seeds < planned:
+        return None
+    ended_by: EndedBy = "max_seeds" if planned == max(looks(BUDGET.seeds)) else "case_seconds"
+    return Paired(unclear_verdict(first, outputs, COMMIT, ended_by, alpha), seeds, seconds, "not_clear")

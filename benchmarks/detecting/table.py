@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
-from statistics import fmean
 
 from detecting.labels import AVERAGES, Label
 from detecting.operators import GROUPS, OPERATORS, group_of
-from detecting.rules import OURS, RULES
-from detecting.trials import PAIR, Told
+from detecting.rules import ALONE, DEFAULT, DEFAULT_ELSEWHERE, OURS, RULES
+from detecting.trials import Told
 
 BANDS = (("<1.1", 1.1), ("1.1-1.5", 1.5), ("1.5-3", 3.0), ("3-10", 10.0), (">10", inf))
 COLUMNS = ("hard", *(name for name, _ in BANDS), "all", "<1.5", "tails", "alarms", "alarms, other bits")
@@ -43,15 +42,20 @@ def table(rows: Sequence[Told], labels: Labels) -> Iterator[list[str]]:
     yield ["", *COLUMNS]
     chosen = {name: [one for one in rows if column(name, labels)(one)] for name in COLUMNS}
     yield ["changes", *(str(len({(one.operator, one.change) for one in found})) for found in chosen.values())]
-    for rule in (OURS, PAIR, *RULES):
+    for rule in rules_of(rows):
         flags = ([one.flags[rule] for one in found if rule in one.flags] for found in chosen.values())
         yield [rule, *map(share, flags)]
+
+
+def rules_of(rows: Sequence[Told]) -> list[str]:
+    """Return the rules that were asked, in the order of tables."""
+    return [rule for rule in (*OURS, *RULES) if any(rule in one.flags for one in rows)]
 
 
 def in_columns(cells: Sequence[str]) -> str:
     """Give a line of a table, as wide as the names of columns need."""
     widths = [max(len(name), 7) + 2 for name in COLUMNS]
-    return f"{cells[0]:20}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells[1:], widths, strict=True))
+    return f"{cells[0]:30}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells[1:], widths, strict=True))
 
 
 def in_markdown(cells: Sequence[str]) -> str:
@@ -67,11 +71,17 @@ def share(flags: Sequence[bool]) -> str:
 
 def tables(rows: Sequence[Told], labels: Labels, show: Callable[[Sequence[str]], str]) -> Iterator[str]:
     """Yield the lines of the tables of both halves, apart and together, and of the operators that were written last."""
-    *halves, last = GROUPS
-    parts = {(group,): group for group in halves} | {tuple(halves): "both halves", (last,): last}
-    for groups, title in parts.items():
+    for title, found in parts(rows):
         yield f"\n{title}\n" if show is in_markdown else f"\n{title}"
-        yield from map(show, table([one for one in rows if group_of(one.operator) in groups], labels))
+        yield from map(show, table(found, labels))
+
+
+def parts(rows: Sequence[Told]) -> Iterator[tuple[str, list[Told]]]:
+    """Yield the title and the rows of each group of operators, and of both halves together."""
+    *halves, last = GROUPS
+    titles = {(group,): group for group in halves} | {tuple(halves): "both halves", (last,): last}
+    for groups, title in titles.items():
+        yield title, [one for one in rows if group_of(one.operator) in groups]
 
 
 def null_controls(rows: Sequence[Told]) -> Iterator[str]:
@@ -82,9 +92,9 @@ def null_controls(rows: Sequence[Told]) -> Iterator[str]:
     drawn = [one for one in rows if one.change in OPERATORS[one.operator].null and not one.same_bits]
     changes = len({(one.operator, one.change) for one in drawn})
     yield f"\nalarms on null controls: {changes} changes with other bits, as accurate as the original by construction"
-    for rule in (OURS, PAIR, *RULES):
+    for rule in rules_of(drawn):
         flags = [one.flags[rule] for one in drawn if rule in one.flags]
-        yield f"  {rule:20}{share(flags):>8} of {len(flags)} trials"
+        yield f"  {rule:30}{share(flags):>8} of {len(flags)} trials"
 
 
 def summary(labels: Labels) -> Iterator[str]:
@@ -131,20 +141,8 @@ def shown(found: Label) -> str:
     return ", ".join(f"{name} {one.value:.4g} ({one.lower:.4g} to {one.upper:.4g})" for name, one in every)
 
 
-def effort(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield how many seeds paired runs drew, and how often they ended without a clear verdict."""
-    yield f"\nseeds that {PAIR} drew: median, 90 % and mean, and how often a verdict was not clear in the end"
-    for name in ("all", "<1.5", "tails", "alarms, other bits"):
-        pairs = [one.pair for one in rows if one.pair is not None and column(name, labels)(one)]
-        if pairs:
-            seeds = sorted(pair.seeds for pair in pairs)
-            middle, most = seeds[len(seeds) // 2], seeds[len(seeds) * 9 // 10]
-            unclear = share([pair.end == "not_clear" for pair in pairs])
-            yield f"  {name:20}{middle:5} {most:5} {fmean(seeds):7.1f} seeds, {unclear} not clear"
-
-
 def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
-    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it; pairs, too.
+    """Yield what precreg missed and where it was wrong to tell, by change, with what is true of it.
 
     Reports of worse maxima and biases are true, and stand apart.
     """
@@ -153,7 +151,9 @@ def mistakes(rows: Sequence[Told], labels: Labels) -> Iterator[str]:
         ("worse maxima and biases found", "tails", True),
         ("false alarms", "alarms", True),
     )
-    for rule in (OURS, PAIR):
+    for rule in (ALONE, DEFAULT, DEFAULT_ELSEWHERE):
+        if rule not in rules_of(rows):
+            continue
         for title, name, flag in kinds:
             yield f"\n{title} by {rule}"
             asked = [one for one in rows if rule in one.flags and column(name, labels)(one)]

@@ -1,28 +1,49 @@
-"""Trials: what each rule says of each change at seeds of their own."""
+"""Trials: what does each rule say of each change, at seeds of their own?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from detecting.elsewhere import Elsewhere
 from detecting.measured import ORIGINAL, Sample
 from detecting.operator import Operator
-from detecting.pairs import Paired, paired
-from detecting.rules import CASE, OURS, RULES, baseline_of, other_bits, verdict
+from detecting.pairs import Paired, goes_on, on_own_seeds, paired
+from detecting.rules import (
+    ALONE,
+    ALONE_ELSEWHERE,
+    CASE,
+    DEFAULT,
+    DEFAULT_ELSEWHERE,
+    RULES,
+    baseline_of,
+    other_bits,
+    verdict,
+)
 from precreg.report import add_verdict_messages
 from precreg.types import Status, Verdict
 
-PAIR = "precreg --pair"
-"""The rule that draws further seeds where three do not make it clear."""
-
+# Trials that are paired unless the command line says otherwise: a change that is not clear takes over a thousand seeds.
 PAIRED = 5
-"""So many trials are paired: where little is clear they need up to eight times the samples of the others."""
+
+
+class Plan(NamedTuple):
+    """The number of trials, the own seeds of each, the number that is paired, and the other environment, if any."""
+
+    trials: int
+    seeds: int = CASE.seeds
+    paired: int = PAIRED
+    there: Elsewhere | None = None
+
+    def of_trial(self, samples: Sequence[Sample], trial: int) -> Sequence[Sample]:
+        """Return the samples of one trial."""
+        return samples[trial * self.seeds : (trial + 1) * self.seeds]
 
 
 class Told(NamedTuple):
     """What the rules that were asked said of one change in one trial, and `evidence`, what precreg's own said.
 
-    `pair` is what the paired run of that trial gave, if there was one.
+    `pairs` has the ends of the rules that draw fresh seeds.
     """
 
     operator: str
@@ -31,24 +52,55 @@ class Told(NamedTuple):
     flags: dict[str, bool]
     same_bits: bool
     evidence: dict[str, str]
-    pair: Paired | None
+    pairs: dict[str, Paired]
 
 
-def told(operator: Operator, found: Mapping[str, Sequence[Sample]]) -> Iterator[Told]:
+def told(operator: Operator, found: Mapping[str, Sequence[Sample]], plan: Plan) -> Iterator[Told]:
     """Ask every rule about every change of an operator, trial by trial, and pairs in the first ones."""
-    for trial, start in enumerate(range(0, len(found[ORIGINAL]), CASE.seeds)):
-        own = {name: given[start : start + CASE.seeds] for name, given in found.items()}
-        pairs = paired(operator, own, trial) if trial < PAIRED else {}
-        baseline = baseline_of(own[ORIGINAL])
+    for trial in range(plan.trials):
+        own = {name: plan.of_trial(given, trial) for name, given in found.items()}
+        verdicts, pairs = by_precreg(operator, own, trial, plan)
         for change in operator.changes():
-            verdicts = {OURS: verdict(own[change], baseline)}
-            if change in pairs:
-                verdicts[PAIR] = pairs[change].verdict
-            flags = {name: given.status is Status.FAILED for name, given in verdicts.items()}
+            given = {name: of[change] for name, of in verdicts.items()}
+            flags = {name: one.status is Status.FAILED for name, one in given.items()}
             flags |= {name: rule(own[change], own[ORIGINAL]) for name, rule in RULES.items()}
             same = not other_bits(own[change], own[ORIGINAL])
-            evidence = {name: said(given) for name, given in verdicts.items()}
-            yield Told(operator.name, change, trial, flags, same, evidence, pairs.get(change))
+            evidence = {name: said(one) for name, one in given.items()}
+            ends = {name: of[change] for name, of in pairs.items()}
+            yield Told(operator.name, change, trial, flags, same, evidence, ends)
+
+
+Verdicts = dict[str, dict[str, Verdict]]
+Ends = dict[str, dict[str, Paired]]
+
+
+def by_precreg(
+    operator: Operator, own: Mapping[str, Sequence[Sample]], trial: int, plan: Plan
+) -> tuple[Verdicts, Ends]:
+    """Return precreg's verdicts on every change by rule, and the ends of those rules that pair."""
+    here = baseline_of(own[ORIGINAL])
+    alone = {change: verdict(own[change], here) for change in operator.changes()}
+    verdicts: Verdicts = {ALONE: alone}
+    pairs: Ends = {}
+    if trial < plan.paired:
+        pairs[DEFAULT] = paired(operator, alone, trial)
+    if plan.there is not None:
+        stored = plan.there.baseline(plan.of_trial(plan.there.samples[operator.name], trial))
+        elsewhere = {change: verdict(own[change], stored) for change in operator.changes()}
+        verdicts[ALONE_ELSEWHERE] = elsewhere
+        if DEFAULT in pairs:
+            pairs[DEFAULT_ELSEWHERE] = after_other_baseline(elsewhere, pairs[DEFAULT])
+    ends = {rule: {change: end.verdict for change, end in of.items()} for rule, of in pairs.items()}
+    return verdicts | ends, pairs
+
+
+def after_other_baseline(first: Mapping[str, Verdict], here: Mapping[str, Paired]) -> dict[str, Paired]:
+    """Return the ends of changes that a baseline from elsewhere judged first.
+
+    A change that passes with other bits goes on to the accepted version. That computes the own seeds here, which gives
+    what a baseline of this environment has, so the end is the one `here`.
+    """
+    return {change: here[change] if goes_on(given) else on_own_seeds(given) for change, given in first.items()}
 
 
 def said(given: Verdict) -> str:

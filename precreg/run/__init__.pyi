@@ -8,7 +8,7 @@ from .computation import call_model as call_model
 from .computation import find_model as find_model
 from .escalation import Announcement as Announcement
 from .escalation import PairProgress as PairProgress
-from .pair import MAX_SEEDS as MAX_SEEDS
+from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan
 from .pipeline import run_and_judge as run_and_judge

@@ -453,29 +453,64 @@ def test_elements_are_compared_one_by_one():
     assert not by_elements(nothing, accepted)
 
 
-def test_the_table_has_a_row_for_every_rule_in_both_halves():
+def blocks_of(shown, title):
+    """Return the lines under each place of a title."""
+    return [block.splitlines() for block in re.findall(rf"^{title}\n((?:.+\n)+)", shown, re.MULTILINE)]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What the benchmark prints of two operators, judged by stored originals, too."""
+    file = tmp_path_factory.mktemp("stored") / "originals.pickle"
+    asked = ("row_sum_float32", "int8_product_exact", "--trials", 2, "--seeds", 3)
+    run("detection.py", *asked, "--dump", file, "--originals")
+    return run("detection.py", *asked, "--paired", 1, "--against", file)
+
+
+def test_the_table_has_a_row_for_every_rule_in_each_group(shown):
     from detecting.rules import OURS, RULES
     from detecting.table import COLUMNS
-    from detecting.trials import PAIR
 
-    shown = run("detection.py", "row_sum_float32", "int8_product_exact", "--trials", 1)
     assert re.match(r"2 operators, 39 changes: \d+ harmful, \d+ not worse, \d+ grey\n", shown)
-    for title in ("chosen on", "held out", "both halves", "written last"):
-        (block,) = re.findall(rf"^{title}\n((?:.+\n)+)", shown, re.MULTILINE)
-        lines = block.splitlines()
+    assert (
+        "\nshare of 2 trials of 3 seeds in which each rule reports a change; 1 of them go on to fresh seeds\n" in shown
+    )
+    rules = (*OURS, *RULES)
+    for title in ("chosen on", "held out", "both halves"):
+        lines = blocks_of(shown, title)[0]
         assert re.split(r"  +", lines[0].strip()) == list(COLUMNS)
-        rules = (OURS, PAIR, *RULES)
         assert len(lines) == 2 + len(rules)
         for rule, row in zip(rules, lines[2:], strict=True):
             assert row.startswith(f"{rule}  ")
             assert re.fullmatch(rf" +{SHARE}" * len(COLUMNS), row[len(rule) :]), row
-    (block,) = re.findall(r"^alarms on null controls: 4 changes with other bits.*\n((?:  .+\n)+)", shown, re.MULTILINE)
-    for rule, line in zip((OURS, PAIR, *RULES), block.splitlines(), strict=True):
-        assert re.fullmatch(rf"  {re.escape(rule)} +{SHARE} of 4 trials", line), line
-    for title in ("missed by", "false alarms by"):
-        assert f"\n{title} precreg\n" in shown
-        assert f"\n{title} precreg --pair\n" in shown
-    assert re.search(r"^  alarms, other bits +\d+ +\d+ +[\d.]+ seeds, [\d.]+ % not clear$", shown, re.MULTILINE)
+    assert len(blocks_of(shown, "written last")[0]) == 2
+    (lines,) = blocks_of(shown, "alarms on null controls: 4 changes with other bits.*")
+    for rule, line in zip(rules, lines, strict=True):
+        assert re.fullmatch(rf"  {re.escape(rule)} +{SHARE} of [48] trials", line), line
+
+
+def test_seeds_and_seconds_of_changed_cases_stand_below_the_table(shown):
+    from detecting.effort import HEADER, ROWS
+    from detecting.rules import DEFAULT, DEFAULT_ELSEWHERE
+
+    for rule in (DEFAULT, DEFAULT_ELSEWHERE):
+        assert f"\nfresh seeds of {rule}, and seconds of one core for both versions and the reference, by" in shown
+    for lines in blocks_of(shown, "both halves")[1:]:
+        assert re.split(r"  +", lines[0].strip()) == list(HEADER[1:])
+        assert [line[:16].strip() for line in lines[1:]] == [*ROWS, "every change"]
+        assert re.fullmatch(r"every change +\d+ +[\d.]+ %( +\d+){3}( +[\d.e-]+){2} +[\d.]+ %", lines[-1])
+    for title in ("missed by", "worse maxima and biases found by", "false alarms by"):
+        assert all(f"\n{title} {rule}\n" in shown for rule in ("precreg", "precreg, other baseline"))
+    assert shown.endswith("\nnot changed: 4 identical\nas if it were the same environment: 4 identical\n")
+
+
+def test_a_case_that_ends_on_its_own_seeds_takes_no_fresh_one():
+    from detecting.effort import cells
+    from detecting.pairs import Paired
+
+    ends = [Paired(None, 0, 0.0, "worse"), Paired(None, 20, 0.5, "worse"), Paired(None, 40, 1.0, "not_clear")]
+    assert cells(ends) == ["3", "33.3 %", "20", "40", "20", "0.5", "1", "33.3 %"]
+    assert cells([]) == ["0", *["-"] * 7]
 
 
 def test_a_table_can_be_put_on_a_page():
@@ -483,21 +518,29 @@ def test_a_table_can_be_put_on_a_page():
     from detecting.table import COLUMNS
 
     shown = run("detection.py", "int8_product_exact", "--trials", 1, "--markdown")
-    (block,) = re.findall(r"^both halves\n\n((?:\|.+\n)+)", shown, re.MULTILINE)
+    block, *_ = re.findall(r"^both halves\n\n((?:\|.+\n)+)", shown, re.MULTILINE)
     header, rule, *lines = block.splitlines()
     assert header == f"|  | {' | '.join(COLUMNS)} |"
     assert rule == "|" + "---|" * (len(COLUMNS) + 1)
     assert len(lines) == 3 + len(RULES)
     assert lines[1].startswith("| precreg | 100.0 % | - |")
-    assert lines[2].startswith("| precreg --pair | 100.0 % | - |")
+    assert lines[2].startswith("| precreg --pair off | 100.0 % | - |")
 
 
-def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
+def test_a_trial_has_the_seeds_of_a_suite_that_states_none():
+    from detecting.rules import CASE
+
+    from precreg.suite import json_schema
+
+    assert CASE.seeds == json_schema()["properties"]["seeds"]["default"]
+
+
+def test_measurements_are_stored(tmp_path):
     from detecting.measured import ORIGINAL
     from detecting.operators import OPERATORS
 
     file = tmp_path / "samples.pickle"
-    run("detection.py", "silu_float32", "--trials", 2, "--dump", file)
+    run("detection.py", "silu_float32", "--trials", 2, "--seeds", 3, "--dump", file)
     found = pickle.loads(file.read_bytes())
     assert found["samples"]["silu_float32"].keys() == {ORIGINAL, *OPERATORS["silu_float32"].changes()}
     original = found["samples"]["silu_float32"][ORIGINAL]
@@ -506,33 +549,28 @@ def test_measurements_are_stored_and_judged_elsewhere(tmp_path):
     assert found["labels"] == {"silu_float32": stored()["silu_float32"]}
     assert "mean_squared_error_float32" in found["written_last"]
     assert found["null"] == {"silu_float32": []}
-    shown = run("detection.py", "silu_float32", "--trials", 2, "--against", file)
-    assert shown.startswith("not changed: 2 identical\nas if it were the same environment: 2 identical\nchanged, and ")
 
 
 def test_changes_of_an_environment_are_told_and_judged_as_such():
     from detecting import elsewhere
-    from detecting.measured import ORIGINAL
     from detecting.rules import ENVIRONMENT
 
-    changed = "one accumulator instead of eight lanes"
-    current, accepted = sampled(changed)
-    there = {"f00d": ENVIRONMENT.decisive | {"numpy": "0.1"}}
-    found = elsewhere.judged("row_sum_float32", {ORIGINAL: current, changed: current}, accepted, there)
-    (given,) = found.verdicts[ORIGINAL]
+    current, accepted = sampled("one accumulator instead of eight lanes")
+    facts = {"f00d": ENVIRONMENT.decisive | {"numpy": "0.1"}}
+    there = elsewhere.Elsewhere({"row_sum_float32": accepted}, facts)
+    found = elsewhere.unchanged("row_sum_float32", current, 3, there)
+    (given,) = found.verdicts
     assert given.status == "failed"
     upgraded = ChangedEnvironment((EnvironmentFact("numpy", "0.1", np.__version__),))
     assert given.accepted_in == OtherEnvironment("exact", upgraded)
     assert [one.accepted_in for one in found.here] == [None]
     now, then = (sum(one.comparison.metrics["mean_abs_error"] for one in each) for each in (current, accepted))
-    label = stored()["row_sum_float32"][changed]
-    first, *others = elsewhere.lines([found], {"row_sum_float32": {changed: label}})
+    first, *others = elsewhere.lines([found])
     assert first.startswith(f"row_sum_float32: 1 regressed; times the other's: mean_abs_error {now / then:.3g}, rms")
     assert others == [
         f"  trial 0: {add_verdict_messages(given).message}",
         "not changed: 1 regressed",
         "as if it were the same environment: 1 regressed",
-        "changed, and reported: harmful 100.0 %, harmful, <1.5 -, not worse -",
     ]
 
 
@@ -542,24 +580,46 @@ def only(operator, changes):
 
 
 def test_a_pair_draws_seeds_until_it_is_clear():
-    from detecting import pairs
-    from detecting.measured import samples
+    from detecting import pairs, rules
+    from detecting.measured import ORIGINAL, samples
     from detecting.operators import OPERATORS
-
-    from precreg.run import MAX_SEEDS
-    from precreg.verdict.statistics import looks
 
     changes = ["in float64", "blocks of 4", "blocks of 8", "carries in float16", "negated"]
     some = only(OPERATORS["cumsum_float32"], changes)
-    found = pairs.paired(some, samples(some, range(3)), 0)
+    own = samples(some, range(3))
+    baseline = rules.baseline_of(own[ORIGINAL])
+    found = pairs.paired(some, {change: rules.verdict(own[change], baseline) for change in changes}, 0)
     assert {name: (str(one.verdict.reason), one.seeds, one.end) for name, one in found.items()} == {
         "in float64": ("improved", 20, "clear"),
         "blocks of 4": ("regressed", 20, "worse"),
         "blocks of 8": ("regressed", 80, "worse"),
-        "carries in float16": ("regressed", 3, "worse"),
-        "negated": ("identical", 3, "same_bits"),
+        "carries in float16": ("regressed", 0, "worse"),
+        "negated": ("identical", 0, "same_bits"),
     }
-    assert {20, 80} < set(looks(MAX_SEEDS))
+    assert found["blocks of 8"].seconds > found["blocks of 4"].seconds > 0 == found["negated"].seconds
+
+
+def test_seconds_limit_the_looks_of_a_case():
+    from detecting.pairs import BUDGET, affordable
+
+    assert affordable(1e-9) == BUDGET.seeds
+    assert affordable(BUDGET.case_seconds / 100) == 80
+    assert affordable(BUDGET.case_seconds) == 20
+
+
+def test_a_baseline_from_elsewhere_judges_first_and_then_the_original_here():
+    from detecting.pairs import Paired
+    from detecting.trials import after_other_baseline
+
+    from precreg.types import Reason, Status, Verdict
+
+    passed, failed = (Verdict(Status.PASSED, Reason.WITHIN_TOLERANCE), Verdict(Status.FAILED, Reason.REGRESSED))
+    end = Paired(failed, 20, 0.5, "worse")
+    first = {"goes on": passed, "fails": failed, "same": Verdict(Status.PASSED, Reason.IDENTICAL)}
+    found = after_other_baseline(first, dict.fromkeys(first, end))
+    assert found["goes on"] == end
+    assert found["fails"] == Paired(failed, 0, 0.0, "worse")
+    assert found["same"].end == "same_bits"
 
 
 def test_a_look_at_more_seeds_has_those_before_and_no_others_twice():
@@ -573,12 +633,15 @@ def test_a_look_at_more_seeds_has_those_before_and_no_others_twice():
         drawn.append(str(random.bit_generator.state))
         return original.draw(random)
 
-    some = only(original._replace(draw=watched), ["blocks of 32", "blocks of 8"])
-    trials = [Fresh(some, trial) for trial in (0, 1)]
-    for fresh in trials:
-        first = fresh.pairs("blocks of 32", 3)
-        assert fresh.pairs("blocks of 32", 6)[:3] == first
-        assert [pair.accepted for pair in fresh.pairs("blocks of 8", 6)[:3]] == [pair.accepted for pair in first]
+    both = ["blocks of 32", "blocks of 8"]
+    some = only(original._replace(draw=watched), both)
+    for fresh in (Fresh(some, trial) for trial in (0, 1)):
+        fresh.draw(both, 3)
+        first = fresh.output("blocks of 32", 3).pairs
+        fresh.draw(["blocks of 32"], 6)
+        assert fresh.output("blocks of 32", 6).pairs[:3] == first
+        assert [pair.accepted for pair in fresh.output("blocks of 8", 3).pairs] == [pair.accepted for pair in first]
+        assert [len(fresh.seconds[change]) for change in both] == [6, 3]
     assert len(drawn) == len(set(drawn)) == 12  # six seeds of each trial, which its changes share
 
 

@@ -1,7 +1,7 @@
 """docs/pairs.md: its commands are run in a real project, its tables held against the program and computed again."""
 
 import re
-from math import log, pi
+from math import pi, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -66,16 +66,16 @@ def test_options_and_their_defaults():
 
 
 def test_the_seeds_that_a_scalar_needs_are_computed_again():
-    """Errors of a scalar are half-normal: the variance of log|z| is pi^2/8, and a ratio has two of them."""
+    """Errors of a scalar are half-normal: their standard deviation is sqrt(pi/2 - 1) of their mean."""
     rng = np.random.default_rng(5)
-    ratios = np.log(np.abs(rng.normal(size=200_000))) - np.log(np.abs(rng.normal(size=200_000)))
-    assert np.std(ratios) == pytest.approx(pi / 2, rel=0.01)
-    spread = [pi / 2, -pi / 2] * 500
+    errors = np.abs(rng.normal(size=200_000))
+    assert np.std(errors) / np.mean(errors) == pytest.approx(sqrt(pi / 2 - 1), rel=0.01)
     for row in table(PAGE, "loss of a scalar", "seeds for a power of 90 %"):
         loss = float(row["loss of a scalar"].split()[0])
-        # Three series, and the looks of the default budget.
-        alpha = case_alpha(600) / len(looks(MAX_SEEDS)) / 3
-        found = seeds_to_detect(spread, log(1.05), log(loss), alpha)
+        spread = sqrt((pi / 2 - 1) * (loss**2 + 1.05**2))
+        # Five series, and the looks of the default budget.
+        alpha = case_alpha(600) / len(looks(MAX_SEEDS)) / 5
+        found = seeds_to_detect([spread, -spread] * 500, 1.05, loss, alpha)
         assert float(row["seeds for a power of 90 %"]) == pytest.approx(found, rel=0.02)
 
 

@@ -21,6 +21,7 @@ from precreg.types import (
 from precreg.verdict.pair import (
     AVERAGES,
     BIASES,
+    SEED_MEANS,
     TAILS,
     PairedOutput,
     SeedPair,
@@ -58,8 +59,10 @@ def output(pairs, dtype="float64", *, is_integer=False, min_loss=0.05):
 @pytest.mark.parametrize(
     ("size", "is_integer", "metrics"),
     [
-        (1, False, ("mean_abs_error", *BIASES)),
-        (2, False, (*AVERAGES, "max_abs_error", "max_ulp", *BIASES)),
+        (1, False, ("mean_abs_error", *SEED_MEANS, *BIASES)),
+        (1, True, ("mean_abs_error", "mean_abs_error over seeds", *BIASES)),
+        (4, False, (*AVERAGES, "max_abs_error", "max_ulp", *SEED_MEANS, *BIASES)),
+        (5, False, (*AVERAGES, "max_abs_error", "max_ulp", *BIASES)),
         (127, False, (*AVERAGES, "max_abs_error", "max_ulp", *BIASES)),
         (128, False, (*AVERAGES, *TAILS, *BIASES)),
         (128, True, ("mean_abs_error", "rms_error", "top_abs_error", "max_abs_error", *BIASES)),
@@ -96,6 +99,38 @@ def test_a_constant_offset_is_found_as_a_bias():
     assert "bias" in {finding.metric for finding in look.findings}
     figure = next(each for each in look.figures if each.metric == "bias")
     assert figure.ratio - 1 == pytest.approx(3e-4 / (1e-3 * np.sqrt(2 / np.pi)), rel=0.15)
+
+
+def test_a_loss_of_one_element_is_found_by_its_mean_over_seeds():
+    pairs = drawn(320, 1, 1.5)
+    look = judge_look([output(pairs)], 1e-5, COMMIT)
+    assert look.end == "worse"
+    found = {finding.metric: finding for finding in look.findings}
+    assert "mean_abs_error" not in found, "its logarithms vary too much"
+    mean = found["mean_abs_error over seeds"]
+    assert mean.ratio == pytest.approx(mean.current / mean.baseline)
+    assert 1.05 < mean.lower < 1.5 < mean.upper
+    figure = next(each for each in look.figures if each.metric == mean.metric)
+    assert figure.log_mean == pytest.approx(np.log(mean.ratio))
+    assert mean.lower < mean.ratio * np.exp(-1.5 * figure.log_error)
+
+
+def test_the_bias_of_one_element_is_in_units_of_its_mean_error_over_seeds():
+    look = judge_look([output(drawn(320, 1, bias=1e-3))], 1e-4, COMMIT)
+    assert look.end == "worse"
+    figure = next(each for each in look.figures if each.metric == "bias")
+    assert figure.ratio - 1 == pytest.approx(1e-3 / (1e-3 * np.sqrt(2 / np.pi)), rel=0.2)
+
+
+def test_an_element_that_was_exact_is_worse_with_errors_and_better_without():
+    exact = figures_of(np.zeros(1))
+    pairs = [pair._replace(accepted=exact) for pair in drawn(20, 1)]
+    assert judge_look([output(pairs)], ALPHA / 6, COMMIT).end == "worse"
+    back = [SeedPair(pair.present, exact, False) for pair in pairs]
+    look = judge_look([output(back)], ALPHA / 6, COMMIT)
+    assert look.end == "clear"
+    same = judge_look([output([SeedPair(exact, exact, False)] * 20)], ALPHA, COMMIT)
+    assert same.end == "clear"
 
 
 def test_versions_of_equal_quality_are_clear_after_enough_seeds():

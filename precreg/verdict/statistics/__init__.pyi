@@ -40,6 +40,8 @@ from .sequential import log_ratio as log_ratio
 from .sequential import looks as looks
 from .sequential import p_above as p_above
 from .sequential import p_bias_grew as p_bias_grew
+from .sequential import p_mean_grew as p_mean_grew
+from .sequential import ratio_of_means as ratio_of_means
 from .sequential import relative_bias as relative_bias
 from .sequential import seeds_to_detect as seeds_to_detect
 from .sequential import upper_bias_growth as upper_bias_growth

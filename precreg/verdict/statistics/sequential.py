@@ -8,7 +8,8 @@ stops if a loss is proven, or if a relevant loss is excluded. docs/pairs.md deri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan, log, sqrt
+from math import inf, isfinite, isnan, log, sqrt
+from typing import NamedTuple
 
 from precreg.verdict.statistics.uncertainty import mean_with_error, t_quantile, t_sf
 
@@ -83,8 +84,8 @@ def p_by_signs(values: Sequence[float], limit: float) -> float:
     n, largest = len(differences), max(map(abs, differences))
     if largest == 0:
         return 1.0
-    scale = max(1, SIGN_SCORES // n) / largest
-    scores = [round(scale * abs(difference)) for difference in differences]
+    scale = max(1, SIGN_SCORES // n)
+    scores = [round(scale * (abs(difference) / largest)) for difference in differences]
     above = sum(score for score, difference in zip(scores, differences, strict=True) if difference > 0)
     # One integer holds how many signs give each sum, as digits in base 2^(n + 1). No digit exceeds 2^n.
     digit = n + 1
@@ -106,6 +107,61 @@ def p_bias_grew(new: Sequence[float], old: Sequence[float], limit: float) -> flo
     positive = max(p_above(differences, limit), p_above(sums, limit))
     negative = max(p_above([-d for d in differences], limit), p_above([-s for s in sums], limit))
     return min(1.0, 2 * min(positive, negative))
+
+
+def p_mean_grew(new: Sequence[float], old: Sequence[float], growth: float) -> float:
+    """Return the p-value of H0: the mean of `new` is at most 1 + `growth` times that of `old`, values of at least 0.
+
+    The t test of paired differences. It needs no logarithms, so one seed with a tiny error does not add much noise.
+    """
+    scaled = _in_common_unit(new, old)
+    if scaled is None:
+        return 1.0
+    return p_above([a - (1 + growth) * b for a, b in zip(*scaled, strict=True)], 0.0)
+
+
+class MeanRatio(NamedTuple):
+    """The ratio of two means, its confidence bounds, and the standard error of its logarithm (delta method)."""
+
+    ratio: float
+    lower: float
+    upper: float
+    log_error: float
+
+
+def ratio_of_means(new: Sequence[float], old: Sequence[float], alpha: float) -> MeanRatio:
+    """Return the ratio of the means of paired values, with one-sided confidence bounds at level `alpha` each.
+
+    The bounds are those ratios R at which the mean of new - R * old is within its t half-width of 0 (Fieller 1954).
+    """
+    if not any(new) and not any(old):
+        return MeanRatio(1.0, 1.0, 1.0, 0.0)
+    scaled = _in_common_unit(new, old)
+    if scaled is None:
+        return MeanRatio(1.0, 0.0, inf, inf)
+    (b, b_error), (a, a_error) = (mean_with_error(values) for values in scaled)
+    if a == 0:
+        return MeanRatio(inf, inf, inf, 0.0)
+    sum_error = mean_with_error([x + y for x, y in zip(*scaled, strict=True)])[1]
+    covariance = (sum_error**2 - a_error**2 - b_error**2) / 2
+    t = t_quantile(alpha, len(new) - 1) ** 2
+    # R^2 * square - 2 * R * middle + constant = 0
+    square, middle, constant = a * a - t * a_error**2, a * b - t * covariance, b * b - t * b_error**2
+    ratio = b / a
+    log_error = mean_with_error([x - ratio * y for x, y in zip(*scaled, strict=True)])[1] / b if b else 0.0
+    # If the mean of `old` is within noise of 0, no upper bound exists.
+    if square <= 0:
+        return MeanRatio(ratio, 0.0, inf, log_error)
+    root = sqrt(max(0.0, middle * middle - square * constant))
+    return MeanRatio(ratio, max(0.0, (middle - root) / square), (middle + root) / square, log_error)
+
+
+def _in_common_unit(new: Sequence[float], old: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """Return both in units of their largest value, so that squares do not vanish; None if there is no such unit."""
+    unit = max(*new, *old)
+    if not isfinite(unit) or unit == 0 or not all(map(isfinite, (*new, *old))):
+        return None
+    return [value / unit for value in new], [value / unit for value in old]
 
 
 def upper_bound(values: Sequence[float], alpha: float) -> float:

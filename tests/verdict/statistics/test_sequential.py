@@ -18,6 +18,8 @@ from precreg.verdict.statistics.sequential import (
     p_above,
     p_bias_grew,
     p_by_signs,
+    p_mean_grew,
+    ratio_of_means,
     relative_bias,
     seeds_to_detect,
     upper_bias_growth,
@@ -151,6 +153,55 @@ def test_all_looks_together_keep_their_level_where_a_loss_is_exactly_at_the_limi
     # The t test on negatively skewed values of 16 seeds is liberal in its far tail, by a factor below two.
     allowed = level * (1 if kind != "skewed" else 2)
     assert alarms / runs <= allowed + 2 * sqrt(allowed / runs)
+
+
+# Pairs of errors of one mean, or of a mean that grew by exactly the limit: independent, with common causes, with few
+# large values, and few large values of the older version alone.
+ERRORS = {
+    "normal": lambda rng, n: (np.abs(rng.normal(0, 1, n)), np.abs(rng.normal(0, 1, n))),
+    "common": lambda rng, n: tuple(np.abs(rng.normal(0, 1, n) + 0.5 * rng.normal(0, 1, (2, n)))),
+    "heavy": lambda rng, n: (np.abs(rng.standard_t(3, n)), np.abs(rng.standard_t(3, n))),
+    "rounding": lambda rng, n: (rng.uniform(0, 0.5, n), rng.uniform(0, 0.5, n)),
+    "often exact": lambda rng, n: tuple(rng.integers(0, 2, n) * rng.uniform(0, 1, n) for _ in "ab"),
+    "scales": lambda rng, n: tuple(rng.lognormal(0, 1, n) * np.abs(rng.normal(0, 1, (2, n)))),
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_means_over_seeds_keep_their_level_at_all_looks_where_the_loss_is_at_the_limit(kind):
+    rng = np.random.default_rng(7)
+    level, runs, every = 0.1, 1000, looks(160)
+    alarms = 0
+    for _ in range(runs):
+        new, old = ERRORS[kind](rng, every[-1])
+        new = 1.05 * new
+        alarms += any(p_mean_grew(new[:n].tolist(), old[:n].tolist(), 0.05) <= level / len(every) for n in every)
+    assert alarms / runs <= level + 2 * sqrt(level / runs)
+
+
+def test_means_over_seeds_of_errors_without_a_mean_ratio():
+    assert p_mean_grew([0.0] * 20, [0.0] * 20, 0.05) == 1.0
+    assert p_mean_grew([inf] * 20, [1.0] * 20, 0.05) == 1.0
+    assert p_mean_grew([1e-300] * 20, [0.0] * 20, 0.05) == 2.0**-20
+    assert p_mean_grew([2e-200, 3e-200] * 10, [1e-200] * 20, 0.05) == 2.0**-20
+    assert ratio_of_means([0.0] * 20, [0.0] * 20, 0.05) == (1, 1, 1, 0)
+    assert ratio_of_means([1.0] * 20, [0.0] * 20, 0.05)[:3] == (inf, inf, inf)
+    assert ratio_of_means([0.0] * 20, [1.0, 2.0] * 10, 0.05)[:3] == (0, 0, 0)
+    assert ratio_of_means([inf] * 20, [1.0] * 20, 0.05)[1:3] == (0, inf)
+    # One seed has nearly all of the older version's error, so its mean may be anything.
+    assert ratio_of_means([1.0] * 20, [1e9] + [1e-9] * 19, 0.025).upper == inf
+
+
+def test_bounds_of_a_ratio_of_means_cover_it_as_often_as_they_say():
+    rng = np.random.default_rng(3)
+    below, above, runs = 0, 0, 1000
+    for _ in range(runs):
+        old = np.abs(rng.normal(0, 1, 80))
+        found = ratio_of_means((1.3 * np.abs(rng.normal(0, 1, 80))).tolist(), old.tolist(), 0.05)
+        below, above = below + (found.lower > 1.3), above + (found.upper < 1.3)
+        assert found.lower < found.ratio < found.upper
+    assert max(below, above) / runs <= 0.05 + 2 * sqrt(0.05 / runs)
+    assert min(below, above) / runs > 0.02
 
 
 def test_looking_at_the_full_level_each_time_breaks_it():
