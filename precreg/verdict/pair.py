@@ -33,6 +33,8 @@ from precreg.types import (
 from precreg.verdict.judge import Policy, verdict_of
 from precreg.verdict.statistics import (
     CLEAR_ALPHA,
+    MAX_LOG_RATIO,
+    MeanRatio,
     log_ratio,
     mean_with_error,
     p_above,
@@ -259,7 +261,7 @@ def _figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
     if metric in BIASES:
         return _bias_figure(output, metric, values)
     if metric in SEED_MEANS:
-        found = ratio_of_means(values.present, values.accepted, _INTERVAL_ALPHA)
+        found = _mean_ratio(values, _INTERVAL_ALPHA)
         log_mean = log_ratio(found.ratio, 1.0)
         bounds = found.ratio, found.lower, found.upper
         return PairedFigure(output.output, output.dtype, metric, *bounds, log_mean, found.log_error)
@@ -267,6 +269,13 @@ def _figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
     half_width = t_quantile(_INTERVAL_ALPHA, len(values.present) - 1) * error
     ratio, lower, upper = exp(mean), exp(mean - half_width), exp(mean + half_width)
     return PairedFigure(output.output, output.dtype, metric, ratio, lower, upper, mean, error)
+
+
+def _mean_ratio(values: _Series, alpha: float) -> MeanRatio:
+    """Return the ratio of the means of a series; clipped as logarithms are, because a record has no infinite numbers."""
+    found, largest = ratio_of_means(values.present, values.accepted, alpha), exp(MAX_LOG_RATIO)
+    ratio, lower, upper = (min(each, largest) for each in (found.ratio, found.lower, found.upper))
+    return MeanRatio(ratio, lower, upper, min(found.log_error, MAX_LOG_RATIO))
 
 
 def _bias_figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
@@ -301,7 +310,7 @@ def _upper(metric: str, values: _Series) -> float:
     if metric in BIASES:
         return upper_bias_growth(values.present, values.accepted, CLEAR_ALPHA)
     if metric in SEED_MEANS:
-        upper = ratio_of_means(values.present, values.accepted, CLEAR_ALPHA).upper
+        upper = _mean_ratio(values, CLEAR_ALPHA).upper
         return log(upper) if upper > 0 else -inf
     return upper_bound(values.present, CLEAR_ALPHA)
 

@@ -2,6 +2,7 @@
 
 from math import comb
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -285,3 +286,14 @@ def test_errors_of_a_biased_scalar_are_no_growth_of_its_bias():
         pairs = [SeedPair(*both, False) for both in zip(*sides, strict=True)]
         alarms += judge_look([output(pairs)], 0.05, COMMIT).end == "worse"
     assert alarms <= 10
+
+
+def test_figures_of_heavy_tails_are_finite_as_records_are():
+    """The mean of such errors is within noise of 0, and Fieller's interval of the ratio then has no upper bound."""
+    rng = np.random.default_rng(0)
+    errors = (1e-5 * rng.standard_cauchy(1) ** 3 for _ in range(40))
+    pairs = [SeedPair(figures_of(next(errors)), figures_of(next(errors)), False) for _ in range(20)]
+    verdict = unclear_verdict(PASSED, [output(pairs)], COMMIT, "max_seeds", ALPHA)
+    look = judge_look([output(pairs)], ALPHA / 100, COMMIT)
+    for found in (verdict.findings[0].fact, *look.figures):
+        assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
