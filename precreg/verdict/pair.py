@@ -272,7 +272,7 @@ def _figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
 
 
 def _mean_ratio(values: _Series, alpha: float) -> MeanRatio:
-    """Return the ratio of the means of a series; clipped as logarithms are, because a record has no infinite numbers."""
+    """Return the ratio of the means of a series, clipped as logarithms are: a record has no infinite numbers."""
     found, largest = ratio_of_means(values.present, values.accepted, alpha), exp(MAX_LOG_RATIO)
     ratio, lower, upper = (min(each, largest) for each in (found.ratio, found.lower, found.upper))
     return MeanRatio(ratio, lower, upper, min(found.log_error, MAX_LOG_RATIO))
