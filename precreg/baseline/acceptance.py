@@ -92,7 +92,9 @@ def commit_has_entry(project: Path, commit: str, case: str, baseline: Baseline) 
 @lru_cache(maxsize=64)
 def _history(project: Path, commit: str, file: str) -> Mapping[str, Sequence[str]]:
     """Return the commits that changed a file, from a commit back, each with those before it; the newest is first."""
-    lines = run_git_bytes(project, "rev-list", "--parents", commit, "--", file).decode().splitlines()
+    # Without a revision, because git then says that there is no commit yet.
+    revision = () if commit == "HEAD" else (commit,)
+    lines = run_git_bytes(project, "log", "--parents", "--format=%H %P", *revision, "--", file).decode().splitlines()
     return {first: parents for first, *parents in map(str.split, lines)}
 
 
