@@ -159,7 +159,7 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case ClearOnFreshInputs(commit, seeds, same_bits=True):
             return f"bits changed against the baseline, and on {_count(seeds)} they are those of {commit[:8]}"
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
-            bound = f"{output}: {metric} grew by at most {format_number(upper)}x (95 %)"
+            bound = f"{output}: {metric} grew at most {format_number(upper)}x (95 %)"
             return f"bits changed, and no relevant loss on {_count(seeds)} beside {commit[:8]}: {bound}"
         case FailedOnFreshInputs(commit, failure):
             return f"{failure}, on a fresh input that {commit[:8]} computes"
@@ -201,11 +201,11 @@ def _describe_unclear(fact: UnclearOnFreshInputs) -> str:
     if not fact.metric:
         drawn = f"the budget allowed only {_count(fact.seeds)}" if fact.seeds else "the budget allowed no seed"
         return f"bits changed, and {drawn} {version}; {hint}"
-    growth = f"{fact.metric} grew by at most {format_number(fact.upper)}x"
+    growth = f"{fact.metric} grew at most {format_number(fact.upper)}x"
     if fact.metric in _BIASES:
         growth = f"{fact.metric} grew by at most {format_number(fact.upper - 1)} of the mean |error|"
     others = fact.averages and fact.averages != fact.upper
-    averages = f", averages by at most {format_number(fact.averages)}x" if others else ""
+    averages = f", averages at most {format_number(fact.averages)}x" if others else ""
     seeds = f"about {fact.needed} seeds would find a loss of {format_number(fact.detectable)}x; " if fact.needed else ""
     state = f"{_count(fact.seeds)} {version} neither prove nor exclude a relevant loss"
     return f"bits changed, and {state}: {growth}{averages} (95 %); {seeds}{hint}"

@@ -354,26 +354,25 @@ SENTENCES = [
     (
         ClearOnFreshInputs(COMMIT, 40, False, "y", "max_ulp", 1.083),
         {},
-        "bits changed, and no relevant loss on 40 fresh seeds beside 1a2b3c4d: y: max_ulp grew by at most 1.083x "
-        "(95 %)",
+        "bits changed, and no relevant loss on 40 fresh seeds beside 1a2b3c4d: y: max_ulp grew at most 1.083x (95 %)",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 80, "max_seeds", "y", "max_ulp", 1.19, 1.03, 1.2, 160),
         {},
-        "bits changed, and 80 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: max_ulp grew by "
-        "at most 1.19x, averages by at most 1.03x (95 %); about 160 seeds would find a loss of 1.2x; --max-seeds "
+        "bits changed, and 80 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: max_ulp grew "
+        "at most 1.19x, averages at most 1.03x (95 %); about 160 seeds would find a loss of 1.2x; --max-seeds "
         "allows more",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 80, "case_seconds", "y", "bias", 1.12, 1.03),
         {},
         "bits changed, and 80 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: bias grew by at "
-        "most 0.12 of the mean |error|, averages by at most 1.03x (95 %); --pair-seconds allows more",
+        "most 0.12 of the mean |error|, averages at most 1.03x (95 %); --pair-seconds allows more",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 20, "run_seconds", "y", "rms_ulp", 1.12, 1.12),
         {},
-        "bits changed, and 20 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: rms_ulp grew by "
+        "bits changed, and 20 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: rms_ulp grew "
         "at most 1.12x (95 %); --pair-run-seconds allows more",
     ),
     (
