@@ -26,6 +26,7 @@ from .power import DetectableLoss as DetectableLoss
 from .power import LossReason as LossReason
 from .power import PowerGap as PowerGap
 from .power import detectable_losses as detectable_losses
+from .power import has_few_samples as has_few_samples
 from .regression import case_alpha as case_alpha
 from .regression import find_regressions as find_regressions
 from .regression import gather_evidence as gather_evidence
