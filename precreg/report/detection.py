@@ -243,11 +243,11 @@ _NOTHING = "-"
 # The kinds of loss that the figures do not cover, which assume that every error grows by one ratio.
 NOT_COVERED = {
     "few_elements": "losses in few elements, which averages hardly show: thresholds on maxima judge them",
-    "bias": "a bias: errors of one sign that grow no larger",
+    "bias": "a bias: errors of one sign that grow no larger, judged without a figure",
     "correct_rounding": "fewer correctly rounded elements, which are reported and fail no case",
     "rare_inputs": "losses on inputs that no seed of the suite draws",
     "non_finite": "NaN, infinities, and runs that differ: hard rules judge them",
-    "other_environment": "runs in an environment that a baseline does not know, where limits are wider",
+    "other_environment": "runs in another environment than this one: limits are wider where it is not known",
     "reference": "errors that the reference shares with the subject",
 }
 
@@ -345,14 +345,8 @@ def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
 def describe_powerless(ids: Sequence[str], number: int) -> str:
     """Write which cases of so many accepted ones have an output without power, and what helps."""
     first = f"warning: {len(ids)} of {count_cases(number)} without power: no statistic sees a loss in an output"
-    power = f"limits: precreg power {ids[0]}" if ids else ""
-    return "\n".join(
-        (
-            first,
-            f"  {list_some(ids, MAX_POWER_IDS)}",
-            f"  set more seeds ({MIN_SAMPLES} or more) and accept again, or let runs pair (--pair auto); {power}",
-        )
-    )
+    seeds = f"set more seeds ({MIN_SAMPLES} or more) and accept again, or let runs pair (--pair auto)"
+    return f"{first}\n  {list_some(ids, MAX_POWER_IDS)}\n  {seeds}; limits: precreg power {ids[0]}"
 
 
 def _kind(power: CasePower) -> str:

@@ -315,9 +315,9 @@ def _unseen_output(result: CaseResult, name: str, unjudged: UnjudgedOutputs) -> 
     if result.role == "golden" or mean_over_seeds(accepted.metrics.get("mean_abs_error", [])) == 0:
         return None
     elements, seeds = prod(accepted.shape), len(accepted.digests)
-    if elements < MIN_ELEMENTS and unjudged.cause == "few_samples" and result.verdict.accepted_in is None:
-        return UnseenKind.SMALL_OUTPUTS
     metrics = [metric_named(each, result.outcome.described) for each in growth_metrics(result.tolerances[name])]
     # A threshold on a maximum sees large losses alone, and thresholds need elements.
-    has_threshold = elements * seeds >= MIN_ELEMENTS and not all(metric.maximum for metric in metrics)
-    return None if has_threshold else UnseenKind.NO_POWER
+    if elements * seeds >= MIN_ELEMENTS and not all(metric.maximum for metric in metrics):
+        return None
+    by_ratio = elements < MIN_ELEMENTS and unjudged.cause == "few_samples" and result.verdict.accepted_in is None
+    return UnseenKind.SMALL_OUTPUTS if by_ratio else UnseenKind.NO_POWER

@@ -2,9 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
-from tests.e2e.command import change, git, precreg, repository, with_suite
+from tests.e2e.command import change, environ, git, precreg, repository, with_suite
 from tests.e2e.test_environments import ELSEWHERE
 from tests.e2e.test_environments import KERNEL as SQUARE
 from tests.e2e.test_environments import SUITE as SQUARES
@@ -61,6 +63,11 @@ def accepted(folder, *suites):
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "accepted")
     return done
+
+
+def started_pytest(folder):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_k.py"]
+    return subprocess.run(command, cwd=folder, env=environ(), capture_output=True, text=True, check=False)
 
 
 def kernel(folder):
@@ -188,3 +195,21 @@ def test_a_shallow_clone_is_told_what_to_fetch(tmp_path):
     done = precreg(clone, "run", "--jobs", "1", "--no-ci")
     advice = endings(done)[2]
     assert re.match(r"fetch the whole history \(GIT_DEPTH: 0, or git fetch --unshallow\)", advice), done.stdout
+
+
+def test_accepting_a_test_defined_scalar_warns_by_its_samples(tmp_path):
+    folder = tmp_path / "project"
+    accepted(folder, ("s", SUITE))
+    (folder / "test_k.py").write_text(
+        "import numpy as np\n\n\n"
+        "def test_scalar(precision):\n    precision.check(np.float32(0.1), reference=0.1)\n\n\n"
+        "def test_rows(precision):\n    x = np.linspace(1, 2, 640).reshape(16, 40)\n"
+        "    precision.check(np.sqrt(x.astype(np.float32)), reference=np.sqrt(x))\n"
+    )
+    done = started_pytest(folder)
+    assert "2 proposed" in done.stdout, done.stdout + done.stderr
+    accepting = precreg(folder, *ACCEPT)
+    assert accepting.returncode == 0, accepting.stderr
+    first, ids, _ = accepting.stderr.splitlines()[-3:]
+    assert first == "warning: 1 of 2 cases without power: no statistic sees a loss in an output"
+    assert "test_scalar" in ids
