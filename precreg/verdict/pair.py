@@ -57,7 +57,7 @@ BIASES = ("bias", "outward_bias")
 # The averages of outputs of up to FEW_ELEMENTS, as means over all seeds and not as mean logarithms. The logarithm of
 # the error of one element varies so much that a loss of 1.5 times took 2.2 times the seeds with normal errors. Of four
 # elements it took 1.2 times, and of eight 1.1 times.
-SEED_MEANS = {"mean_abs_error over seeds": "mean_abs_error", "mean_ulp over seeds": "mean_ulp"}
+SEED_MEANS = {"mean_abs_error_over_seeds": "mean_abs_error", "mean_ulp_over_seeds": "mean_ulp"}
 FEW_ELEMENTS = 4
 
 # Growth of a maximum, in multiples of an average's, that need not be excluded before a case is clear: maxima vary too

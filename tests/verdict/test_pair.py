@@ -61,7 +61,7 @@ def output(pairs, dtype="float64", *, is_integer=False, min_loss=0.05):
     ("size", "is_integer", "metrics"),
     [
         (1, False, ("mean_abs_error", *SEED_MEANS, *BIASES)),
-        (1, True, ("mean_abs_error", "mean_abs_error over seeds", *BIASES)),
+        (1, True, ("mean_abs_error", "mean_abs_error_over_seeds", *BIASES)),
         (4, False, (*AVERAGES, "max_abs_error", "max_ulp", *SEED_MEANS, *BIASES)),
         (5, False, (*AVERAGES, "max_abs_error", "max_ulp", *BIASES)),
         (127, False, (*AVERAGES, "max_abs_error", "max_ulp", *BIASES)),
@@ -108,7 +108,7 @@ def test_a_loss_of_one_element_is_found_by_its_mean_over_seeds():
     assert look.end == "worse"
     found = {finding.metric: finding for finding in look.findings}
     assert "mean_abs_error" not in found, "its logarithms vary too much"
-    mean = found["mean_abs_error over seeds"]
+    mean = found["mean_abs_error_over_seeds"]
     assert mean.ratio == pytest.approx(mean.current / mean.baseline)
     assert 1.05 < mean.lower < 1.5 < mean.upper
     figure = next(each for each in look.figures if each.metric == mean.metric)
