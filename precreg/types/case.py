@@ -128,6 +128,10 @@ class Bound(Struct, frozen=True):
 GROWTH_UP, GROWTH_DOWN, GAIN = "up", "down", "better"
 
 
+# Seeds of a case that states none and has random inputs.
+DEFAULT_SEEDS = 3
+
+
 def growth_key(metric: str, direction: str) -> str:
     """Return the key of a threshold of one direction."""
     return f"{metric} {direction}"
