@@ -21,7 +21,6 @@ from precreg.types import (
     PairFact,
     PairProblem,
     PresentVersionFailed,
-    Reason,
     RunRecord,
     UnclearOnFreshInputs,
     UnsteadyVersion,
@@ -43,9 +42,8 @@ def describe_judge(result: CaseResult) -> str:
     if paired.fell_back or result.baseline is None:
         return f"the stored baseline: {paired.problem}"
     commit = result.baseline.entry.commit[:8]
-    kind = "fresh seeds" if paired.end else "seeds"
     limit = f"; on fresh seeds not: {paired.problem}" if paired.cause else ""
-    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result, kind)} of both{limit}"
+    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result)} of both{limit}"
 
 
 def describe_pair_problem(cause: PairProblem) -> str:
@@ -94,8 +92,8 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
         version = record.pair[:8] or ", ".join(commits)
         yield f"{len(judged)} of {len(record.results)} cases judged by {version}, run side by side"
     for result in judged:
-        if result.verdict.reason is Reason.NOT_CLEAR or (result.paired and result.paired.end == "not_clear"):
-            yield f"not clear after {_seeds(result, 'fresh seeds')}: {result.id}: {result.verdict.message}"
+        if result.paired and not result.paired.clear and result.paired.cause is None:
+            yield f"not clear after {_seeds(result)}: {result.id}: {result.verdict.message}"
     yield from _problems("not tested on fresh inputs", [each for each in judged if each.paired and each.paired.cause])
     yield from _problems("judged by the stored baseline", alone)
 
@@ -114,9 +112,11 @@ def _some(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_PAIRED_IDS]) + rest
 
 
-def _seeds(result: CaseResult, kind: str) -> str:
-    seeds = 0 if result.paired is None else result.paired.seeds
-    return f"1 {kind.removesuffix('s')}" if seeds == 1 else f"{seeds} {kind}"
+def _seeds(result: CaseResult) -> str:
+    seeds, end = (0, None) if result.paired is None else (result.paired.seeds, result.paired.end)
+    # Only a test on fresh inputs has an end; without one the case's own seeds judged.
+    kind = "seed" if end is None else "fresh seed"
+    return f"1 {kind}" if seeds == 1 else f"{seeds} {kind}s"
 
 
 # Biases are in units of the mean |d|, so their growth is a difference and no ratio.

@@ -1,6 +1,7 @@
-"""Which values does comparing two versions of the code on fresh inputs give?
+"""Which values does comparing two computations of the same output give?
 
-Figures are measured, and facts explain verdicts. The two versions are the present code and the accepted one.
+Two versions of the code, the present and the accepted one, run on fresh inputs. A benchmark is a second implementation.
+Figures are measured, and facts explain verdicts.
 """
 
 from __future__ import annotations
@@ -107,3 +108,29 @@ class UnclearOnFreshInputs(Fact, frozen=True, tag="unclear_on_fresh_inputs"):
 
 
 PairFact = WorseOnFreshInputs | NonFiniteOnFreshInputs | BetterOnFreshInputs | ClearOnFreshInputs | UnclearOnFreshInputs
+
+
+class AverageRatio(Struct, frozen=True):
+    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
+
+    The bounds are None if there are too few samples. A number beyond float64 is None, too.
+    """
+
+    metric: str
+    actual: float
+    benchmark: float
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+# The side that is nearer to the reference. "none": no difference is shown; "mixed": each by another average; "unknown":
+# too few samples.
+Nearer = Literal["actual", "benchmark", "mixed", "none", "same_bits", "unknown"]
+
+
+class BenchmarkDifference(Struct, frozen=True):
+    """Which of an output and its benchmark is nearer to the reference; the mean absolute error is the first ratio."""
+
+    nearer: Nearer
+    ratios: tuple[AverageRatio, ...] = ()

@@ -490,29 +490,3 @@ class Verdict(Struct, frozen=True):
     # baseline excuses.
     known_bad: str = ""
     excused: tuple[Finding, ...] = ()
-
-
-class AverageRatio(Struct, frozen=True):
-    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
-
-    The bounds are None if there are too few samples. A number beyond float64 is None, too.
-    """
-
-    metric: str
-    actual: float
-    benchmark: float
-    ratio: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-
-
-# The side that is nearer to the reference. "none": no difference is shown; "mixed": each by another average; "unknown":
-# too few samples.
-Nearer = Literal["actual", "benchmark", "mixed", "none", "same_bits", "unknown"]
-
-
-class BenchmarkDifference(Struct, frozen=True):
-    """Which of an output and its benchmark is nearer to the reference; the mean absolute error is the first ratio."""
-
-    nearer: Nearer
-    ratios: tuple[AverageRatio, ...] = ()

@@ -60,6 +60,7 @@ MIN_ELEMENTS = 16
 # mean error in ULP, or in the output's unit, grew to so many times the baseline's, by the number of seeds; the last one
 # is for more seeds. If the errors of both sides are independent and normal, noise alone grows so with a probability of
 # 0.2 % (ratio of two sums of half-normal values; docs/verdicts.md, "Small outputs").
+SMALL_OUTPUT_METRICS = ("mean_abs_error", "mean_ulp")
 SMALL_OUTPUT_RATIOS = (320.0, 24.0, 10.0, 6.5, 5.0)
 
 # An error of half an ULP is what correct rounding leaves, and a smaller one of a few elements is luck.
@@ -279,13 +280,18 @@ def gain_findings(
             yield replace(found, reason=Reason.IMPROVED, limit=limit, fact=MetricImproved())
 
 
+def small_output_ratio(seeds: int) -> float:
+    """Return the ratio to the baseline beyond which an average of a small output has regressed."""
+    return SMALL_OUTPUT_RATIOS[min(seeds, len(SMALL_OUTPUT_RATIOS)) - 1]
+
+
 def small_output_findings(comparisons: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
     """Yield the averages of an output of fewer than MIN_ELEMENTS elements that are many times the baseline's."""
     elements = prod(comparisons[0].shape)
     if elements >= MIN_ELEMENTS:
         return
-    limit = SMALL_OUTPUT_RATIOS[min(len(comparisons), len(SMALL_OUTPUT_RATIOS)) - 1]
-    for name in ("mean_abs_error", "mean_ulp"):
+    limit = small_output_ratio(len(comparisons))
+    for name in SMALL_OUTPUT_METRICS:
         current, baseline = seed_means(comparisons, accepted, name)
         floor = ulps_in_metric_unit(comparisons, METRICS[name], CORRECT_ROUNDING_ULP)
         if current is not None and baseline is not None and current > limit * max(baseline, floor):

@@ -14,7 +14,8 @@ from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
 from precreg.types.metric import MetricDescription
 from precreg.types.record import ComparisonSettings
-from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason, Status, Verdict
+from precreg.types.pair import AverageRatio, BenchmarkDifference
+from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import StoredText
 from tests.comparison.made import (
     everything,

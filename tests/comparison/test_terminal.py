@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
-from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason
+from precreg.types.pair import AverageRatio, BenchmarkDifference
+from precreg.types.verdict import Finding, Reason
 from precreg.types.warning import StoredText
 from tests.comparison.made import everything, failed, identical, missing, passed, record_of, reshaped
 

@@ -6,8 +6,8 @@ from precreg.report import describe
 from precreg.report import summaries as terminal
 from precreg.report.findings import add_result_messages
 from precreg.report.html import describe_case
+from precreg.report.pairs import describe_judge, describe_paired_run
 from precreg.report.record import merge_run_records, read_run_record
-from precreg.report.sections import describe_judge, describe_paired_run
 from precreg.report.summaries import render_run_markdown
 from precreg.storage import write_json_record
 from precreg.types.record import KnownBadCase, OtherVersionFailed, OtherVersionInputs, OtherVersionOutputs, PairedRun
@@ -85,7 +85,7 @@ def test_shards_of_different_pairs_are_no_one_run():
     [
         (OtherVersionFailed(Reason.CRASHED, "exited with code 3"), "crashed there: exited with code 3"),
         (OtherVersionInputs(), "it gets other inputs there, which it reads from files"),
-        (OtherVersionOutputs(("a", "b")), "it gives no a, b there"),
+        (OtherVersionOutputs(("a", "b")), "it gives no a, b there, or another shape or dtype"),
         (KnownBadCase(), "declared to be known-bad"),
     ],
 )

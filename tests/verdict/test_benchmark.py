@@ -8,7 +8,8 @@ from precreg.baseline.entry import entry_from
 from precreg.measure.comparison import compare_arrays
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
 from precreg.types.outcome import Execution, Outcome
-from precreg.types.verdict import BenchmarkDifference, Reason, Status
+from precreg.types.pair import BenchmarkDifference
+from precreg.types.verdict import Reason, Status
 from precreg.verdict.benchmark import benchmark_difference, judge_pair_by_benchmark
 from precreg.verdict.regression import case_alpha
 from precreg.verdict.statistics.ratios import INTERVAL_ALPHA
