@@ -28,7 +28,7 @@ from tests.report.made import (
 
 
 def test_the_golden_record_gives_the_golden_text():
-    # The golden record has one fingerprint everywhere, so its environment is the one in which the baseline was accepted.
+    # The golden record has one fingerprint everywhere: that of the environment in which its baseline was accepted.
     seen = "seen      1 case gave the bits accepted in another environment: precreg baseline accept --seen\n"
     text = expected("terminal.txt").replace(seen, "")
     assert settled(render_run_terminal(RECORD, colour=False, reports=WRITTEN)) == settled(text)
