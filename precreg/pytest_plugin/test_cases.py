@@ -19,6 +19,7 @@ from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError
 from precreg.storage import Source
 from precreg.types import (
+    DEFAULT_SEEDS,
     TEST_DEFINED_PREFIX,
     TIERS,
     Case,
@@ -157,15 +158,15 @@ class SeedResults(NamedTuple):
     inputs: dict[str, NDArray[Any]]
 
 
-def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int, source: Location) -> list[SeedResults]:
+def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, source: Location) -> list[SeedResults]:
     """Return the results of a check seed by seed: one, or `seeds` of functions whose inputs are drawn.
 
-    `inputs` draws the inputs of seed k from `numpy.random.default_rng(k)`. Raises UserError (bad-value) unless either
-    all of the three are functions or none of them.
+    `seeds` None means the default of suites. `inputs` draws the inputs of seed k from `numpy.random.default_rng(k)`.
+    Raises UserError (bad-value) unless either all of the three are functions or none of them.
     """
     functions = [callable(each) for each in (actual, oracle, inputs)]
     if not any(functions):
-        if seeds != 1:
+        if seeds not in (None, 1):
             raise _mistake(source, "bad-value", f"expected functions to call at each seed but got arrays, {seeds=}")
         return [SeedResults(actual, oracle, input_arrays(inputs, source))]
     if not all(functions):
@@ -174,6 +175,7 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int, source: Loca
         missing = [name for name, is_function in zip(names, functions, strict=True) if not is_function]
         message = f"expected functions alone, as in {example}, but got no function for {' and '.join(missing)}"
         raise _mistake(source, "bad-value", message)
+    seeds = DEFAULT_SEEDS if seeds is None else seeds
     if not isinstance(seeds, int) or seeds < 1:
         raise _mistake(source, "bad-value", f"expected a number of seeds from 1 on but got seeds={seeds!r}")
     __tracebackhide__ = True  # an exception of the test's functions shows the test, and not this module
