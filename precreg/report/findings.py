@@ -304,6 +304,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return f"the benchmark is exact, and this is not: its {finding.metric} is {current:.4g}"
         case ExactnessLost():
             return f"the output was exact at every seed, and is not: {finding.metric} was 0 and is {current:.4g}"
+        case ExactnessGained("benchmark"):
+            return f"the output is exact, and the benchmark is not: its {finding.metric} is {baseline:.4g}"
         case ExactnessGained():
             return f"the output is exact at every seed, and was not: {finding.metric} is 0 and was {baseline:.4g}"
         case MatchesLost(tested):
@@ -331,7 +333,7 @@ def _describe_growth(
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
     limit = "an improvement from" if isinstance(fact, MetricImproved) else "allowed"
-    judge = fact.judge if isinstance(fact, MetricGrew) else "baseline"
+    judge = "baseline" if isinstance(fact, MaximaGrew) else fact.judge
     return f"{finding.metric} {_describe_change(finding.ratio, times, judge)} ({figures}, {limit} {allowed}x)"
 
 
