@@ -279,7 +279,9 @@ def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, 
         if other is not None and not _matching(of_kind, pattern):
             verdict = proposals[other].verdict
             # A wrong result may have improved, so the reason of the verdict alone would confuse.
-            expected, state = ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
+            expected, state = (
+                ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
+            )
             raise UserError("known-bad", f"expected {expected} but got {other}, which is {state} ({verdict})")
     return select_proposals(of_kind, patterns)
 

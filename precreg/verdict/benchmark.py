@@ -36,7 +36,6 @@ from precreg.verdict.limits import broken_bounds, unmeasurable_findings
 from precreg.verdict.regression import find_improvements, find_regressions, gather_evidence
 from precreg.verdict.statistics import error_ratios
 
-
 # The findings of the rule for regressions that name their judge.
 _JUDGED = ExactnessLost | ExactnessGained | RatioMoved | MetricGrew | MetricImproved | SmallOutputGrew
 

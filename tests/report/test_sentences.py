@@ -216,7 +216,7 @@ SENTENCES = [
     (
         ExactnessLost("benchmark"),
         FIGURES | {"baseline": 0.0},
-        "the benchmark is exact, and this is not: its mean_abs_error is 4.9e-06",
+        "the benchmark is exact, and the output is not: its mean_abs_error is 4.9e-06",
     ),
     (
         RatioMoved(typical=True),
