@@ -20,7 +20,6 @@ from precreg.verdict.statistics import (
     ORDER_ALPHA,
     best_ramp,
     best_step,
-    cautious_sigma,
     correlation_factor,
     find_segments,
     growth_factor,
@@ -28,6 +27,7 @@ from precreg.verdict.statistics import (
     is_too_noisy,
     lag_correlation,
     late_growth,
+    noise_sigma,
     order_p_value,
     running_median,
     small_sample_factor,
@@ -218,7 +218,7 @@ def noise_beyond(sizes: Sequence[float], now: float, single: float) -> float:
     axis = size_axis([*sizes, single])
     values = [axis.place(size) for size in sizes]
     away = axis.place(now) - axis.place(single)
-    explained = OFFSET_SIGMAS * small_sample_factor(len(values)) * cautious_sigma(values, steps=1)
+    explained = OFFSET_SIGMAS * small_sample_factor(len(values)) * noise_sigma(values)
     # The correlation only widens the limit, so it is estimated only if the excess is significant without it.
     if explained and abs(away) > explained:
         explained *= correlation_factor(values) * growth_factor(values)

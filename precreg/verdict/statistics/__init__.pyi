@@ -4,13 +4,13 @@ from .change_points import OFFSET_SIGMAS as OFFSET_SIGMAS
 from .change_points import ORDER_ALPHA as ORDER_ALPHA
 from .change_points import best_ramp as best_ramp
 from .change_points import best_step as best_step
-from .change_points import cautious_sigma as cautious_sigma
 from .change_points import correlation_factor as correlation_factor
 from .change_points import growth_factor as growth_factor
 from .change_points import has_worsened as has_worsened
 from .change_points import is_too_noisy as is_too_noisy
 from .change_points import lag_correlation as lag_correlation
 from .change_points import late_growth as late_growth
+from .change_points import noise_sigma as noise_sigma
 from .change_points import order_p_value as order_p_value
 from .change_points import running_median as running_median
 from .change_points import small_sample_factor as small_sample_factor

@@ -51,9 +51,8 @@ MAX_BIAS_FACTOR = 2.5
 LATE_RUNS = 15
 CHANCE_GROWTH = 1.5
 
-# In a shorter row noise that is correlated by 0.8 rises like a slope, and its correlation cannot be estimated. With 25
-# in place of 30, one in six false alarms on such noise comes at the first run that has an estimate (1,000 histories).
-MIN_RUNS_FOR_CORRELATION = 30
+# In a shorter row noise that is correlated by 0.8 rises like a slope, and its correlation cannot be estimated.
+MIN_RUNS_FOR_CORRELATION = 25
 
 # A rise of so many standard deviations of the noise is one, however correlated the noise is. A fit of a step would
 # take a slope for correlated noise. Noise that is correlated by 0.8 rises by up to 12.5 of them where ranks call it
@@ -106,21 +105,6 @@ def noise_sigma(values: Sequence[float]) -> float:
     if deviation > 0:
         return SIGMA_OF_MAD * deviation / sqrt(2)
     return sqrt(fmean((difference - centre) ** 2 for difference in differences) / 2)
-
-
-def cautious_sigma(values: Sequence[float], steps: int = 0) -> float:
-    """Estimate the noise as `noise_sigma` does, and in a short row by the root mean square, if that is larger.
-
-    The root mean square is of all differences apart from as many outermost ones as the row may have `steps`.
-    """
-    # A median of few differences is sometimes far too small, and a shift or a jump then looks certain.
-    sigma = noise_sigma(values)
-    if not MIN_RUNS <= len(values) < MIN_RUNS_FOR_CORRELATION:
-        return sigma
-    differences = [later - earlier for earlier, later in pairwise(values)]
-    centre = median(differences)
-    squares = sorted((difference - centre) ** 2 for difference in differences)
-    return max(sigma, sqrt(fmean(squares[: len(squares) - steps]) / 2))
 
 
 class RiseTest(NamedTuple):
@@ -202,7 +186,7 @@ def jump_test(values: Sequence[float], last: int) -> RiseTest:
     rise = min(values[len(before) :]) - median(before)
     if rise <= 0:
         return NO_RISE
-    explained = JUMP_SIGMAS * small_sample_factor(len(before)) * cautious_sigma(before)
+    explained = JUMP_SIGMAS * small_sample_factor(len(before)) * noise_sigma(before)
     if explained == 0:
         return RiseTest(inf, 1.0)
     excess = rise / explained
@@ -238,7 +222,7 @@ def _rank_factor(values: Sequence[float], rise: float) -> float:
 
 
 def _is_clear(values: Sequence[float], rise: float) -> bool:
-    return rise >= CLEAR_RISE_SIGMAS * cautious_sigma(values)
+    return rise >= CLEAR_RISE_SIGMAS * noise_sigma(values)
 
 
 def order_p_value(is_worse: Sequence[bool]) -> float:

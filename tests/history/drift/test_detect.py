@@ -192,28 +192,3 @@ def test_each_test_is_as_rarely_wrong_as_it_claims():
         wrong["rising"] += any(detect.trend_test(prefix).is_significant for prefix in prefixes)
         wrong["jumped"] += any(detect.jump_test(prefix, 2).is_significant for prefix in prefixes)
     assert all(count < 6 for count in wrong.values()), wrong
-
-
-def test_correlated_noise_rarely_shifts_rises_or_jumps_in_a_short_row():
-    """With the median of the differences alone as the noise, 11 of these 600 rows would have worsened."""
-
-    def worsens(seed):
-        normal = random.Random(seed).gauss
-        row = [normal(0, 1)]
-        for _ in range(28):
-            row.append(0.8 * row[-1] + 0.6 * normal(0, 1))
-        return any(detect.has_worsened(row[:count], 2) for count in range(9, 30))
-
-    assert sum(map(worsens, range(600))) <= 4
-
-
-def test_the_cautious_spread_is_the_root_mean_square_in_a_short_row_alone():
-    agreeing = [0.0, 1.0, 2.0, 3.1, 4.0, 4.9, 6.0, 10.0]
-    assert detect.noise_sigma(agreeing) == pytest.approx(0.105, abs=0.001)
-    assert detect.cautious_sigma(agreeing) == pytest.approx(0.804, abs=0.001)
-    row = [float(at % 7 == 0) for at in range(detect.MIN_RUNS_FOR_CORRELATION)]
-    assert detect.cautious_sigma(row) == detect.noise_sigma(row)
-    assert detect.cautious_sigma([1.0]) == 0
-    one_step = [value + 100 * (at >= 8) for at, value in enumerate(gauss(3, 16))]
-    assert detect.cautious_sigma(one_step) > 10
-    assert detect.cautious_sigma(one_step, steps=1) < 2
