@@ -115,7 +115,7 @@ def test_a_large_step_of_an_exact_series_is_reported_at_its_first_run_if_the_cod
     assert first_alarm(values) == 21
     assert first_alarm(values, confirm=3) == 21
     assert first_alarm(values, among=one_commit(23)) == 22
-    assert first_alarm([LEVEL] * 20 + [1.4 * LEVEL] * 3) == 22
+    assert first_alarm([LEVEL] * 22 + [1.4 * LEVEL] * 3) == 24
     dirty = [run(number, commit="ab" * 20, dirty=number > 20) for number in range(1, 24)]
     assert first_alarm(values, among=dirty) == 21
 
