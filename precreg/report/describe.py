@@ -429,13 +429,14 @@ _NEARER = {
     "mixed": "better than the benchmark by one average, and worse by another",
     "none": "no difference from the benchmark is shown",
     "same_bits": "the bits of the benchmark",
-    "unknown": f"fewer than {MIN_SAMPLES} groups of elements, so no difference from the benchmark can be shown",
 }
 
 
 def describe_benchmark_difference(difference: BenchmarkDifference) -> str:
     """Write which of an output and its benchmark is nearer to the reference, with the ratios that show it."""
     averages = "; ".join(map(_describe_average, _decisive(difference)))
+    if difference.nearer == "unknown":
+        return f"{averages}, without an interval: fewer than {MIN_SAMPLES} groups of elements"
     return f"{_NEARER[difference.nearer]}{': ' if averages else ''}{averages}"
 
 
@@ -449,6 +450,9 @@ def count_differences(differences: Iterable[BenchmarkDifference]) -> str:
 
 def _decisive(difference: BenchmarkDifference) -> list[AverageRatio]:
     """Return the first ratio that shows the difference, the first of each kind if they differ, or else the first."""
+    # Without errors on one side, the errors alone show it. Only logarithms of errors have a finite ratio there.
+    if difference.ratios and 0 in (difference.ratios[0].actual, difference.ratios[0].benchmark):
+        return [*difference.ratios[:1]]
     better = [each for each in difference.ratios if each.upper is not None and each.upper < 1]
     worse = [each for each in difference.ratios if each.lower is not None and each.lower > 1]
     return [*better[:1], *worse[:1]] or [*difference.ratios[:1]]
@@ -456,7 +460,7 @@ def _decisive(difference: BenchmarkDifference) -> list[AverageRatio]:
 
 def _describe_average(average: AverageRatio) -> str:
     """Write the ratio of an average error to the benchmark's, with the two errors and the confidence bounds."""
-    if average.ratio is None:
+    if not average.ratio:
         actual, benchmark = format_distinct([average.actual, average.benchmark])
         return f"{average.metric} is {actual}, the benchmark's {benchmark}"
     ratio, least, most, _ = format_distinct([average.ratio, average.lower, average.upper, 1.0], 3)

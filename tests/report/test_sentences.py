@@ -217,7 +217,7 @@ SENTENCES = [
     (
         ExactnessLost("benchmark"),
         FIGURES | {"baseline": 0.0},
-        "the benchmark is exact, and this is not: its mean_abs_error is 4.9e-06",
+        "the benchmark is exact, and the output is not: its mean_abs_error is 4.9e-06",
     ),
     (
         RatioMoved(typical=True),
@@ -234,6 +234,21 @@ SENTENCES = [
         SmallOutputGrew(1, 3),
         FIGURES,
         "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x), of 1 element at 3 seeds",
+    ),
+    (
+        SmallOutputGrew(1, 1, judge="benchmark"),
+        FIGURES,
+        "mean_abs_error grew 4.9x over the benchmark (1e-06 -> 4.9e-06, allowed 1.1x), of 1 element at 1 seed",
+    ),
+    (
+        MetricImproved("benchmark"),
+        FIGURES | {"ratio": 0.5, "limit": 0.8},
+        "mean_abs_error fell to 0.5x of the benchmark (1e-06 -> 4.9e-06, an improvement from 0.8x)",
+    ),
+    (
+        ExactnessGained("benchmark"),
+        FIGURES,
+        "the output is exact, and the benchmark is not: its mean_abs_error is 1e-06",
     ),
     (
         MaximaGrew(18, 24),
