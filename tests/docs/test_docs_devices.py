@@ -44,7 +44,7 @@ def test_the_project_of_the_page_runs_on_every_device(project):
 def test_every_place_of_a_hop_is_an_output(project):
     _, found = results(project, "--suite", "hops")
     (result,) = found.values()
-    host, buffer = result["outcome"]["comparisons"]
+    host, buffer = (each for each in result["outcome"]["comparisons"] if each["seed"] == 0)
     assert (host["output"], host["metrics"]["max_abs_error"]) == ("host", 0)
     assert 2**-14 < buffer["metrics"]["max_rel_error"] < 2**-12
 
