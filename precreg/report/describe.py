@@ -17,6 +17,7 @@ from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
     SHARE_DIGITS,
+    STATISTIC,
     AverageRatio,
     BenchmarkDifference,
     CaseResult,
@@ -404,6 +405,8 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
         return pairing or f"run the accepted version here, then: {accepted}"
     if is_test_defined(first.definition):
         return "draw more inputs in the test, or return more elements, and accept again"
+    if not any(STATISTIC in tolerance.regression for case in cases for tolerance in case.tolerances.values()):
+        return "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
     power = f"set more seeds in the suite and accept again (limits: precreg power {first.id})"
     return "; or ".join(filter(None, (pairing, power)))
 

@@ -117,6 +117,11 @@ def test_the_advice_fits_the_reason_why_no_version_judged():
     assert advice(small(definition=of_test)) == [
         "draw more inputs in the test, or return more elements, and accept again"
     ]
+    off = small()
+    off = replace(off, tolerances={name: replace(each, regression={}) for name, each in off.tolerances.items()})
+    assert advice(off) == [
+        "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
+    ]
     (of_run,) = advice(unclear("a", "run_seconds"), pair="c0ffee123456")
     assert of_run == (
         "allow more: precreg run --pair c0ffee12 --max-seeds 5120 --pair-seconds 120 --pair-run-seconds 1800"
