@@ -17,7 +17,6 @@ from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
     SHARE_DIGITS,
-    STATISTIC,
     AverageRatio,
     BenchmarkDifference,
     CaseResult,
@@ -27,6 +26,7 @@ from precreg.types import (
     Metric,
     MetricDescription,
     NoAcceptedVersion,
+    NotRegressed,
     Reason,
     RunRecord,
     Status,
@@ -405,7 +405,9 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
         return pairing or f"run the accepted version here, then: {accepted}"
     if is_test_defined(first.definition):
         return "draw more inputs in the test, or return more elements, and accept again"
-    if not any(STATISTIC in tolerance.regression for case in cases for tolerance in case.tolerances.values()):
+    facts = [finding.fact for case in cases for finding in case.verdict.findings]
+    causes = {each.cause for fact in facts if isinstance(fact, NotRegressed) for each in fact.unjudged}
+    if causes == {"statistic_off"}:
         return "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
     power = f"set more seeds in the suite and accept again (limits: precreg power {first.id})"
     return "; or ".join(filter(None, (pairing, power)))

@@ -14,7 +14,7 @@ from precreg.types.record import TEST_DEFINED_PREFIX, NoAcceptedVersion, PairedR
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.verdict import UnseenKind
 from tests.report.made import LOOSENED, crashed, passed, regressed, run_of, skipped
-from tests.verdict.test_unseen import FEW, changed
+from tests.verdict.test_unseen import FEW, OFF, changed
 
 
 def unclear(name, ended_by="max_seeds"):
@@ -117,9 +117,7 @@ def test_the_advice_fits_the_reason_why_no_version_judged():
     assert advice(small(definition=of_test)) == [
         "draw more inputs in the test, or return more elements, and accept again"
     ]
-    off = small()
-    off = replace(off, tolerances={name: replace(each, regression={}) for name, each in off.tolerances.items()})
-    assert advice(off) == [
+    assert advice(changed(OFF)) == [
         "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
     ]
     (of_run,) = advice(unclear("a", "run_seconds"), pair="c0ffee123456")
