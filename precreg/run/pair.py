@@ -82,8 +82,9 @@ class SideBySide:
 CASE_SECONDS = 20.0
 RUN_SECONDS = 300.0
 
-# Seeds of a case at most.
-MAX_SEEDS = 1280
+# Seeds of a case at most. A case of 2 ms a seed affords all of them, and a scalar needs 2250 for a loss of 1.2 times
+# (docs/pairs.md).
+MAX_SEEDS = 10240
 
 
 def pair_budget(seeds: int | None, case_seconds: float | None, run_seconds: float | None) -> PairBudget:

