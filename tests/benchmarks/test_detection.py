@@ -162,6 +162,10 @@ def test_labels_survive_being_stored(tmp_path):
     labels.write(known, tmp_path / "labels.json")
     assert labels.read(tmp_path / "labels.json") == known
     assert json.loads((tmp_path / "labels.json").read_text())["measured on"]["numpy"] == np.__version__
+    assert labels.machines(tmp_path / "labels.json") == dict.fromkeys(known, labels.machine())
+    apart = {"adam_float32": {"numpy": "0.1"}}
+    labels.write(known | {"another": {}}, tmp_path / "labels.json", apart)
+    assert labels.machines(tmp_path / "labels.json") == dict.fromkeys((*known, "another"), labels.machine()) | apart
 
 
 def test_numbers_are_made_shorter_as_formats_are():
