@@ -78,7 +78,7 @@ class SideBySide:
 
 
 # Seconds of both versions and the reference for one case, and for all cases of a run. A case of 15 ms a seed affords
-# 1280 seeds in 20 s; the median change needs 20 (docs/detection.md).
+# 1280 seeds in 20 s; most changes that need fresh seeds need 20 or 40 (docs/detection.md).
 CASE_SECONDS = 20.0
 RUN_SECONDS = 300.0
 
