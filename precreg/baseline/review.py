@@ -254,7 +254,8 @@ def _checked_reason(reason: str, known_bad: str | None) -> str:
     found = reason.strip() or (known_bad or "").strip()
     if not found or (known_bad is not None and not known_bad.strip()):
         expected = "why the new figures are right" if known_bad is None else "why the figures stay wrong"
-        raise UserError("missing-reason", f"expected {expected} but got reason={reason!r}")
+        got = f"reason={reason!r}" if known_bad is None else f"known={known_bad!r}"
+        raise UserError("missing-reason", f"expected {expected} but got {got}")
     return found
 
 
@@ -277,9 +278,11 @@ def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, 
         other = next((id for id in _matching(proposals, pattern) if id not in of_kind), None)
         if other is not None and not _matching(of_kind, pattern):
             verdict = proposals[other].verdict
-            expected = "a result that is wrong" if as_known_bad else "a result within its tolerance"
-            got = f"got {other}, which is {verdict}" + (" and needs no --known" if as_known_bad else "")
-            raise UserError("known-bad", f"expected {expected} but {got}")
+            # A wrong result may have improved, so the reason of the verdict alone would confuse.
+            expected, state = (
+                ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
+            )
+            raise UserError("known-bad", f"expected {expected} but got {other}, which is {state} ({verdict})")
     return select_proposals(of_kind, patterns)
 
 

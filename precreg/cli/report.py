@@ -18,7 +18,7 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.baseline import Baselines
     from precreg.report import JunitDialect
-    from precreg.types import Case, Environment
+    from precreg.types import BaselineEntry, Case, Environment
     from precreg.verdict import CasePower, PowerGap
 
 
@@ -95,8 +95,7 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
 
 def _case_power(case: Case, baselines: Baselines, environment: Environment, alpha: float) -> CasePower:
     """Return the detectable losses of one case, or the reason why there are none."""
-    from precreg.tolerance import resolve_tolerance
-    from precreg.verdict import CasePower, PowerGap, detectable_losses
+    from precreg.verdict import CasePower, PowerGap
 
     baseline = baselines.lookup(case.baseline_id, environment.chain)
     if baseline is None:
@@ -105,12 +104,20 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
     # Sums of another definition are no evidence about this case.
     if entry.definition != case.baseline_definition:
         return CasePower(case.id, gap=PowerGap("redefined", baseline.file))
+    return entry_power(case, entry, environment.chain, alpha, same_environment=environment.has_seen(entry))
+
+
+def entry_power(
+    case: Case, entry: BaselineEntry, chain: tuple[str, ...], alpha: float, *, same_environment: bool
+) -> CasePower:
+    """Return the detectable losses of a case by an entry of its definition; tolerances are those of the chain."""
+    from precreg.tolerance import resolve_tolerance
+    from precreg.verdict import CasePower, detectable_losses
+
     # Today's tolerances and not the accepted ones: the table answers which loss the next run would catch.
     tolerances = {
-        name: resolve_tolerance(case.layers, name, output.dtype, environment.chain)
-        for name, output in entry.outputs.items()
+        name: resolve_tolerance(case.layers, name, output.dtype, chain) for name, output in entry.outputs.items()
     }
-    same_environment = environment.has_seen(entry)
     losses = detectable_losses(case, entry, tolerances, alpha=alpha, same_environment=same_environment)
     return CasePower(case.id, losses, same_environment=same_environment)
 

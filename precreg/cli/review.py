@@ -111,7 +111,31 @@ def accept_and_report(
     for place, entry in accepted.items():
         notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
         click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
+    _warn_of_powerless(terms, {place.id: entry for place, entry in accepted.items()})
     return [place.id for place in accepted]
+
+
+def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]) -> None:
+    """Print the accepted cases whose baselines see no loss of an output by a statistic."""
+    from precreg.report import describe_powerless
+
+    if found := [id for id, entry in accepted.items() if _is_powerless(terms, id, entry)]:
+        click.echo(describe_powerless(found, len(accepted)), err=True)
+
+
+def _is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool:
+    from precreg.cli.report import entry_power
+    from precreg.verdict import case_alpha, has_few_samples
+
+    case = terms.cases.get(case_id)
+    # No suite lists a test-defined case, so its tolerance is unknown here.
+    if case is None:
+        return any(has_few_samples(entry, output) for output in entry.outputs)
+    # A declared failure is judged by no baseline.
+    if case.expect_failure is not None or entry.definition != case.baseline_definition:
+        return False
+    # The level moves figures, and does not decide whether there is one.
+    return entry_power(case, entry, terms.here.chain, case_alpha(1), same_environment=True).worst is None
 
 
 def accept_seen_and_report(project: Path, patterns: Sequence[str]) -> None:

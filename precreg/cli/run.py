@@ -10,6 +10,7 @@ import sys
 from collections.abc import Set
 from math import isnan
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +19,13 @@ from precreg.cli.options import CaseOptions, parse_shard, project_of_option, sel
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.run import Announcement, RunRequest
+    from precreg.run import Announcement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
+
+
+# Between two lines of progress while two versions run side by side. A log is read later.
+TERMINAL_SECONDS = 10.0
+LOG_SECONDS = 30.0
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
@@ -109,7 +115,12 @@ def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
 
     if pair != PAIR_AUTO:
         return None if pair == PAIR_OFF else pair, None
-    base = base_commit(project, PAIR_AUTO)
+    try:
+        base = base_commit(project, PAIR_AUTO)
+    except UserError as problem:
+        # Only with `--against off`: otherwise the base judges, too, and its absence has ended the run.
+        click.echo(f"precreg: no merge base: {problem.message}; pairing with the commits of the baselines", err=True)
+        return PAIR_AUTO, None
     return (None, None) if ci and base is None else (PAIR_AUTO, base)
 
 
@@ -176,17 +187,45 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
         click.echo(text, nl=False)
 
     record = run_session(
-        request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_announce, every=every
+        request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
     )
     return record.exit_code
 
 
-def _announce(announcement: Announcement) -> None:
-    """Print which cases run by the accepted version, and the limits of their time."""
+class _PairMessages:
+    """Print the budget of a pair to stderr, and its progress every few seconds."""
+
+    def __init__(self) -> None:
+        self._printed = monotonic()
+
+    def __call__(self, event: Announcement | PairProgress) -> None:
+        """Print an announcement at once, and progress if the last line is old enough."""
+        from precreg.run import Announcement
+
+        seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
+        if isinstance(event, Announcement):
+            text = _announced(event)
+        elif monotonic() - self._printed >= seconds:
+            text = _progressed(event)
+        else:
+            return
+        self._printed = monotonic()
+        click.echo(f"precreg: {text}", err=True)
+
+
+def _announced(announcement: Announcement) -> str:
+    """Write which cases run by the accepted version, and the limits of their time."""
     cases, commit, budget = announcement
     number = "1 case" if cases == 1 else f"{cases} cases"
-    click.echo(
-        f"precreg: {number} with other bits: running {commit[:8]} side by side, at most {budget.seeds} seeds and"
-        f" {budget.case_seconds:g} s a case, {budget.run_seconds:.3g} s in all",
-        err=True,
+    return (
+        f"{number} with other bits: running {commit[:8]} side by side, at most {budget.seeds} seeds and"
+        f" {budget.case_seconds:g} s a case, {budget.run_seconds:.3g} s in all"
     )
+
+
+def _progressed(progress: PairProgress) -> str:
+    done, cases, look, seconds, limit = progress
+    time = f"{seconds:.0f} s of at most {limit:.0f} s"
+    if not look:
+        return f"{done} of {cases} cases ran by the other version on their own seeds; {time}"
+    return f"{done} of {cases} cases judged side by side, the others on {look} fresh seeds; {time}"

@@ -98,7 +98,7 @@ def _figures(pair: ComparedPair, comparison: Comparison) -> list[str]:
     others = benchmark_column(pair)
     metrics = [metric_named(name, comparison.described) for name in dict.fromkeys((*_short_list(), *allowed))]
     rows = [
-        [m.name, _figure(m, comparison.metrics), _beside(pair, m, others), _unit(m), allowed.get(m.name, "")]
+        [m.name, _value(m, comparison.metrics, others), _beside(pair, m, others), _unit(m), allowed.get(m.name, "")]
         for m in metrics
         if m.name in comparison.metrics or m.name in allowed
     ]
@@ -135,6 +135,12 @@ def _figure(metric: Metric, metrics: dict[str, float]) -> str:
     # Shares near 1 differ in their last digits, so four digits would show 1 for a failure.
     digits = SHARE_DIGITS if is_share else 4
     return format_number(metrics[metric.name], digits) if metric.name in metrics else "undefined"
+
+
+def _value(metric: Metric, metrics: dict[str, float], others: dict[str, float]) -> str:
+    """Return a figure of the output; a ratio to a benchmark without errors is infinite."""
+    no_divisor = metric.name not in metrics and metric.ratio_of and others.get(metric.name) == 0
+    return "infinite" if no_divisor else _figure(metric, metrics)
 
 
 def _beside(pair: ComparedPair, metric: Metric, others: dict[str, float]) -> str:

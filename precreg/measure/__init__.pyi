@@ -37,6 +37,7 @@ from .metrics import regions_of as regions_of
 from .metrics import relative_errors as relative_errors
 from .metrics import view_metrics as view_metrics
 from .plain import tally_reference as tally_reference
+from .seed_figures import measure_pair as measure_pair
 from .seed_figures import measure_seed as measure_seed
 from .tally import Groups as Groups
 from .tally import MeasureRules as MeasureRules

@@ -11,6 +11,7 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from precreg.arithmetic import ulp
 from precreg.measure.pairing import (
@@ -58,6 +59,21 @@ def measure_seed(actual: Array, reference: Array) -> SeedFigures:
         mismatched=sum(chunk.mismatched for chunk in chunks),
         correctly_rounded=sum(chunk.correctly_rounded for chunk in chunks),
     )
+
+
+def measure_pair(accepted: Array, present: Array, reference: Array) -> tuple[SeedFigures, SeedFigures]:
+    """Measure two outputs against one reference; metrics are over the elements at which both are finite.
+
+    A version without a NaN that the other has is compared with it by the same elements.
+    """
+    found = measure_seed(accepted, reference), measure_seed(present, reference)
+    if not any(figures.mismatched for figures in found):
+        return found
+    finite = np.isfinite(accepted) & np.isfinite(present)
+    if not finite.any():
+        return replace(found[0], metrics={}), replace(found[1], metrics={})
+    common = [measure_seed(each[finite], reference[finite]).metrics for each in (accepted, present)]
+    return replace(found[0], metrics=common[0]), replace(found[1], metrics=common[1])
 
 
 class _Chunk(NamedTuple):

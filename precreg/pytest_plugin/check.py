@@ -51,7 +51,7 @@ class Precision:
         reference: Any = None,
         golden: Any = None,
         inputs: Mapping[str, ArrayLike] | Callable[[Generator], Mapping[str, ArrayLike]] | None = None,
-        seeds: int = 1,
+        seeds: int | None = None,
         name: str = "",
         tier: Tier | None = None,
         category: str | None = None,
@@ -64,10 +64,10 @@ class Precision:
 
         `actual` is an array, a dict of arrays by output, or a tuple of arrays. Give either `reference`, the same in
         higher precision, or `golden`, to be matched in the outputs' own dtypes. `inputs` are the arrays by name that
-        the result was computed from. For several seeds give functions: `inputs` draws arrays from a generator of numpy,
-        and `actual` and its oracle take them as keyword arguments. `name` distinguishes the checks of one test. `tier`
-        is by default the test's mark, or unit. `category` selects a layer of tolerances. With `exact` any other bit is
-        a regression.
+        the result was computed from. For several `seeds`, 3 by default, give functions: `inputs` draws arrays from a
+        generator of numpy, and `actual` and its oracle take them as keyword arguments. `name` distinguishes the checks
+        of one test. `tier` is by default the test's mark, or unit. `category` selects a layer of tolerances. With
+        `exact` any other bit is a regression.
 
         Returns the result with metrics and verdict. A case without a baseline does not stop the test.
         """

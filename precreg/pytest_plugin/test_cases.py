@@ -1,11 +1,12 @@
 """Which case does a test define with each of its checks?
 
-The case is named after the test. The test brings its own arrays, so nothing is drawn and nothing is called; measuring
+The case is named after the test. The test brings arrays, or functions that a check calls at several seeds. Measuring
 and judging are the same as for any other case.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,7 @@ from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError
 from precreg.storage import Source
 from precreg.types import (
+    DEFAULT_SEEDS,
     TEST_DEFINED_PREFIX,
     TIERS,
     Case,
@@ -156,15 +158,15 @@ class SeedResults(NamedTuple):
     inputs: dict[str, NDArray[Any]]
 
 
-def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int, source: Location) -> list[SeedResults]:
+def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, source: Location) -> list[SeedResults]:
     """Return the results of a check seed by seed: one, or `seeds` of functions whose inputs are drawn.
 
-    `inputs` draws the inputs of seed k from `numpy.random.default_rng(k)`. Raises UserError (bad-value) unless either
-    all of the three are functions or none of them.
+    `seeds` None means the default of suites. `inputs` draws the inputs of seed k from `numpy.random.default_rng(k)`.
+    Raises UserError (bad-value) unless either all of the three are functions or none of them.
     """
     functions = [callable(each) for each in (actual, oracle, inputs)]
     if not any(functions):
-        if seeds != 1:
+        if seeds not in (None, 1):
             raise _mistake(source, "bad-value", f"expected functions to call at each seed but got arrays, {seeds=}")
         return [SeedResults(actual, oracle, input_arrays(inputs, source))]
     if not all(functions):
@@ -173,18 +175,53 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int, source: Loca
         missing = [name for name, is_function in zip(names, functions, strict=True) if not is_function]
         message = f"expected functions alone, as in {example}, but got no function for {' and '.join(missing)}"
         raise _mistake(source, "bad-value", message)
+    seeds = DEFAULT_SEEDS if seeds is None else seeds
     if not isinstance(seeds, int) or seeds < 1:
         raise _mistake(source, "bad-value", f"expected a number of seeds from 1 on but got seeds={seeds!r}")
-    return [_drawn_results(actual, oracle, inputs, seed, source) for seed in range(seeds)]
+    __tracebackhide__ = True  # an exception of the test's functions shows the test, and not this module
+    found = []
+    for seed in range(seeds):
+        try:
+            found.append(_drawn_results(actual, oracle, inputs, seed, source))
+        except UserError:
+            raise
+        except Exception as error:
+            error.add_note(f"at seed {seed} of precision.check: inputs drawn from numpy.random.default_rng({seed})")
+            raise
+    return found
 
 
 def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Location) -> SeedResults:
     import numpy as np
 
-    inputs = input_arrays(draw(np.random.default_rng(seed)), source)
+    __tracebackhide__ = True
+    generator = np.random.default_rng(seed)
+    _require_arguments("inputs", draw, source, generator)
+    drawn = draw(generator)
+    if not isinstance(drawn, Mapping):
+        given = f"expected inputs to return arrays by name, as in {{'x': array}}, but got {type(drawn).__name__}"
+        raise _mistake(source, "bad-value", given)
+    inputs = input_arrays(drawn, source)
+    _require_arguments("the subject", actual, source, **inputs)
+    _require_arguments("the reference or golden", oracle, source, **inputs)
     # Each function has arrays of its own, because it may overwrite them.
-    got, expected = (function(**{name: each.copy() for name, each in inputs.items()}) for function in (actual, oracle))
-    return SeedResults(got, expected, inputs)
+    got = actual(**{name: each.copy() for name, each in inputs.items()})
+    return SeedResults(got, oracle(**{name: each.copy() for name, each in inputs.items()}), inputs)
+
+
+def _require_arguments(name: str, function: Any, source: Location, *given: Any, **arrays: Any) -> None:
+    """Refuse a function that cannot take the arguments of a check; one without a readable signature is called."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*given, **arrays)
+    except TypeError as error:
+        takes = "a numpy.random.Generator" if given else f"the inputs {', '.join(arrays)} as keyword arguments"
+        raise _mistake(
+            source, "bad-value", f"expected {name} to take {takes}, but it has {signature}: {error}"
+        ) from None
 
 
 def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:

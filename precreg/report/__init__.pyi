@@ -13,6 +13,7 @@ from .describe import format_columns as format_columns
 from .describe import strip_controls as strip_controls
 from .describe import verdict_rank as verdict_rank
 from .detection import describe_broken_rate as describe_broken_rate
+from .detection import describe_powerless as describe_powerless
 from .detection import power_json as power_json
 from .detection import render_faults as render_faults
 from .detection import render_power as render_power

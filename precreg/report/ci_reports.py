@@ -12,7 +12,7 @@ fingerprint contains no time, commit, shard or line: a case that still fails for
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
@@ -20,6 +20,8 @@ import msgspec
 
 from precreg.report.describe import (
     describe_provenance,
+    describe_unseen,
+    describe_unseen_kind,
     failing_rules,
     failure_tail,
     finding_notes,
@@ -40,6 +42,7 @@ from precreg.report.sections import (
     group_run_findings,
 )
 from precreg.types import TIERS, CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
+from precreg.verdict import UnseenKind, unseen_cases, unseen_kind
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
@@ -99,12 +102,19 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
 
 
 def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect) -> ElementTree.Element:
-    element = junit_suite(f"precreg.{tier}", [_test(case, record, dialect) for case in cases])
+    advice = {note.kind: note.advice for note in describe_unseen(record)}
+    element = junit_suite(f"precreg.{tier}", [_test(case, record, dialect, advice) for case in cases])
     element.set("time", _seconds(cases))
+    # Jenkins' schema knows no properties.
+    if dialect == "gitlab" and (unseen := unseen_cases(cases)):
+        properties = ElementTree.Element("properties")
+        for kind, found in unseen.items():
+            ElementTree.SubElement(properties, "property", name=f"precreg.{kind}", value=str(len(found)))
+        element.insert(0, properties)
     return element
 
 
-def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCase:
+def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str]) -> TestCase:
     from junit_xml import TestCase
 
     test = TestCase(
@@ -127,9 +137,17 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect) -> TestCas
         case Status.SKIPPED | Status.PROPOSED:
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
         # The test passes, and its details show that it is wrong.
-        case Status.PASSED if verdict.excused:
-            test.stdout = message
+        case Status.PASSED:
+            test.stdout = strip_controls(_passed_output(case, advice)) or None
     return test
+
+
+def _passed_output(case: CaseResult, advice: Mapping[UnseenKind, str]) -> str:
+    """Return the output of a test that passes although it is wrong, or although not every loss would have been seen."""
+    kind = unseen_kind(case)
+    if kind is None:
+        return case.verdict.message if case.verdict.excused else ""
+    return "\n".join(filter(None, (case.verdict.message, describe_unseen_kind(kind), advice[kind])))
 
 
 def _apart(groups: Sequence[Sequence[RunFinding]]) -> list[list[RunFinding]]:

@@ -25,14 +25,17 @@ from precreg.types import (
     Location,
     Metric,
     MetricDescription,
+    NoAcceptedVersion,
     Reason,
     RunRecord,
     Status,
+    UnclearOnFreshInputs,
     Verdict,
     format_distinct,
     format_number,
     is_test_defined,
 )
+from precreg.verdict import UnseenKind, unseen_cases
 from precreg.verdict.statistics import MIN_SAMPLES
 
 # Ratios get 3 significant digits, and more only if two compared numbers would otherwise read the same.
@@ -255,12 +258,17 @@ def failure_tail(result: CaseResult) -> list[str]:
 
 
 def run_exit_sentence(record: RunRecord) -> str:
-    """Write one sentence that explains the exit code: by the cases, then by the findings on the run."""
+    """Write one sentence that explains the exit code: by the cases, then by the findings on the run.
+
+    The cases in which the run could not see every loss follow, whatever the code.
+    """
     failed, unjudged = _failed(record), _unjudged(record)
     found = describe_failing_findings(record.findings)
     of_cases = failed or unjudged or ("" if found else _harmless(record))
     parts = (of_cases, found) if failed else (found, of_cases)
-    return "; ".join(filter(None, parts))
+    # With --strict, the sentence on unjudged cases counts the unclear ones.
+    counted = () if failed or not record.strict else (UnseenKind.NOT_CLEAR,)
+    return "; ".join(filter(None, (*parts, count_unseen(record, counted))))
 
 
 def _failed(record: RunRecord) -> str:
@@ -286,7 +294,9 @@ def _harmless(record: RunRecord) -> str:
     also = f"; {count_cases(skipped)} skipped" if skipped else ""
     if bad := len(known_bad_cases(record)):
         also += f"; {count_cases(bad)} known bad"
-    return f"nothing regressed against {record.pair[:8] or 'the baselines'}{also}"
+    # Nothing regressed only where every loss would have been seen.
+    praise = "no loss found" if unseen_cases(record.results) else "nothing regressed"
+    return f"{praise} against {record.pair[:8] or 'the baselines'}{also}"
 
 
 def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:
@@ -320,6 +330,98 @@ def known_bad_cases(record: RunRecord) -> list[str]:
     return sorted(result.id for result in passed if result.verdict.excused)
 
 
+# By kind, the words behind a number of cases in the exit line.
+_UNSEEN_COUNTS = {
+    UnseenKind.NO_POWER: "without power",
+    UnseenKind.SMALL_OUTPUTS: "judged by a ratio alone",
+    UnseenKind.WIDER_LIMITS: "judged with the wider limits of another environment",
+    UnseenKind.NOT_CLEAR: "not clear",
+}
+# By kind, the reason in the other reports.
+_UNSEEN_REASONS = {
+    UnseenKind.NO_POWER: "no statistic judges an output whose bits changed",
+    UnseenKind.SMALL_OUTPUTS: "an output whose bits changed is too small for a statistic",
+    UnseenKind.WIDER_LIMITS: "bits changed, and no other version of the code ran here",
+    UnseenKind.NOT_CLEAR: "fresh inputs neither proved nor excluded a loss",
+}
+
+
+class UnseenNote(NamedTuple):
+    """Hold the words on the cases of one kind in which a run could not see every loss."""
+
+    kind: UnseenKind
+    # The number of cases and the reason.
+    text: str
+    ids: list[str]
+    # What helps, with the command.
+    advice: str
+
+
+def count_unseen(record: RunRecord, counted: Sequence[UnseenKind] = ()) -> str:
+    """Count the cases of each kind in which a run could not see every loss, apart from the kinds `counted` already."""
+    found = {kind: len(cases) for kind, cases in unseen_cases(record.results).items() if kind not in counted}
+    first = next(iter(found), None)
+    return ", ".join(
+        f"{count_cases(number) if kind is first else number} {_UNSEEN_COUNTS[kind]}" for kind, number in found.items()
+    )
+
+
+def describe_unseen_kind(kind: UnseenKind) -> str:
+    """Write why a run could not see every loss of one case."""
+    return f"{_UNSEEN_COUNTS[kind]}: {_UNSEEN_REASONS[kind]}"
+
+
+def describe_unseen(record: RunRecord) -> list[UnseenNote]:
+    """Describe the cases in which a run could not see every loss, kind by kind, with the command that helps."""
+    return [
+        UnseenNote(
+            kind,
+            f"{count_cases(len(cases))} {describe_unseen_kind(kind)}",
+            sorted(case.id for case in cases),
+            _unseen_advice(record, kind, cases),
+        )
+        for kind, cases in unseen_cases(record.results).items()
+    ]
+
+
+def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResult]) -> str:
+    """Write the command that helps, for the first case of a kind."""
+    first = min(cases, key=lambda case: case.id)
+    if kind is UnseenKind.NOT_CLEAR:
+        pair = f" --pair {record.pair[:8]}" if record.pair else ""
+        ended = {
+            fact.ended_by
+            for case in cases
+            for each in case.verdict.findings
+            if isinstance(fact := each.fact, UnclearOnFreshInputs)
+        }
+        whole = " --pair-run-seconds 1800" if "run_seconds" in ended else ""
+        return f"allow more: precreg run{pair} --max-seeds 5120 --pair-seconds 120{whole} {first.id}"
+    pairing = _pairing_advice(cases)
+    if kind is UnseenKind.WIDER_LIMITS:
+        label = record.environment.label
+        accepted = f"precreg baseline accept --seen, or accept '*' --environment {label} --reason WHY"
+        return pairing or f"run the accepted version here, then: {accepted}"
+    if is_test_defined(first.definition):
+        return "draw more inputs in the test, or return more elements, and accept again"
+    power = f"set more seeds in the suite and accept again (limits: precreg power {first.id})"
+    return "; or ".join(filter(None, (pairing, power)))
+
+
+def _pairing_advice(cases: Sequence[CaseResult]) -> str:
+    """Write how another version of the code could judge cases; empty if none can."""
+    # Tests define no version that `precreg run` could run.
+    of_suites = [case for case in cases if not is_test_defined(case.definition)]
+    causes = [case.paired.cause for case in of_suites if case.paired is not None]
+    if any(isinstance(cause, NoAcceptedVersion) and cause.cause == "shallow" for cause in causes):
+        return "fetch the whole history (GIT_DEPTH: 0, or git fetch --unshallow), so that runs can pair"
+    if any(isinstance(cause, NoAcceptedVersion) and cause.cause == "no_workers" for cause in causes):
+        return "compare with the accepted version here: precreg run --pair auto --jobs 1"
+    # The lines of the pair say why the others were not paired.
+    unpaired = any(case.paired is None for case in of_suites)
+    return "compare with the accepted version here: precreg run --pair auto" if unpaired else ""
+
+
 # By the side that is nearer to the reference.
 _NEARER = {
     "actual": "better than the benchmark",
@@ -327,13 +429,14 @@ _NEARER = {
     "mixed": "better than the benchmark by one average, and worse by another",
     "none": "no difference from the benchmark is shown",
     "same_bits": "the bits of the benchmark",
-    "unknown": f"fewer than {MIN_SAMPLES} groups of elements, so no difference from the benchmark can be shown",
 }
 
 
 def describe_benchmark_difference(difference: BenchmarkDifference) -> str:
     """Write which of an output and its benchmark is nearer to the reference, with the ratios that show it."""
     averages = "; ".join(map(_describe_average, _decisive(difference)))
+    if difference.nearer == "unknown":
+        return f"{averages}, without an interval: fewer than {MIN_SAMPLES} groups of elements"
     return f"{_NEARER[difference.nearer]}{': ' if averages else ''}{averages}"
 
 
@@ -347,6 +450,9 @@ def count_differences(differences: Iterable[BenchmarkDifference]) -> str:
 
 def _decisive(difference: BenchmarkDifference) -> list[AverageRatio]:
     """Return the first ratio that shows the difference, the first of each kind if they differ, or else the first."""
+    # Without errors on one side, the errors alone show it. Only logarithms of errors have a finite ratio there.
+    if difference.ratios and 0 in (difference.ratios[0].actual, difference.ratios[0].benchmark):
+        return [*difference.ratios[:1]]
     better = [each for each in difference.ratios if each.upper is not None and each.upper < 1]
     worse = [each for each in difference.ratios if each.lower is not None and each.lower > 1]
     return [*better[:1], *worse[:1]] or [*difference.ratios[:1]]
@@ -354,7 +460,7 @@ def _decisive(difference: BenchmarkDifference) -> list[AverageRatio]:
 
 def _describe_average(average: AverageRatio) -> str:
     """Write the ratio of an average error to the benchmark's, with the two errors and the confidence bounds."""
-    if average.ratio is None:
+    if not average.ratio:
         actual, benchmark = format_distinct([average.actual, average.benchmark])
         return f"{average.metric} is {actual}, the benchmark's {benchmark}"
     ratio, least, most, _ = format_distinct([average.ratio, average.lower, average.upper, 1.0], 3)

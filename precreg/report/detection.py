@@ -240,6 +240,18 @@ HEADINGS = ("case", "output", "detected by", "samples", "smallest loss", "and by
 _NOTHING = "-"
 
 
+# The kinds of loss that the figures do not cover, which assume that every error grows by one ratio.
+NOT_COVERED = {
+    "few_elements": "losses in few elements, which averages hardly show: thresholds on maxima judge them",
+    "bias": "a bias: errors of one sign that grow no larger, judged without a figure",
+    "correct_rounding": "fewer correctly rounded elements, which are reported and fail no case",
+    "rare_inputs": "losses on inputs that no seed of the suite draws",
+    "non_finite": "NaN, infinities, and runs that differ: hard rules judge them",
+    "other_environment": "runs in another environment than this one: limits are wider where it is not known",
+    "reference": "errors that the reference shares with the subject",
+}
+
+
 def sort_powers(powers: Sequence[CasePower]) -> list[CasePower]:
     """Sort by detection, weakest first: cases without facts, without a figure, then by the largest loss; ties by id."""
     # Cases without protection first: they are the ones to act on.
@@ -254,7 +266,11 @@ def render_power(powers: Sequence[CasePower], alpha: float, baselines: int) -> s
     """Write one line per output with known detection, weakest first, and a summary."""
     rows = [row for power in sort_powers(powers) for row in _rows(power)]
     table = format_columns(HEADINGS, rows, len(rows)) if rows else []
-    paragraphs = [table, [*_summary(powers, alpha, baselines)]]
+    not_covered = ["not covered by the figures, which assume that every error grows by one ratio:"]
+    not_covered += [f"  {text}" for text in NOT_COVERED.values()]
+    # Without a figure there is nothing that it could leave out.
+    has_figure = any(loss.ratio is not None for power in powers for loss in power.losses)
+    paragraphs = [table, [*_summary(powers, alpha, baselines)], not_covered if has_figure else []]
     return strip_controls("\n\n".join("\n".join(lines) for lines in paragraphs if lines)) + "\n"
 
 
@@ -326,6 +342,13 @@ def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
         yield f"{count_cases(len(found))}: no figure: {kind}{named}"
 
 
+def describe_powerless(ids: Sequence[str], number: int) -> str:
+    """Write which cases of so many accepted ones have an output without power, and what helps."""
+    first = f"warning: {len(ids)} of {count_cases(number)} without power: no statistic sees a loss in an output"
+    seeds = f"set more seeds ({MIN_SAMPLES} or more) and accept again, or let runs pair (--pair auto)"
+    return f"{first}\n  {list_some(ids, MAX_POWER_IDS)}\n  {seeds}; limits: precreg power {ids[0]}"
+
+
 def _kind(power: CasePower) -> str:
     """Write why no figure is known of a case, without the file or the environments, so that cases share a line."""
     if power.gap is not None:
@@ -370,6 +393,7 @@ def power_json(powers: Sequence[CasePower], alpha: float, baselines: int, enviro
         # The key is a part of the schema, so it keeps its name.
         "level": alpha,
         "baselines": baselines,
+        "not_covered": NOT_COVERED,
         "cases": [_case_as_json(power) for power in sort_powers(powers)],
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()

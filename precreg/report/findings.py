@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.sections import describe_grown_seeds, describe_rounding_loss
+from precreg.report.sections import describe_exactness, describe_grown_seeds, describe_rounding_loss
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
@@ -300,12 +300,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
     match fact:
         case BitsNotExact():
             return "the case is declared exact, and its bits are not the baseline's"
-        case ExactnessLost("benchmark"):
-            return f"the benchmark is exact, and this is not: its {finding.metric} is {current:.4g}"
-        case ExactnessLost():
-            return f"the output was exact at every seed, and is not: {finding.metric} was 0 and is {current:.4g}"
-        case ExactnessGained():
-            return f"the output is exact at every seed, and was not: {finding.metric} is 0 and was {baseline:.4g}"
+        case ExactnessLost() | ExactnessGained():
+            return describe_exactness(fact, finding.metric, current, baseline)
         case MatchesLost(tested):
             counts = "more than runs differ by" if tested else "any loss counts"
             return f"{finding.metric} against the golden fell from {baseline:.7g} to {current:.7g}; {counts}"
@@ -331,7 +327,7 @@ def _describe_growth(
     times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
     figures = " -> ".join(format_distinct([baseline, current]))
     limit = "an improvement from" if isinstance(fact, MetricImproved) else "allowed"
-    judge = fact.judge if isinstance(fact, MetricGrew) else "baseline"
+    judge = "baseline" if isinstance(fact, MaximaGrew) else fact.judge
     return f"{finding.metric} {_describe_change(finding.ratio, times, judge)} ({figures}, {limit} {allowed}x)"
 
 

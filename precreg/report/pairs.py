@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from precreg.types import (
+    Baseline,
     BetterOnFreshInputs,
     CaseResult,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     FixedInputs,
     KnownBadCase,
@@ -21,7 +23,6 @@ from precreg.types import (
     PairFact,
     PairProblem,
     PresentVersionFailed,
-    Reason,
     RunRecord,
     UnclearOnFreshInputs,
     UnsteadyVersion,
@@ -42,10 +43,14 @@ def describe_judge(result: CaseResult) -> str:
     # Without a pair the stored baseline judged, and a reader must not take one for the other.
     if paired.fell_back or result.baseline is None:
         return f"the stored baseline: {paired.problem}"
-    commit = result.baseline.entry.commit[:8]
-    kind = "fresh seeds" if paired.end else "seeds"
-    limit = f"; on fresh seeds not: {paired.problem}" if paired.cause else ""
-    return f"{result.baseline.file} at {commit}, side by side, after {_seeds(result, kind)} of both{limit}"
+    limit = f"; not on fresh seeds: {paired.problem}" if paired.cause else ""
+    return f"{_version(result.baseline)}, run side by side on {_seeds(result)}{limit}"
+
+
+def _version(other: Baseline) -> str:
+    """Write the other version as the command names it, and its commit."""
+    revision, commit = other.file.removeprefix("pair "), other.entry.commit
+    return f"commit {commit[:8]}" if revision == commit else f"{revision} at {commit[:8]}"
 
 
 def describe_pair_problem(cause: PairProblem) -> str:
@@ -94,10 +99,20 @@ def describe_paired_run(record: RunRecord) -> Iterator[str]:
         version = record.pair[:8] or ", ".join(commits)
         yield f"{len(judged)} of {len(record.results)} cases judged by {version}, run side by side"
     for result in judged:
-        if result.verdict.reason is Reason.NOT_CLEAR or (result.paired and result.paired.end == "not_clear"):
-            yield f"not clear after {_seeds(result, 'fresh seeds')}: {result.id}: {result.verdict.message}"
+        if result.paired and not result.paired.clear and result.paired.cause is None:
+            yield f"not clear: {result.id}: {result.verdict.message}"
+    yield from (text for result in judged for text in _rounding_losses(result))
     yield from _problems("not tested on fresh inputs", [each for each in judged if each.paired and each.paired.cause])
     yield from _problems("judged by the stored baseline", alone)
+
+
+def _rounding_losses(result: CaseResult) -> Iterator[str]:
+    """Yield a line for each output with fewer correctly rounded elements, which fails no case."""
+    for share in result.paired.shares if result.paired else ():
+        if share.is_loss:
+            before, now = (f"{100 * each:.4g} %" for each in (share.before, share.now))
+            chance = f"p = {share.p_value:.2g} by the sign test over {_seeds(result)}"
+            yield f"fewer correctly rounded elements: {result.id}: {share.output}: {before} -> {now} ({chance})"
 
 
 def _problems(heading: str, results: Sequence[CaseResult]) -> Iterator[str]:
@@ -114,9 +129,11 @@ def _some(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_PAIRED_IDS]) + rest
 
 
-def _seeds(result: CaseResult, kind: str) -> str:
-    seeds = 0 if result.paired is None else result.paired.seeds
-    return f"1 {kind.removesuffix('s')}" if seeds == 1 else f"{seeds} {kind}"
+def _seeds(result: CaseResult) -> str:
+    seeds, end = (0, None) if result.paired is None else (result.paired.seeds, result.paired.end)
+    # Only a test on fresh inputs has an end; without one the case's own seeds judged.
+    kind = "seed" if end is None else "fresh seed"
+    return f"1 {kind}" if seeds == 1 else f"{seeds} {kind}s"
 
 
 # Biases are in units of the mean |d|, so their growth is a difference and no ratio.
@@ -135,16 +152,17 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case WorseOnFreshInputs(commit, seeds):
             return f"{_describe_growth(finding)} over {commit[:8]} on {_count(seeds)}{_describe_interval(finding)}"
         case BetterOnFreshInputs(commit, seeds):
-            ratio = format_distinct([finding.ratio, 1.0])[0]
-            change = f"{finding.metric} is {ratio} times that of {commit[:8]}"
+            change = f"{_describe_shrinkage(finding)} against {commit[:8]}"
             return f"{change} on {_count(seeds)}{_describe_interval(finding)}"
         case NonFiniteOnFreshInputs(commit, seed, before, now):
             return f"{now} elements differ in NaN or infinity on fresh seed {seed}, where {commit[:8]} has {before}"
         case ClearOnFreshInputs(commit, seeds, same_bits=True):
             return f"bits changed against the baseline, and on {_count(seeds)} they are those of {commit[:8]}"
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
-            bound = f"{output}: {metric} is at most {format_number(upper)} times (95 %)"
-            return f"bits changed, without a relevant loss against {commit[:8]} on {_count(seeds)}: {bound}"
+            bound = f"{output}: {metric} grew at most {format_number(upper)}x (95 %)"
+            return f"bits changed, and no relevant loss on {_count(seeds)} beside {commit[:8]}: {bound}"
+        case FailedOnFreshInputs(commit, failure):
+            return f"{failure}, on a fresh input that {commit[:8]} computes"
         case UnclearOnFreshInputs():
             return _describe_unclear(fact)
         case _:
@@ -162,6 +180,13 @@ def _describe_growth(finding: Finding) -> str:
     return f"{finding.metric} grew {format_distinct([ratio, 1.0])[0]}x"
 
 
+def _describe_shrinkage(finding: Finding) -> str:
+    ratio = finding.ratio or 0.0
+    if finding.metric in _BIASES:
+        return f"{finding.metric} shrank by {format_number(1 - ratio)} of the mean |error|"
+    return f"{finding.metric} shrank to {format_distinct([ratio, 1.0])[0]}x"
+
+
 def _describe_interval(finding: Finding) -> str:
     lower, upper = finding.lower or 0.0, finding.upper or 0.0
     if finding.metric in _BIASES:
@@ -172,14 +197,15 @@ def _describe_interval(finding: Finding) -> str:
 
 
 def _describe_unclear(fact: UnclearOnFreshInputs) -> str:
-    version, hint = f"side by side with {fact.commit[:8]}", _END_HINTS[fact.ended_by]
+    version, hint = f"beside {fact.commit[:8]}", _END_HINTS[fact.ended_by]
     if not fact.metric:
-        drawn = f"only {_count(fact.seeds)} in the budget" if fact.seeds else "no time to run"
+        drawn = f"the budget allowed only {_count(fact.seeds)}" if fact.seeds else "the budget allowed no seed"
         return f"bits changed, and {drawn} {version}; {hint}"
-    growth = f"{fact.metric} is at most {format_number(fact.upper)} times"
+    growth = f"{fact.metric} grew at most {format_number(fact.upper)}x"
     if fact.metric in _BIASES:
         growth = f"{fact.metric} grew by at most {format_number(fact.upper - 1)} of the mean |error|"
-    averages = f"; averages are at most {format_number(fact.averages)} times" if fact.averages else ""
-    seeds = f"about {fact.needed} seeds find {format_number(fact.detectable)} times; " if fact.needed else ""
-    bounds = f"{fact.output}: {growth} (95 %){averages}"
-    return f"bits changed, and {_count(fact.seeds)} {version} leave it open: {bounds}; {seeds}{hint}"
+    others = fact.averages and fact.averages != fact.upper
+    averages = f", averages at most {format_number(fact.averages)}x" if others else ""
+    seeds = f"about {fact.needed} seeds would find a loss of {format_number(fact.detectable)}x; " if fact.needed else ""
+    state = f"{_count(fact.seeds)} {version} neither prove nor exclude a relevant loss"
+    return f"bits changed, and {state}: {growth}{averages} (95 %); {seeds}{hint}"

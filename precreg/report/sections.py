@@ -20,6 +20,8 @@ from precreg.types import (
     TIERS,
     AtolBelowHalfUlp,
     ComparisonWarning,
+    ExactnessGained,
+    ExactnessLost,
     Location,
     MaximaGrew,
     MetricGrew,
@@ -283,6 +285,17 @@ def describe_rounding_loss(lost: RoundingLost) -> str:
     seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
     chance = f"p = {lost.p_value:.2g} by the sign test"
     return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
+
+
+def describe_exactness(fact: ExactnessLost | ExactnessGained, metric: str, current: float, baseline: float) -> str:
+    """Write that the output is exact and its baseline or benchmark is not, or the other way round."""
+    gained = isinstance(fact, ExactnessGained)
+    if fact.judge == "benchmark":
+        exact, other, error = ("output", "benchmark", baseline) if gained else ("benchmark", "output", current)
+        return f"the {exact} is exact, and the {other} is not: its {metric} is {error:.4g}"
+    if gained:
+        return f"the output is exact at every seed, and was not: {metric} is 0 and was {baseline:.4g}"
+    return f"the output was exact at every seed, and is not: {metric} was 0 and is {current:.4g}"
 
 
 def describe_grown_seeds(fact: MetricGrew | MetricImproved | SmallOutputGrew | MaximaGrew) -> str:

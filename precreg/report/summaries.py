@@ -17,10 +17,12 @@ from precreg.report.describe import (
     STATUS_LABELS,
     FindingRow,
     count_cases,
+    count_unseen,
     describe_commit,
     describe_provenance,
     describe_run_selection,
     describe_status_counts,
+    describe_unseen,
     failing_rules,
     failure_tail,
     finding_notes,
@@ -69,6 +71,7 @@ def render_run_markdown(record: RunRecord) -> str:
     # A reviewer must not take the result of a selection for the result of the project.
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
+    parts += _markdown_unseen(record)
     if listed:
         parts.append(
             "\n".join(
@@ -108,6 +111,15 @@ def markdown_code(text: str) -> str:
         return f"`{text}`"
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}"
+
+
+def _markdown_unseen(record: RunRecord) -> list[str]:
+    """Return the list of the cases in which the run could not see every loss, with what helps."""
+    notes = [
+        f"- **{escape_markdown(note.text)}**: {_ids(note.ids)}. {escape_markdown(note.advice)}"
+        for note in describe_unseen(record)
+    ]
+    return ["\n".join(notes)] if notes else []
 
 
 def _markdown_findings(record: RunRecord) -> list[str]:
@@ -316,7 +328,15 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     lines += () if record.ci else _review_commands(record, results)
     if any(finding.binding for finding in record.findings):
         lines.append("allow     name an intended change in baselines/allow.yaml: its case, change and reason")
-    return [*lines, f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+    return [*lines, *_unseen(record), f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+
+
+def _unseen(record: RunRecord) -> Iterator[str]:
+    """Yield the cases in which the run could not see every loss, with what helps."""
+    for note in describe_unseen(record):
+        yield f"not seen  {note.text}"
+        yield f"          {list_some(note.ids, MAX_TERMINAL_IDS)}"
+        yield f"          {note.advice}"
 
 
 def _review_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterator[str]:
@@ -332,7 +352,8 @@ def _review_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterat
 def _coloured(text: str, record: RunRecord) -> str:
     # The last line explains the exit code. Its colour shows the result to a reader who scrolls to the end.
     *lines, last = text.splitlines()
-    last = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
+    passed = "yellow" if count_unseen(record) else "green"
+    last = style(last, fg=passed if record.exit_code == 0 else "red", bold=True)
     return "\n".join([*map(_coloured_line, lines), last]) + "\n"
 
 

@@ -1,5 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .accepted_version import Announcement as Announcement
 from .case_run import array_digests as array_digests
 from .case_run import combine_digests as combine_digests
 from .case_run import compare_with_oracle as compare_with_oracle
@@ -7,6 +6,8 @@ from .case_run import run_case as run_case
 from .computation import Arrays as Arrays
 from .computation import call_model as call_model
 from .computation import find_model as find_model
+from .escalation import Announcement as Announcement
+from .escalation import PairProgress as PairProgress
 from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan

@@ -7,34 +7,20 @@ version is that of its entry, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
-from precreg.run.escalation import PairBudget
+from precreg.run.escalation import Announce, Announcement, PairBudget
 from precreg.run.other_version import other_version
-from precreg.run.pair import escalated_results
+from precreg.run.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
-from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun, Reason
+from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun
+from precreg.vcs import affected_cases, changed_files_since_commit
 from precreg.verdict import Policy
-
-# These passed with other bits than the baseline's. A case that failed is judged already.
-_CHANGED_REASONS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED})
-
-
-class Announcement(NamedTuple):
-    """The cases that run by an older version, its commit, and the budget, for the progress of a run."""
-
-    cases: int
-    commit: str
-    budget: PairBudget
-
-
-Announce = Callable[[Announcement], None]
 
 
 def judge_changed_cases(
@@ -63,15 +49,30 @@ def judge_changed_cases(
             yield from (_without_version(result, version) for result in of_version)
             continue
         left = budget._replace(run_seconds=max(0.0, budget.run_seconds - (monotonic() - began)))
-        announce(Announcement(len(of_version), version, left))
-        yield from _judge_by(version, [(by_id[r.id], r) for r in of_version], plan, policy, left)
+        same_code = _with_same_code([by_id[result.id] for result in of_version], version, plan)
+        yield from (result for result in of_version if result.id in same_code)
+        others = [(by_id[result.id], result) for result in of_version if result.id not in same_code]
+        if others:
+            announce(Announcement(len(others), version, left))
+            yield from _judge_by(version, others, plan, policy, left, announce)
 
 
 def _has_changed(case: Case, result: CaseResult) -> bool:
-    # A case that need not repeat has other bits in each run, so it is judged by its statistics alone unless they moved.
     # A known-bad case is judged by its baseline: another version that is as bad would pass it.
     is_known_bad = result.baseline is not None and result.baseline.entry.known is not None
-    return result.verdict.reason in _CHANGED_REASONS and case.expect_failure is None and not is_known_bad
+    return is_open(result) and case.expect_failure is None and not is_known_bad
+
+
+def _with_same_code(cases: Sequence[Case], commit: str, plan: Plan) -> frozenset[str]:
+    """Return the ids of cases that need not repeat and whose files are those of the commit.
+
+    Such a case has other bits in every run, so its bits show no change of the code.
+    """
+    restless = [case for case in cases if not case.deterministic]
+    if not restless:
+        return frozenset()
+    changed = affected_cases(restless, changed_files_since_commit(plan.project, commit), plan.project)
+    return frozenset(case.id for case in restless) - {case.id for case in changed}
 
 
 def _by_version(
@@ -100,10 +101,11 @@ def _judge_by(
     plan: Plan,
     policy: Policy,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     try:
         with other_version(plan.project, commit, commit) as version:
-            yield from escalated_results(changed, plan, policy, version, budget)
+            yield from escalated_results(changed, plan, policy, version, budget, announce)
     except UserError as problem:
         if problem.slug != "no-checkout":
             raise

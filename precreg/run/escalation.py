@@ -7,7 +7,7 @@ The project's working folder keeps their figures for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -38,10 +38,11 @@ from precreg.types import (
     PairedRun,
     PairProblem,
     PresentVersionFailed,
+    Reason,
     Tolerance,
     UnsteadyVersion,
 )
-from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, judge_look, unclear_verdict
+from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, failed_verdict, judge_look, unclear_verdict
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
@@ -66,12 +67,41 @@ class PairBudget(NamedTuple):
     run_seconds: float
 
 
+class Announcement(NamedTuple):
+    """The cases that run by another version, its commit, and the budget, before they run."""
+
+    cases: int
+    commit: str
+    budget: PairBudget
+
+
+class PairProgress(NamedTuple):
+    """The state of a pair while it runs: the cases that ended, of how many, and the look that the others go to.
+
+    `look` is 0 while the other version runs on the own seeds of the cases. `seconds` of the run's budget are spent.
+    """
+
+    done: int
+    cases: int
+    look: int
+    seconds: float
+    budget_seconds: float
+
+
+Announce = Callable[[Announcement | PairProgress], None]
+
+
 class OpenCase(NamedTuple):
     """A case whose bits differ between the versions and that passed on its own seeds; `key` names its fresh seeds."""
 
     case: Case
     result: CaseResult
     key: str
+
+
+def judges_pairs(result: CaseResult) -> bool:
+    """Return whether fresh inputs judge any output of a case; `regression: off` leaves all of them out."""
+    return any(PAIRED_LOSS in tolerance.regression for tolerance in result.tolerances.values())
 
 
 class CaseTest:
@@ -104,7 +134,7 @@ class CaseTest:
         return [
             _paired_output(name, self.result, tolerance, of_first)
             for name, tolerance in self.result.tolerances.items()
-            if PAIRED_LOSS in tolerance.regression and of_first and name in of_first[0]
+            if PAIRED_LOSS in tolerance.regression and any(name in of_seed for of_seed in of_first)
         ]
 
     def plan(self, budget: PairBudget) -> None:
@@ -117,7 +147,9 @@ def _paired_output(
     name: str, result: CaseResult, tolerance: Tolerance, figures: Sequence[Mapping[str, PairOfFigures]]
 ) -> PairedOutput:
     dtype = next(each.dtype for each in result.outcome.comparisons if each.output == name)
-    pairs = [SeedPair(of_seed[name].accepted, of_seed[name].present, of_seed[name].same_bits) for of_seed in figures]
+    # A subject may give an output for some inputs only.
+    found = [of_seed[name] for of_seed in figures if name in of_seed]
+    pairs = [SeedPair(each.accepted, each.present, each.same_bits) for each in found]
     is_integer = dtype not in FORMATS and not dtype.startswith(("complex", "longdouble"))
     return PairedOutput(name, dtype, is_integer, tolerance.regression[PAIRED_LOSS], pairs)
 
@@ -139,8 +171,10 @@ def _problem(accepted: BatchAnswer, present: BatchAnswer) -> PairProblem | None:
 class Escalation:
     """The tests of all open cases of a run by one other version."""
 
-    def __init__(self, plan: Plan, version: OtherVersion, budget: PairBudget, alpha: float) -> None:
+    def __init__(self, plan: Plan, version: OtherVersion, budget: PairBudget, alpha: float, announce: Announce) -> None:
         """Prepare the workers of both versions; `alpha` is the error level of a case over all looks."""
+        self._announce = announce
+        self._cases = self._done = 0
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
         self._jobs = max(1, plan.jobs)
         self._cache = PairCache(plan.project)
@@ -156,8 +190,11 @@ class Escalation:
     def run(self, cases: Sequence[OpenCase]) -> Iterator[CaseResult]:
         """Yield the result of each case as soon as its test ends. Raises UserError (no-workers)."""
         tests = [CaseTest(each, self._cache.load(each.key)) for each in cases]
+        self._cases = len(tests)
         with TemporaryDirectory(prefix="precreg-pair-") as folder:
-            yield from self._run(tests, Path(folder))
+            for result in self._run(tests, Path(folder)):
+                self._done += 1
+                yield result
 
     def _run(self, tests: list[CaseTest], folder: Path) -> Iterator[CaseResult]:
         self._draw(tests, PROBE_SEEDS, folder)
@@ -213,9 +250,10 @@ class Escalation:
         if planned == max(looks(self._budget.seeds), default=0) and drawn >= planned:
             ended_by = "max_seeds"
         outputs = test.outputs(seeds)
-        alpha = self._look_alpha(test) if planned else self._alpha
-        verdict = unclear_verdict(test.result.verdict, outputs, self._version.commit, ended_by, alpha)
-        look = judge_look(outputs, 0.0, self._version.commit) if seeds >= FIRST_LOOK else Look(None, (), (), ())
+        alpha, commit = self._look_alpha(test) if planned else self._alpha, self._version.commit
+        # This look was taken before, and found no loss at this level; it may have found gains.
+        look = judge_look(outputs, alpha, commit) if seeds >= FIRST_LOOK else Look(None, (), (), ())
+        verdict = unclear_verdict(test.result.verdict, outputs, commit, ended_by, alpha, look.findings)
         return replace(test.result, verdict=verdict, paired=self._paired(test, seeds, look._replace(end="not_clear")))
 
     def _paired(self, test: CaseTest, seeds: int, look: Look) -> PairedRun:
@@ -232,8 +270,15 @@ class Escalation:
         )
 
     def _without_test(self, test: CaseTest) -> CaseResult:
-        """Return the result on the case's own seeds, with the problem that fresh seeds have."""
-        paired = PairedRun(test.case.seeds, False, cause=test.problem, judged=True, commit=self._version.commit)
+        """Return the result on the case's own seeds, with the problem that fresh seeds have.
+
+        An exception or a crash of the present version alone is a defect of the change, and no passing problem.
+        """
+        problem, commit = test.problem, self._version.commit
+        paired = PairedRun(test.case.seeds, False, cause=problem, judged=True, commit=commit)
+        if isinstance(problem, PresentVersionFailed) and problem.reason in (Reason.SUBJECT_ERROR, Reason.CRASHED):
+            verdict = failed_verdict(problem.reason, problem.message, commit)
+            return replace(test.result, verdict=verdict, paired=paired, acceptable=False)
         return replace(test.result, paired=paired)
 
     def _keep(self, test: CaseTest) -> None:
@@ -246,9 +291,14 @@ class Escalation:
         by_id = {test.case.id: test for test in tests}
         size = BATCHES_PER_WORKER * self._jobs
         for start in range(0, len(batches), size):
-            if monotonic() >= self._deadline:
+            left = self._deadline - monotonic()
+            if left <= 0:
                 return
-            self._run_batches(batches[start : start + size], by_id)
+            limit = self._budget.run_seconds
+            self._announce(PairProgress(self._done, self._cases, seeds, limit - left, limit))
+            # A version that fails on one batch of a case would fail, or hang, on the others, too.
+            wave = [batch for batch in batches[start : start + size] if by_id[batch.case.id].problem is None]
+            self._run_batches(wave, by_id)
 
     def _batches(self, test: CaseTest, seeds: int, folder: Path) -> Iterator[SeedBatch]:
         """Yield the batches that are missing, each small enough to end soon and to fit into memory."""

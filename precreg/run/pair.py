@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
-from precreg.run.escalation import Escalation, OpenCase, PairBudget
+from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
 from precreg.run.pipeline import Plan, judge_outcome
@@ -103,6 +104,7 @@ def paired_results(
     baselines: BaselineLookup,
     version: OtherVersion,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     """Run both versions on all cases, judge one by the other, and yield results as they come.
 
@@ -124,7 +126,7 @@ def paired_results(
                     yield result
     finally:
         side.close()
-    yield from _escalate(open_, plan, version, budget, policy)
+    yield from _escalate(open_, plan, version, budget, policy, announce)
 
 
 class _RunBeside(NamedTuple):
@@ -174,6 +176,7 @@ def escalated_results(
     policy: Policy,
     version: OtherVersion,
     budget: PairBudget,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     """Run the accepted version on cases whose bits changed, judge them by it, and yield results as they come.
 
@@ -182,17 +185,27 @@ def escalated_results(
     """
     by_id = {case.id: (case, result) for case, result in changed}
     open_: list[OpenCase] = []
+    began, limit = monotonic(), budget.run_seconds
     task = CaseTask(version.project, plan.environment.chain, version.trees)
-    for other in run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)):
+    for done, other in enumerate(run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)), 1):
+        announce(PairProgress(done, len(changed), 0, monotonic() - began, limit))
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)
+        if unlike := _unlike_outputs(pair):
+            # The stored baseline has the shapes and dtypes of the present version.
+            cause = OtherVersionOutputs(unlike)
+            yield replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
+            continue
         # The two versions ran at different times, so their times are no evidence; the ordinary run judged them.
-        result = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
+        by_other = judge_by_other(replace(case, budget=Budget()), result, pair, plan, policy, version)
+        # One more run of a case that need not repeat is one more draw: the stored baseline passed it already.
+        result = by_other if case.deterministic else replace(by_other, verdict=result.verdict)
         if goes_on(result):
             open_.append(_open_case(case, result, pair, plan, version))
         else:
             yield result
-    yield from _escalate(open_, plan, version, budget, policy)
+    left = budget._replace(run_seconds=max(0.0, limit - (monotonic() - began)))
+    yield from _escalate(open_, plan, version, left, policy, announce)
 
 
 def _is_known_bad(case: Case, stored: Baseline | None) -> bool:
@@ -211,18 +224,27 @@ def judge_by_other(
         return replace(result, paired=PairedRun(case.seeds, False, cause=cause, commit=version.commit))
     other = _baseline_of(case, pair.other, plan, version)
     by_other = judge_outcome(case, other, pair.own, plan.environment, policy)
-    paired = PairedRun(case.seeds, not _changed_bits(by_other), judged=True, commit=version.commit)
+    paired = PairedRun(case.seeds, not is_open(by_other), judged=True, commit=version.commit)
     proposed = {"acceptable": result.acceptable, "wrong_state": result.wrong_state}
     return replace(by_other, accepted=result.stored, paired=paired, **proposed)
 
 
+def _unlike_outputs(pair: OutcomePair) -> tuple[str, ...]:
+    """Return the outputs that both versions have, in different shapes or dtypes."""
+    others, own = ({(each.output, each.seed): each for each in outcome.comparisons} for outcome in pair)
+    both = (key for key in own if key in others)
+    unlike = [key for key in both if (own[key].shape, own[key].dtype) != (others[key].shape, others[key].dtype)]
+    return tuple(dict.fromkeys(name for name, _ in unlike))
+
+
 def goes_on(result: CaseResult) -> bool:
     """Return True for a case that passed on its own seeds with other bits than the other version's."""
-    return result.paired is not None and result.paired.judged and _changed_bits(result)
+    return result.paired is not None and result.paired.judged and is_open(result)
 
 
-def _changed_bits(result: CaseResult) -> bool:
-    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+def is_open(result: CaseResult) -> bool:
+    """Return True for a case that passed with other bits, and has an output that fresh inputs judge."""
+    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED) and judges_pairs(result)
 
 
 def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:
@@ -230,11 +252,16 @@ def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, ve
 
 
 def _escalate(
-    cases: Sequence[OpenCase], plan: Plan, version: OtherVersion, budget: PairBudget, policy: Policy
+    cases: Sequence[OpenCase],
+    plan: Plan,
+    version: OtherVersion,
+    budget: PairBudget,
+    policy: Policy,
+    announce: Announce,
 ) -> Iterator[CaseResult]:
     if not cases:
         return
-    escalation = Escalation(plan, version, budget, case_alpha(policy.baselines))
+    escalation = Escalation(plan, version, budget, case_alpha(policy.baselines), announce)
     try:
         yield from escalation.run(cases)
     finally:

@@ -24,8 +24,9 @@ from precreg.vcs import case_dependencies
 PAIRS_FOLDER = f"{WORKING_FOLDER}/pairs"
 # Raise it when figures get another meaning.
 _SCHEMA = 1
-# About 20 KB each for a hundred seeds. A merge request changes far fewer cases.
+# About 55 KB each for a hundred seeds of one output. A merge request changes far fewer cases.
 MAX_ENTRIES = 500
+MAX_BYTES = 64 << 20
 
 
 class DrawnSeeds(Struct, frozen=True):
@@ -57,21 +58,28 @@ class PairCache:
             replace_file(self._folder / key, msgpack.encode(drawn))
 
     def _remove_oldest(self) -> None:
+        """Keep the newest entries, so that one more fits; another run may remove some meanwhile."""
         # The folder has a .gitignore, too.
-        entries = sorted(self._folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
-        for path in entries[: max(0, len(entries) - MAX_ENTRIES + 1)]:
-            path.unlink(missing_ok=True)
+        found = [(path, path.stat()) for path in self._folder.glob("[!.]*")]
+        left = MAX_BYTES
+        for number, (path, status) in enumerate(sorted(found, key=lambda each: -each[1].st_mtime_ns), 1):
+            left -= status.st_size
+            if number >= MAX_ENTRIES or left < 0:
+                path.unlink(missing_ok=True)
 
 
 def pair_key(case: Case, outcomes: tuple[Outcome, Outcome], trees: tuple[Path, Path], environment: Environment) -> str:
     """Return a digest of all that the figures of a pair depend on, as hexadecimal digits.
 
-    That is the case, the environment, and for each version the contents of its dependencies and its outputs. The
-    outputs are those of the case's own seeds: they show a change of code that no dependency shows.
+    That is the case, the environment, and for each version the contents of its dependencies, its outputs and its
+    metrics. Outputs and metrics are those of the case's own seeds: they show a change of the subject or the reference
+    that no dependency shows, such as another compiled library.
     """
     found = hashlib.sha256(f"{_SCHEMA} {__version__} {case.id} {case.definition} {environment.fingerprint}".encode())
     for outcome, project in zip(outcomes, trees, strict=True):
         found.update(repr(sorted(outcome.execution.outputs.items())).encode())
+        for comparison in outcome.comparisons:
+            found.update(f"{comparison.output} {comparison.seed} {sorted(comparison.metrics.items())}\n".encode())
         for name, digest in sorted(_dependency_digests(case, project).items()):
             found.update(f"{name} {digest}\n".encode())
     return found.hexdigest()[:32]

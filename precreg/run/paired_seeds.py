@@ -19,6 +19,9 @@ from precreg.types import Case, Failure, Reason, SeedFigures
 if TYPE_CHECKING:
     from precreg.run.computation import Arrays
 
+# Seconds beyond the timeout of a case that a batch of many short seeds may take: some thirty times what it needs.
+BATCH_PATIENCE_S = 30.0
+
 # Name, dtype, shape and bytes of one output.
 _Packed = tuple[str, str, tuple[int, ...], bytes]
 
@@ -103,7 +106,9 @@ class SeedTask(NamedTuple):
     def timeout_s(self, batch: SeedBatch) -> float:
         """Return the time that the case allows for so many seeds; the first one runs twice."""
         case = batch.case
-        return case.timeout_s * (batch.number + 1) / (case.seeds * case.repeats)
+        of_seeds = case.timeout_s * (batch.number + 1) / (case.seeds * case.repeats)
+        # Many seeds are in one batch only if they take about a second.
+        return min(of_seeds, case.timeout_s + BATCH_PATIENCE_S)
 
     def give_up(self, batch: SeedBatch, failure: Failure) -> BatchAnswer:
         """Return the answer to a batch that has only a failure."""
@@ -180,12 +185,13 @@ def _unlike(accepted: Arrays, present: Arrays) -> str:
 
 
 def _measure(accepted: Any, present: Any, oracle: Any) -> PairOfFigures:
-    from precreg.measure import measure_seed
+    from precreg.measure import measure_pair, measure_seed
 
-    same = _same_bits(accepted, present)
-    figures = measure_seed(accepted, oracle)
-    # The same bits have the same figures, and most harmless changes alter few seeds.
-    return PairOfFigures(figures, figures if same else measure_seed(present, oracle), same)
+    if _same_bits(accepted, present):
+        # Most harmless changes alter few seeds.
+        figures = measure_seed(accepted, oracle)
+        return PairOfFigures(figures, figures, same_bits=True)
+    return PairOfFigures(*measure_pair(accepted, present, oracle), same_bits=False)
 
 
 def _same_bits(one: Any, other: Any) -> bool:

@@ -32,7 +32,8 @@ from precreg.baseline import (
 from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
 from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
 from precreg.errors import UserError
-from precreg.run.accepted_version import Announce, judge_changed_cases
+from precreg.run.accepted_version import judge_changed_cases
+from precreg.run.escalation import Announce
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
@@ -136,9 +137,9 @@ def run_session(
 ) -> RunRecord:
     """Run the selected cases of a project, write its reports and proposals, and return the record.
 
-    `announce` gets the budget before another version runs. `every` are all cases of the project, if the caller has read
-    them already. Raises UserError before anything runs
-    for suites, baselines and proposals that cannot be read; after the run for files that cannot be written.
+    `announce` gets the budget before another version runs, and then its progress. `every` are all cases of the project,
+    if the caller has read them already. Raises UserError before anything runs for suites, baselines and proposals that
+    cannot be read; after the run for files that cannot be written.
     """
     began = perf_counter()
     limit_blas_threads()
@@ -234,7 +235,7 @@ class Session:
         plan = self._open_plan(len(cases))
         try:
             if self.record.pair:
-                return self._run_beside(cases, plan, policy, progress)
+                return self._run_beside(cases, plan, policy, progress, announce)
             results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
             if request.pair is None:
                 return results
@@ -247,13 +248,16 @@ class Session:
             if plan.journal is not None:
                 plan.journal.close()
 
-    def _run_beside(self, cases: Sequence[Case], plan: Plan, policy: Policy, progress: Progress) -> list[CaseResult]:
+    def _run_beside(
+        self, cases: Sequence[Case], plan: Plan, policy: Policy, progress: Progress, announce: Announce
+    ) -> list[CaseResult]:
         """Run all cases by the other version of the request, too, and judge them by it."""
         request, baselines = self.request, self.criteria.baselines
         assert request.pair is not None
         budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
         with other_version(plan.project, request.pair, self.record.pair) as version:
-            return list(progress(paired_results(cases, plan, policy, baselines, version, budget), len(cases)))
+            results = paired_results(cases, plan, policy, baselines, version, budget, announce)
+            return list(progress(results, len(cases)))
 
     def _open_plan(self, cases: int) -> Plan:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""

@@ -22,7 +22,7 @@ from precreg.errors import nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.suite.computations import device_chooser, existing_file, read_computation
 from precreg.suite.files import CaseEntry
-from precreg.suite.inputs import File, parse_input, resolve_pick
+from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, load_suites
 from precreg.suite.matrix import (
     Parameters,
@@ -36,7 +36,7 @@ from precreg.suite.matrix import (
 )
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.tolerance import read_layers, require_analyzers
-from precreg.types import Budget, Case, Computation, Layer, Role
+from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
 # and none matches by accident.
@@ -208,7 +208,7 @@ def _make_case(
         params=params,
         parameters=point.parameters,
         layers=suite.layers,
-        seeds=file.seeds,
+        seeds=file.seeds or _default_seeds(inputs),
         repeats=file.repeats,
         timeout_s=file.timeout,
         exact=file.exact,
@@ -222,6 +222,11 @@ def _make_case(
         device=device,
         benchmark=point.benchmark,
     )
+
+
+def _default_seeds(inputs: Arguments) -> int:
+    # Without a random input every seed would repeat the first one, and count as a sample that it is not.
+    return DEFAULT_SEEDS if any(map(is_drawn, inputs.values())) else 1
 
 
 def _require_distinct(suite: Suite, cases: list[Case]) -> None:

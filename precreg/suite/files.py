@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from precreg.measure import ANALYZER_NAME_PATTERN
+from precreg.types import DEFAULT_SEEDS
 
 Text = Annotated[str, Meta(pattern=r"\S")]
 # Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
@@ -111,7 +112,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     params: Annotated[Any, Meta(description="Keyword arguments of subject and reference or golden")] = field(
         default_factory=dict
     )
-    seeds: Annotated[Count, Meta(description="How often inputs are drawn")] = 1
+    seeds: Annotated[
+        Count | None, Meta(description=f"How often inputs are drawn: {DEFAULT_SEEDS} times, or once if none is random")
+    ] = None
     repeats: Annotated[Count, Meta(description="Runs per seed; any differing bit is nondeterministic")] = 1
     deterministic: Annotated[
         bool, Meta(description="false: repeats may give other bits; all of them together are judged by statistics")

@@ -49,9 +49,13 @@ from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
 from .outcome import SeedFigures as SeedFigures
+from .pair import AverageRatio as AverageRatio
+from .pair import BenchmarkDifference as BenchmarkDifference
 from .pair import BetterOnFreshInputs as BetterOnFreshInputs
 from .pair import ClearOnFreshInputs as ClearOnFreshInputs
 from .pair import EndedBy as EndedBy
+from .pair import FailedOnFreshInputs as FailedOnFreshInputs
+from .pair import Nearer as Nearer
 from .pair import NonFiniteOnFreshInputs as NonFiniteOnFreshInputs
 from .pair import PairedFigure as PairedFigure
 from .pair import PairEnd as PairEnd
@@ -92,8 +96,6 @@ from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput
-from .verdict import AverageRatio as AverageRatio
-from .verdict import BenchmarkDifference as BenchmarkDifference
 from .verdict import BitsNotExact as BitsNotExact
 from .verdict import BoundsHold as BoundsHold
 from .verdict import BrokenBound as BrokenBound
@@ -117,7 +119,6 @@ from .verdict import MatchesLost as MatchesLost
 from .verdict import MaximaGrew as MaximaGrew
 from .verdict import MetricGrew as MetricGrew
 from .verdict import MetricImproved as MetricImproved
-from .verdict import Nearer as Nearer
 from .verdict import NewOutput as NewOutput
 from .verdict import NoAlternative as NoAlternative
 from .verdict import NoBaseline as NoBaseline

@@ -1,6 +1,7 @@
-"""Which values does comparing two versions of the code on fresh inputs give?
+"""Which values does comparing two computations of the same output give?
 
-Figures are measured, and facts explain verdicts. The two versions are the present code and the accepted one.
+Two versions of the code, the present and the accepted one, run on fresh inputs. A benchmark is a second implementation.
+Figures are measured, and facts explain verdicts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ PairEnd = Literal["worse", "same_bits", "clear", "not_clear"]
 EndedBy = Literal["max_seeds", "case_seconds", "run_seconds"]
 
 
+# A share of correctly rounded elements that is lost without a report, as in a single run, and the level of the report.
+MIN_SHARE_LOSS = 0.01
+SHARE_ALPHA = 1e-3
+
+
 class PairedFigure(Struct, frozen=True):
     """One metric of one output on the seeds that both versions ran: the ratio of the present errors to the accepted.
 
-    `ratio` is the geometric mean over seeds; of a bias it is 1 + the growth of its size in units of the accepted mean
-    |d|. `lower` and `upper` are its 95 % confidence interval. `log_mean` and `log_error` are the mean and the standard
-    error that pooled evidence adds up: of log(ratio), or of the growth of a bias.
+    `ratio` is the geometric mean over seeds; of a bias it is 1 + the growth of its size in units of the mean |d| of
+    both versions. `lower` and `upper` are its 95 % confidence interval. `log_mean` and `log_error` are the mean and the
+    standard error that pooled evidence adds up: of log(ratio), or of the growth of a bias.
     """
 
     output: str
@@ -48,6 +54,11 @@ class RoundingShare(Struct, frozen=True):
     lost: int
     gained: int
     p_value: float
+
+    @property
+    def is_loss(self) -> bool:
+        """Return whether reports mention the share: it shrank relevantly, and not by chance."""
+        return self.before - self.now > MIN_SHARE_LOSS and self.p_value < SHARE_ALPHA
 
 
 class WorseOnFreshInputs(Fact, frozen=True, tag="worse_on_fresh_inputs"):
@@ -106,4 +117,44 @@ class UnclearOnFreshInputs(Fact, frozen=True, tag="unclear_on_fresh_inputs"):
     needed: int = 0
 
 
-PairFact = WorseOnFreshInputs | NonFiniteOnFreshInputs | BetterOnFreshInputs | ClearOnFreshInputs | UnclearOnFreshInputs
+class FailedOnFreshInputs(Fact, frozen=True, tag="failed_on_fresh_inputs"):
+    """An exception or a crash of the present version on a fresh input that the accepted version computes."""
+
+    commit: str
+    failure: str
+
+
+PairFact = (
+    WorseOnFreshInputs
+    | NonFiniteOnFreshInputs
+    | BetterOnFreshInputs
+    | ClearOnFreshInputs
+    | UnclearOnFreshInputs
+    | FailedOnFreshInputs
+)
+
+
+class AverageRatio(Struct, frozen=True):
+    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
+
+    The bounds are None if there are too few samples. A number beyond float64 is None, too.
+    """
+
+    metric: str
+    actual: float
+    benchmark: float
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+# The side that is nearer to the reference. "none": no difference is shown; "mixed": each by another average; "unknown":
+# too few samples.
+Nearer = Literal["actual", "benchmark", "mixed", "none", "same_bits", "unknown"]
+
+
+class BenchmarkDifference(Struct, frozen=True):
+    """Which of an output and its benchmark is nearer to the reference; the mean absolute error is the first ratio."""
+
+    nearer: Nearer
+    ratios: tuple[AverageRatio, ...] = ()

@@ -268,6 +268,8 @@ class ExactnessLost(Fact, frozen=True, tag="exactness_lost"):
 class ExactnessGained(Fact, frozen=True, tag="exactness_gained"):
     """An output that has no error at any seed, and had some."""
 
+    judge: Judge = "baseline"
+
 
 class MatchesLost(Fact, frozen=True, tag="matches_lost"):
     """Fewer matches with the golden: more than runs differ by if `tested`, and any loss counts otherwise."""
@@ -297,6 +299,8 @@ class MetricGrew(Fact, frozen=True, tag="metric_grew"):
 class MetricImproved(Fact, frozen=True, tag="metric_improved"):
     """A metric that improved beyond its threshold for gains."""
 
+    judge: Judge = "baseline"
+
 
 class NonFiniteMoved(Fact, frozen=True, tag="non_finite_moved"):
     """Elements that differ in NaN, and in infinity, when a known-bad case was accepted and now."""
@@ -318,6 +322,7 @@ class SmallOutputGrew(Fact, frozen=True, tag="small_output_grew"):
 
     elements: int
     seeds: int
+    judge: Judge = "baseline"
 
 
 class MaximaGrew(Fact, frozen=True, tag="maxima_grew"):
@@ -490,29 +495,3 @@ class Verdict(Struct, frozen=True):
     # baseline excuses.
     known_bad: str = ""
     excused: tuple[Finding, ...] = ()
-
-
-class AverageRatio(Struct, frozen=True):
-    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
-
-    The bounds are None if there are too few samples. A number beyond float64 is None, too.
-    """
-
-    metric: str
-    actual: float
-    benchmark: float
-    ratio: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-
-
-# The side that is nearer to the reference. "none": no difference is shown; "mixed": each by another average; "unknown":
-# too few samples.
-Nearer = Literal["actual", "benchmark", "mixed", "none", "same_bits", "unknown"]
-
-
-class BenchmarkDifference(Struct, frozen=True):
-    """Which of an output and its benchmark is nearer to the reference; the mean absolute error is the first ratio."""
-
-    nearer: Nearer
-    ratios: tuple[AverageRatio, ...] = ()

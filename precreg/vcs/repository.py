@@ -45,7 +45,8 @@ def git_state(project: Path) -> GitState | None:
     """Return the commit, branch, author and dirtiness of the project's repository; None without one or a commit.
 
     Raises:
-        UserError: no-git, for a repository that git refuses to read because another user owns it.
+        UserError: no-git, for a repository that git refuses to read because another user owns it, and for one that
+            has lost objects.
     """
     repository = _find_repository(project)
     if repository is None:
@@ -57,8 +58,20 @@ def git_state(project: Path) -> GitState | None:
     from precreg.types import GitState
 
     branch = "" if repository.head.is_detached else repository.active_branch.name
-    dirty = repository.is_dirty(untracked_files=True)
+    dirty = _is_dirty(repository)
     return GitState(repository.head.commit.hexsha, branch, dirty, git_author(project))
+
+
+def _is_dirty(repository: Repo) -> bool:
+    """Return whether files differ from the commit. Raises UserError (no-git) for a repository that lost objects."""
+    from git import GitCommandError
+
+    try:
+        return repository.is_dirty(untracked_files=True)
+    except GitCommandError as problem:
+        # GitPython writes "stderr: '...'" around the words of git.
+        message = " ".join(str(problem.stderr).split()).removeprefix("stderr: ").strip("'")
+        raise UserError("no-git", f"expected git to read the repository but it says: {message}") from problem
 
 
 def git_author(project: Path) -> str:
@@ -201,7 +214,8 @@ def checkout_commit(root: Path, commit: str) -> Iterator[Path]:
         try:
             made = run_git(root, *without_hooks, "worktree", "add", "--quiet", "--detach", str(place), commit)
             if made.returncode != 0:
-                raise UserError("no-checkout", f"expected git to check out {commit[:8]}, but: {made.stderr.strip()}")
+                message = " ".join(made.stderr.split())
+                raise UserError("no-checkout", f"expected git to check out {commit[:8]}, but: {message}")
             yield place
         finally:
             # Forced twice: once for changed files, once more for a locked worktree.

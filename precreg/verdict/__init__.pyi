@@ -17,6 +17,7 @@ from .pair import Look as Look
 from .pair import PairedOutput as PairedOutput
 from .pair import SeedPair as SeedPair
 from .pair import conclude_pair as conclude_pair
+from .pair import failed_verdict as failed_verdict
 from .pair import judge_look as judge_look
 from .pair import unclear_verdict as unclear_verdict
 from .pooled import pooled_losses as pooled_losses
@@ -26,12 +27,16 @@ from .power import DetectableLoss as DetectableLoss
 from .power import LossReason as LossReason
 from .power import PowerGap as PowerGap
 from .power import detectable_losses as detectable_losses
+from .power import has_few_samples as has_few_samples
 from .regression import case_alpha as case_alpha
 from .regression import find_regressions as find_regressions
 from .regression import gather_evidence as gather_evidence
 from .whole_run import CUMULATIVE_BUDGET as CUMULATIVE_BUDGET
 from .whole_run import NOTHING_TO_JUDGE as NOTHING_TO_JUDGE
+from .whole_run import UnseenKind as UnseenKind
 from .whole_run import combined_losses as combined_losses
 from .whole_run import cumulative_loss_finding as cumulative_loss_finding
 from .whole_run import cumulative_losses as cumulative_losses
 from .whole_run import run_exit_code as run_exit_code
+from .whole_run import unseen_cases as unseen_cases
+from .whole_run import unseen_kind as unseen_kind

@@ -11,27 +11,33 @@ from math import isfinite
 
 from msgspec.structs import replace
 
-from precreg.measure import METRICS, metric_ratio
+from precreg.measure import METRICS, mean_metrics, metric_ratio
 from precreg.types import (
     AverageRatio,
     BaselineEntry,
     BenchmarkDifference,
     Comparison,
+    ExactnessGained,
     ExactnessLost,
     Finding,
     MetricGrew,
+    MetricImproved,
     Nearer,
     OtherDtype,
     RatioMoved,
     Reason,
     Role,
+    SmallOutputGrew,
     Tolerance,
     Verdict,
 )
 from precreg.verdict.judge import Policy, judge_pair, verdict_of
 from precreg.verdict.limits import broken_bounds, unmeasurable_findings
-from precreg.verdict.regression import find_improvement, find_regressions, gather_evidence
+from precreg.verdict.regression import find_improvements, find_regressions, gather_evidence
 from precreg.verdict.statistics import error_ratios
+
+# The findings of the rule for regressions that name their judge.
+_JUDGED = ExactnessLost | ExactnessGained | RatioMoved | MetricGrew | MetricImproved | SmallOutputGrew
 
 
 def judge_pair_by_benchmark(
@@ -56,7 +62,7 @@ def judge_pair_by_benchmark(
 def _changes(
     comparison: Comparison, tolerance: Tolerance, role: Role, entry: BaselineEntry, alpha: float, *, improved: bool
 ) -> Iterator[Finding]:
-    """Yield the losses against the benchmark, or the improvement if `improved` and there is no loss."""
+    """Yield the losses against the benchmark, or the improvements if `improved` and there is no loss."""
     other = entry.outputs[comparison.output].dtype
     # Errors in ULP of two dtypes have different units, and a narrower dtype is no regression of the arithmetic.
     if other != comparison.dtype:
@@ -65,15 +71,14 @@ def _changes(
     evidence = gather_evidence([comparison], entry, tolerance, role, same_environment=True, alpha=alpha)
     losses = [*find_regressions(evidence)]
     yield from losses
-    gain = find_improvement(evidence) if improved and not losses else None
-    if gain is not None:
-        yield gain
+    if improved and not losses:
+        yield from find_improvements(evidence)
 
 
 def _of_pair(finding: Finding) -> Finding:
     """Return a finding on an output that stands alone, with the benchmark as its judge."""
     fact = finding.fact
-    if isinstance(fact, ExactnessLost | RatioMoved | MetricGrew):
+    if isinstance(fact, _JUDGED):
         fact = replace(fact, judge="benchmark")
     return replace(finding, output="", seed=None, fact=fact)
 
@@ -105,8 +110,9 @@ def _average_ratios(comparison: Comparison, benchmark: Comparison, entry: Baseli
     known = {
         ratio.metric: ratio
         for ratio in error_ratios([comparison], accepted, entry.groups.get(comparison.output, ()))
-        # The ratio of a bias is its growth in units of the mean error, which is no ratio of errors.
-        if ratio.metric != "bias"
+        # The ratio of a bias is its growth in units of the mean error, and that of rms_ulp is of a typical group:
+        # neither is the ratio of the two figures that stand beside it.
+        if ratio.metric in mean_metrics()
     }
     for name in dict.fromkeys(("mean_abs_error", *known)):
         current, other = comparison.metrics[name], benchmark.metrics[name]

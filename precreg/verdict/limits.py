@@ -60,10 +60,16 @@ MIN_ELEMENTS = 16
 # mean error in ULP, or in the output's unit, grew to so many times the baseline's, by the number of seeds; the last one
 # is for more seeds. If the errors of both sides are independent and normal, noise alone grows so with a probability of
 # 0.2 % (ratio of two sums of half-normal values; docs/verdicts.md, "Small outputs").
+SMALL_OUTPUT_METRICS = ("mean_abs_error", "mean_ulp")
 SMALL_OUTPUT_RATIOS = (320.0, 24.0, 10.0, 6.5, 5.0)
 
 # An error of half an ULP is what correct rounding leaves, and a smaller one of a few elements is luck.
 CORRECT_ROUNDING_ULP = 0.5
+
+# A mean error in ULP that grew to so many times the baseline's has regressed, whatever its confidence interval. Errors
+# in ULP grow as 1/|reference| near zero, and the ratio of two independent normal errors of one element exceeds k with a
+# probability of 2 / (pi k), here 6e-6.
+HEAVY_TAIL_RATIO = 1e5
 
 # Growth of a mean below this many ULP of the output dtype is rounding: CPUs differ by that much in libm alone.
 ROUNDING_FLOOR_ULP = 0.05
@@ -279,18 +285,34 @@ def gain_findings(
             yield replace(found, reason=Reason.IMPROVED, limit=limit, fact=MetricImproved())
 
 
+def small_output_ratio(seeds: int) -> float:
+    """Return the ratio to the baseline beyond which an average of a small output has regressed."""
+    return SMALL_OUTPUT_RATIOS[min(seeds, len(SMALL_OUTPUT_RATIOS)) - 1]
+
+
 def small_output_findings(comparisons: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
     """Yield the averages of an output of fewer than MIN_ELEMENTS elements that are many times the baseline's."""
     elements = prod(comparisons[0].shape)
     if elements >= MIN_ELEMENTS:
         return
-    limit = SMALL_OUTPUT_RATIOS[min(len(comparisons), len(SMALL_OUTPUT_RATIOS)) - 1]
-    for name in ("mean_abs_error", "mean_ulp"):
+    limit = small_output_ratio(len(comparisons))
+    for name in SMALL_OUTPUT_METRICS:
         current, baseline = seed_means(comparisons, accepted, name)
         floor = ulps_in_metric_unit(comparisons, METRICS[name], CORRECT_ROUNDING_ULP)
         if current is not None and baseline is not None and current > limit * max(baseline, floor):
             found = grown_finding(comparisons[0].output, METRICS[name], current, baseline, limit - 1)
             yield replace(found, fact=SmallOutputGrew(elements, len(comparisons)))
+
+
+def heavy_tail_findings(comparisons: Sequence[Comparison], accepted: BaselineOutput) -> Iterator[Finding]:
+    """Yield the mean ULP if it grew beyond HEAVY_TAIL_RATIO: so few elements make it that no statistic judges it."""
+    current, baseline = seed_means(comparisons, accepted, "mean_ulp")
+    if (
+        current is not None
+        and baseline is not None
+        and current > HEAVY_TAIL_RATIO * max(baseline, CORRECT_ROUNDING_ULP)
+    ):
+        yield grown_finding(comparisons[0].output, METRICS["mean_ulp"], current, baseline, HEAVY_TAIL_RATIO - 1)
 
 
 def maximum_findings(

@@ -18,6 +18,7 @@ from precreg.types import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
     EndedBy,
+    FailedOnFreshInputs,
     Finding,
     NonFiniteOnFreshInputs,
     PairedFigure,
@@ -32,6 +33,8 @@ from precreg.types import (
 from precreg.verdict.judge import Policy, verdict_of
 from precreg.verdict.statistics import (
     CLEAR_ALPHA,
+    MAX_LOG_RATIO,
+    MeanRatio,
     log_ratio,
     mean_with_error,
     p_above,
@@ -54,12 +57,15 @@ BIASES = ("bias", "outward_bias")
 # The averages of outputs of up to FEW_ELEMENTS, as means over all seeds and not as mean logarithms. The logarithm of
 # the error of one element varies so much that a loss of 1.5 times took 2.2 times the seeds with normal errors. Of four
 # elements it took 1.2 times, and of eight 1.1 times.
-SEED_MEANS = {"mean_abs_error over seeds": "mean_abs_error", "mean_ulp over seeds": "mean_ulp"}
+SEED_MEANS = {"mean_abs_error_over_seeds": "mean_abs_error", "mean_ulp_over_seeds": "mean_ulp"}
 FEW_ELEMENTS = 4
 
 # Growth of a maximum, in multiples of an average's, that need not be excluded before a case is clear: maxima vary too
 # much for a closer bound within a hundred seeds.
 CLEAR_TAIL_FACTOR = 2
+
+# A mean of fewer values has no standard error. An output that the subject gives at so few seeds stays open.
+MIN_PAIRS = 2
 
 # The two-sided confidence level of printed intervals is 1 - 2 * this.
 _INTERVAL_ALPHA = 0.025
@@ -121,6 +127,8 @@ def judge_look(outputs: Sequence[PairedOutput], alpha: float, commit: str) -> Lo
     changed = _changed(outputs)
     if not changed:
         return Look("same_bits", (), (), ())
+    is_complete = all(len(output.pairs) >= MIN_PAIRS for output in changed)
+    changed = [output for output in changed if len(output.pairs) >= MIN_PAIRS]
     series = {output.output: _series(output) for output in changed}
     figures = tuple(figure for output in changed for figure in _figures(output, series[output.output]))
     shares = tuple(_rounding_share(output) for output in changed)
@@ -128,7 +136,7 @@ def judge_look(outputs: Sequence[PairedOutput], alpha: float, commit: str) -> Lo
     if worse:
         return Look("worse", tuple(worse), figures, shares)
     better = [found for output in changed for found in _better(output, series[output.output], alpha, commit)]
-    is_clear = all(_is_clear(output, series[output.output]) for output in changed)
+    is_clear = is_complete and all(_is_clear(output, series[output.output]) for output in changed)
     return Look("clear" if is_clear else None, tuple(better), figures, shares)
 
 
@@ -162,12 +170,10 @@ def _both_sides(pairs: Sequence[SeedPair], metric: str) -> tuple[list[float], li
 
 
 def _bias_units(pairs: Sequence[SeedPair]) -> list[float]:
-    """Return the accepted mean |e| of each seed; of a few elements, which vary much, that of all seeds."""
-    present, accepted = _both_sides(pairs, "mean_abs_error")
-    if pairs[0].present.size <= FEW_ELEMENTS:
-        return [(fsum(accepted) or fsum(present)) / len(pairs)] * len(pairs)
-    # Errors of an accepted version that has none are in units of the present ones.
-    return [old or new for new, old in zip(present, accepted, strict=True)]
+    """Return the mean |e| of both versions at each seed; of a few elements, which vary much, that of all seeds."""
+    # Of both: in units of one version, whose error may be near 0 at a seed, the other has the larger mean.
+    units = [(new + old) / 2 for new, old in zip(*_both_sides(pairs, "mean_abs_error"), strict=True)]
+    return [fsum(units) / len(units)] * len(units) if pairs[0].present.size <= FEW_ELEMENTS else units
 
 
 def _of(figures: SeedFigures, metric: str) -> float:
@@ -190,14 +196,24 @@ def _worse(output: PairedOutput, series: Mapping[str, _Series], alpha: float, co
 
 
 def _better(output: PairedOutput, series: Mapping[str, _Series], alpha: float, commit: str) -> Iterator[Finding]:
-    """Yield a finding for each average that shrank."""
-    for metric in AVERAGES:
-        if metric not in series:
-            continue
-        shrunk = [-value for value in series[metric].present]
-        if len(series) * p_above(shrunk, log(1 + output.min_loss)) <= alpha:
+    """Yield a finding for fewer mismatched NaN and infinities, and for each metric that shrank."""
+    for seed, pair in enumerate(output.pairs):
+        if pair.present.mismatched < pair.accepted.mismatched:
+            counts = pair.accepted.mismatched, pair.present.mismatched
+            fewer = NonFiniteOnFreshInputs(commit, seed, *counts)
+            yield Finding(Reason.IMPROVED, output=output.output, rule="hard", fact=fewer)
+            break
+    for metric, values in series.items():
+        if len(series) * _p_value(metric, _exchanged(values), output.min_loss) <= alpha:
             fact = BetterOnFreshInputs(commit, len(output.pairs))
-            yield _finding(output, metric, series[metric], Reason.IMPROVED, fact)
+            yield _finding(output, metric, values, Reason.IMPROVED, fact)
+
+
+def _exchanged(values: _Series) -> _Series:
+    """Return the series that the versions give in each other's place."""
+    if values.accepted:
+        return _Series(values.accepted, values.present)
+    return _Series([-value for value in values.present], [])
 
 
 def _p_value(metric: str, values: _Series, min_loss: float) -> float:
@@ -245,7 +261,7 @@ def _figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
     if metric in BIASES:
         return _bias_figure(output, metric, values)
     if metric in SEED_MEANS:
-        found = ratio_of_means(values.present, values.accepted, _INTERVAL_ALPHA)
+        found = _mean_ratio(values, _INTERVAL_ALPHA)
         log_mean = log_ratio(found.ratio, 1.0)
         bounds = found.ratio, found.lower, found.upper
         return PairedFigure(output.output, output.dtype, metric, *bounds, log_mean, found.log_error)
@@ -253,6 +269,13 @@ def _figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
     half_width = t_quantile(_INTERVAL_ALPHA, len(values.present) - 1) * error
     ratio, lower, upper = exp(mean), exp(mean - half_width), exp(mean + half_width)
     return PairedFigure(output.output, output.dtype, metric, ratio, lower, upper, mean, error)
+
+
+def _mean_ratio(values: _Series, alpha: float) -> MeanRatio:
+    """Return the ratio of the means of a series, clipped as logarithms are: a record has no infinite numbers."""
+    found, largest = ratio_of_means(values.present, values.accepted, alpha), exp(MAX_LOG_RATIO)
+    ratio, lower, upper = (min(each, largest) for each in (found.ratio, found.lower, found.upper))
+    return MeanRatio(ratio, lower, upper, min(found.log_error, MAX_LOG_RATIO))
 
 
 def _bias_figure(output: PairedOutput, metric: str, values: _Series) -> PairedFigure:
@@ -287,7 +310,7 @@ def _upper(metric: str, values: _Series) -> float:
     if metric in BIASES:
         return upper_bias_growth(values.present, values.accepted, CLEAR_ALPHA)
     if metric in SEED_MEANS:
-        upper = ratio_of_means(values.present, values.accepted, CLEAR_ALPHA).upper
+        upper = _mean_ratio(values, CLEAR_ALPHA).upper
         return log(upper) if upper > 0 else -inf
     return upper_bound(values.present, CLEAR_ALPHA)
 
@@ -306,20 +329,28 @@ def conclude_pair(first: Verdict, look: Look, outputs: Sequence[PairedOutput], c
     if first.reason is Reason.IMPROVED:
         return first
     output, metric, upper = _largest_upper(outputs)
-    seeds = len(outputs[0].pairs)
+    seeds = max(len(each.pairs) for each in outputs)
     fact = ClearOnFreshInputs(commit, seeds, look.end == "same_bits", output, metric, upper)
     return verdict_of([Finding(Reason.WITHIN_TOLERANCE, fact=fact)], Policy(), ())
 
 
 def unclear_verdict(
-    first: Verdict, outputs: Sequence[PairedOutput], commit: str, ended_by: EndedBy, alpha: float
+    first: Verdict,
+    outputs: Sequence[PairedOutput],
+    commit: str,
+    ended_by: EndedBy,
+    alpha: float,
+    gains: Sequence[Finding] = (),
 ) -> Verdict:
-    """Return the verdict on a case whose budget ended; `alpha` is the level of one output at one look."""
+    """Return the verdict on a case whose budget ended; `alpha` is the level of one output at one look.
+
+    It has the gains of the last look, too.
+    """
     if first.reason is Reason.IMPROVED:
         return first
-    changed = _changed(outputs)
-    seeds = len(outputs[0].pairs) if outputs else 0
-    if seeds < 2 or not changed:
+    changed = [output for output in _changed(outputs) if len(output.pairs) >= MIN_PAIRS]
+    seeds = max((len(output.pairs) for output in outputs), default=0)
+    if not changed:
         return verdict_of([Finding(Reason.NOT_CLEAR, fact=UnclearOnFreshInputs(commit, seeds, ended_by))], Policy(), ())
     every = [(output, metric, values) for output in changed for metric, values in _series(output).items()]
     output, metric, values = min(every, key=lambda each: _headroom(*each))
@@ -335,7 +366,12 @@ def unclear_verdict(
         DETECTABLE_LOSS,
         _needed(output, metric, values, alpha),
     )
-    return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact)], Policy(), ())
+    return verdict_of([Finding(Reason.NOT_CLEAR, output=output.output, fact=fact), *gains], Policy(), ())
+
+
+def failed_verdict(reason: Reason, message: str, commit: str) -> Verdict:
+    """Return the verdict on a case whose present version fails on an input that the accepted one computes."""
+    return verdict_of([Finding(reason, fact=FailedOnFreshInputs(commit, message))], Policy(), ())
 
 
 def _needed(output: PairedOutput, metric: str, values: _Series, alpha: float) -> int:

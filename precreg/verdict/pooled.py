@@ -43,7 +43,7 @@ def pooled_losses(results: Iterable[CaseResult]) -> Iterator[RunFinding]:
     """
     groups = {key: members for key, members in _groups(results).items() if len(members) > 1}
     for (suite, dtype), members in groups.items():
-        metrics = [metric for metric in _shared_metrics(members) if metric not in BIASES]
+        metrics = [metric for metric in _shared_metrics(members, dtype) if metric not in BIASES]
         found = [
             (metric, loss)
             for metric in metrics
@@ -70,10 +70,10 @@ def _groups(results: Iterable[CaseResult]) -> dict[tuple[str, str], list[CaseRes
     return {key: members for key, members in found.items() if key not in failed}
 
 
-def _shared_metrics(members: Sequence[CaseResult]) -> list[str]:
-    """Return the metrics that every case has, in their order."""
-    sets = [{figure.metric for figure in _figures(each)} for each in members]
-    return [name for name in dict.fromkeys(f.metric for f in _figures(members[0])) if all(name in s for s in sets)]
+def _shared_metrics(members: Sequence[CaseResult], dtype: str) -> list[str]:
+    """Return the metrics that the outputs of this dtype have in every case, in their order."""
+    of_cases = [dict.fromkeys(f.metric for f in _figures(each) if f.dtype == dtype) for each in members]
+    return [name for name in of_cases[0] if all(name in each for each in of_cases)]
 
 
 def _figures(result: CaseResult) -> tuple[PairedFigure, ...]:

@@ -28,7 +28,13 @@ from precreg.types import (
     Role,
     Tolerance,
 )
-from precreg.verdict.limits import MIN_ELEMENTS, ROUNDING_FLOOR_ULP, allowed_ratio
+from precreg.verdict.limits import (
+    MIN_ELEMENTS,
+    ROUNDING_FLOOR_ULP,
+    SMALL_OUTPUT_METRICS,
+    allowed_ratio,
+    small_output_ratio,
+)
 from precreg.verdict.regression import min_relevant_growth, other_environment_ulp
 from precreg.verdict.statistics import (
     INTERVAL_ALPHA,
@@ -187,7 +193,22 @@ def _thresholds(
     if terms.role == "golden" and not terms.nondeterministic:
         others = {metric: growth for metric, growth in others.items() if not metric.maximum}
         others[METRICS["match_ratio"]] = 0.0
-    return {m.name: allowed_ratio(m, growth) for m, growth in sorted(others.items(), key=lambda pair: pair[0].name)}
+    ratios = {m.name: allowed_ratio(m, growth) for m, growth in others.items()}
+    # The rule for small outputs applies in the baseline's environment alone.
+    is_small = prod(accepted.shape) < MIN_ELEMENTS
+    if is_small and terms.same_environment and STATISTIC in terms.tolerance.regression:
+        limit = small_output_ratio(terms.seeds)
+        ratios |= {name: min(limit, ratios.get(name, limit)) for name in SMALL_OUTPUT_METRICS}
+    return dict(sorted(ratios.items()))
+
+
+def has_few_samples(entry: BaselineEntry, output: str) -> bool:
+    """Return whether an output that is not exact has too few samples for a statistic, whatever its tolerance."""
+    accepted, groups, seeds = entry.outputs[output], entry.groups.get(output, ()), len(entry.inputs)
+    errors = _metric(accepted, "mean_abs_error", seeds)
+    along = (each for measure in SCALING_MEASURES for each in baseline_samples(measure, accepted, groups, seeds))
+    is_exact = bool(errors) and not any(errors)
+    return not is_exact and max((seeds, *(len(sample.n) for sample in along))) < MIN_SAMPLES
 
 
 def _has_enough_elements(accepted: BaselineOutput, terms: PowerTerms) -> bool:

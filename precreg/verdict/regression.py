@@ -41,6 +41,7 @@ from precreg.verdict.limits import (
     ROUNDING_FLOOR_ULP,
     gain_findings,
     growth_findings,
+    heavy_tail_findings,
     maximum_findings,
     metric_growth,
     rounding_floor,
@@ -182,15 +183,29 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     yield from lost
     yield from (_finding(output, ratio, Reason.REGRESSED) for ratio in output.ratios if _is_worse(output, ratio))
     if not lost and output.same_environment and STATISTIC in output.tolerance.regression:
-        yield from small_output_findings(output.comparisons, output.entry.outputs[output.output])
+        yield from _grown_beyond_noise(output)
     grown = [*_grown_maxima(output), *_grown_metrics(output)]
-    improved = any(ratio.metric == "mean_abs_error" and _is_better(output, ratio) for ratio in output.ratios)
+    improved = _mean_error_improved(output)
     for found in grown:
         # The fact of an improvement has a maximum that rose meanwhile. After a hard rule, growth adds nothing.
         maximum = metric_named(found.metric, output.comparisons[0].described).maximum
         excused = maximum and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
             yield found
+
+
+def _mean_error_improved(output: OutputEvidence) -> bool:
+    return any(ratio.metric == "mean_abs_error" and _is_better(output, ratio) for ratio in output.ratios)
+
+
+def _grown_beyond_noise(output: OutputEvidence) -> Iterator[Finding]:
+    """Yield averages that the statistic does not judge, and that grew more than noise of any kind explains."""
+    accepted = output.entry.outputs[output.output]
+    small = [*small_output_findings(output.comparisons, accepted)]
+    yield from small
+    by_statistic = any(ratio.metric == "mean_ulp" and _is_worse(output, ratio) for ratio in output.ratios)
+    if not small and not by_statistic and not _mean_error_improved(output):
+        yield from heavy_tail_findings(output.comparisons, accepted)
 
 
 def _grown_metrics(output: OutputEvidence) -> Iterator[Finding]:

@@ -9,18 +9,21 @@ half-widths of the steps add in squares, as logarithms. The earlier value with t
 
 Combined loss: the cases of a suite whose bits changed are a sample of log ratios of mean |d|, all together and by the
 dtype of outputs. Their mean with a t interval over cases is evidence that no case has alone.
+
+A run also has cases in which it could not see every loss: they passed with other bits, and little judged them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import exp, fsum, hypot, inf, log
+from enum import StrEnum
+from math import exp, fsum, hypot, inf, log, prod
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_ratio
+from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     CUMULATIVE_LOSS,
@@ -34,13 +37,15 @@ from precreg.types import (
     Environment,
     FindingKind,
     Location,
+    NotRegressed,
     Reason,
     RunFinding,
     Status,
+    UnjudgedOutputs,
     Verdict,
 )
 from precreg.verdict.judge import digests_agree
-from precreg.verdict.limits import ROUNDING_FLOOR_ULP, seed_means
+from precreg.verdict.limits import MIN_ELEMENTS, ROUNDING_FLOOR_ULP, growth_metrics, seed_means
 from precreg.verdict.regression import RUN_ALPHA
 from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, mean_with_error, t_half_width, t_sf
 
@@ -243,3 +248,76 @@ def _combined_loss(pool: CasePool, ratios: Sequence[tuple[float, float]], alpha:
         return None
     fact = CombinedLoss(cases, COMBINED_METRIC, exp(mean), exp(lower), p_value, pool.dtype, pool.small)
     return RunFinding(FindingKind.COMBINED_LOSS, pool.suite, factor=exp(mean), fact=fact)
+
+
+class UnseenKind(StrEnum):
+    """The reason why a run could not see every loss of a case that passed with other bits, the weakest evidence first.
+
+    report/describe.py has the sentences.
+    """
+
+    # No statistic, threshold on an average or hard rule judges an output whose bits changed.
+    NO_POWER = "no_power"
+    # The ratio for small outputs alone judges an output whose bits changed.
+    SMALL_OUTPUTS = "small_outputs"
+    # The baseline is from another environment, and no other version of the code judged here.
+    WIDER_LIMITS = "wider_limits"
+    # Fresh inputs neither proved nor excluded a loss.
+    NOT_CLEAR = "not_clear"
+
+
+# Reasons of cases that passed with other bits than the baseline's. A declared failure is judged by no baseline.
+_OTHER_BITS = frozenset({Reason.WITHIN_TOLERANCE, Reason.IMPROVED, Reason.KNOWN_BAD})
+
+
+def unseen_cases(results: Iterable[CaseResult]) -> dict[UnseenKind, list[CaseResult]]:
+    """Return the cases of each kind in which a run could not see every loss, without empty kinds."""
+    found: dict[UnseenKind, list[CaseResult]] = {kind: [] for kind in UnseenKind}
+    for result in results:
+        kind = unseen_kind(result)
+        if kind is not None:
+            found[kind].append(result)
+    return {kind: cases for kind, cases in found.items() if cases}
+
+
+def unseen_kind(result: CaseResult) -> UnseenKind | None:
+    """Return why the run could not see every loss of a case, by the first kind that applies; None if it could.
+
+    A case with the baseline's bits, and one that a test on fresh inputs cleared, hide no loss.
+    """
+    verdict, end = result.verdict, result.paired.end if result.paired else None
+    if verdict.status is not Status.PASSED:
+        return None
+    if verdict.reason is Reason.NOT_CLEAR or end == "not_clear":
+        return UnseenKind.NOT_CLEAR
+    if verdict.reason not in _OTHER_BITS or end is not None:
+        return None
+    of_outputs = [_unseen_output(result, name, unjudged) for name, unjudged in _unjudged_outputs(result)]
+    if UnseenKind.NO_POWER in of_outputs:
+        return UnseenKind.NO_POWER
+    if UnseenKind.SMALL_OUTPUTS in of_outputs:
+        return UnseenKind.SMALL_OUTPUTS
+    return UnseenKind.WIDER_LIMITS if verdict.accepted_in is not None else None
+
+
+def _unjudged_outputs(result: CaseResult) -> Iterator[tuple[str, UnjudgedOutputs]]:
+    facts = [finding.fact for finding in result.verdict.findings]
+    every = [unjudged for fact in facts if isinstance(fact, NotRegressed) for unjudged in fact.unjudged]
+    yield from ((name, unjudged) for unjudged in every for name in unjudged.outputs)
+
+
+def _unseen_output(result: CaseResult, name: str, unjudged: UnjudgedOutputs) -> UnseenKind | None:
+    """Return the kind of an output without a statistic; None if it did not change, or if another rule sees losses."""
+    accepted = None if result.baseline is None else result.baseline.entry.outputs.get(name)
+    if accepted is None or digests_agree(result.outcome.execution.outputs.get(name, ()), accepted.digests):
+        return None
+    # Hard rules: any error of an exact output, and any lost match of a golden.
+    if result.role == "golden" or mean_over_seeds(accepted.metrics.get("mean_abs_error", [])) == 0:
+        return None
+    elements, seeds = prod(accepted.shape), len(accepted.digests)
+    metrics = [metric_named(each, result.outcome.described) for each in growth_metrics(result.tolerances[name])]
+    # A threshold on a maximum sees large losses alone, and thresholds need elements.
+    if elements * seeds >= MIN_ELEMENTS and not all(metric.maximum for metric in metrics):
+        return None
+    by_ratio = elements < MIN_ELEMENTS and unjudged.cause == "few_samples" and result.verdict.accepted_in is None
+    return UnseenKind.SMALL_OUTPUTS if by_ratio else UnseenKind.NO_POWER

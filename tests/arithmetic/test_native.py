@@ -184,9 +184,13 @@ def digests_of(instruction_set):
     return serving, digests
 
 
-def test_every_instruction_set_gives_the_same_bits():
+def test_every_instruction_set_of_this_processor_gives_the_same_bits():
     """Each in a process of its own: some 4 s."""
-    found = dict(digests_of(name) for name in ("generic", "avx2", "avx512"))
+    # Without PRECREG_ISA the widest set that the processor has serves.
+    every = ("generic", "avx2", "avx512")
+    has = every[: every.index(native.ARITHMETIC_INSTRUCTION_SET) + 1]
+    found = dict(digests_of(name) for name in has)
+    assert tuple(found) == has
     assert len(found["generic"]) > 700
     for name, digests in found.items():
         differing = [line for line, other in zip(digests, found["generic"], strict=True) if line != other]

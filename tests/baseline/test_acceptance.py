@@ -1,5 +1,7 @@
 """The commit that first has the present entry of a baseline, in real repositories."""
 
+import json
+
 import pytest
 
 from precreg.baseline.acceptance import acceptance_commit, commit_has_entry
@@ -77,6 +79,54 @@ def test_a_commit_has_the_entry_that_a_baseline_has(project):
     assert not commit_has_entry(project, "0" * 40, CASE, now)
 
 
+def test_the_same_values_with_another_reason_or_in_another_format_are_the_same_baseline(project):
+    first = commit(project, "accepted")
+    stored = json.loads((project / FILE).read_text())
+    stored["cases"]["rows=2"].update(reason="reviewed again", date="2031-01-01", author="Eve <eve@example.org>")
+    stored["cases"]["rows=2"]["outputs"]["out"]["metrics"]["of_a_later_version"] = [1.0]
+    (project / FILE).write_text(json.dumps(stored, indent=7))
+    commit(project, "accepted again, and formatted")
+    forget()
+    assert acceptance_commit(project, CASE, FILE) == first
+
+
+def test_a_baseline_that_moved_was_accepted_where_it_was_before(project):
+    first = commit(project, "accepted")
+    (project / "README").write_text("later\n")
+    commit(project, "something else")
+    moved = "baselines/cpu/unit/s.json"
+    (project / "baselines/cpu/unit").mkdir(parents=True)
+    git(project, "mv", FILE, moved)
+    commit(project, "another environment's label")
+    text = (project / moved).read_text()
+    (project / moved).write_text(text.replace('"rows=2"', '"rows=two"'))
+    commit(project, "another name of the case")
+    forget()
+    assert acceptance_commit(project, "unit/s/rows=5", moved) == first
+    assert acceptance_commit(project, "unit/s/rows=two", moved) == first
+
+
+def test_a_merge_leaves_the_commit_of_the_branch_that_accepted(project):
+    commit(project, "accepted")
+    git(project, "checkout", "-qb", "work")
+    rougher(project)
+    accept(project, "*rows=5")
+    accepted = commit(project, "accepted in the branch")
+    git(project, "checkout", "-q", "main")
+    main = json.loads((project / FILE).read_text())
+    main["cases"]["rows=9"] = main["cases"]["rows=2"]
+    (project / FILE).write_text(json.dumps(main))
+    commit(project, "another case, later")
+    git(project, "merge", "-q", "-s", "ours", "--no-commit", "work")
+    git(project, "checkout", "work", "--", FILE, "suites")
+    both = json.loads((project / FILE).read_text())
+    both["cases"]["rows=9"] = main["cases"]["rows=9"]
+    (project / FILE).write_text(json.dumps(both))
+    commit(project, "merged")
+    forget()
+    assert acceptance_commit(project, "unit/s/rows=5", FILE) == accepted
+
+
 def test_a_file_that_is_no_baseline_at_some_commit_ends_the_way_back(project):
     (project / FILE).rename(project / "kept.json")
     (project / FILE).write_text("[1, 2]\n")
@@ -106,4 +156,4 @@ def forget():
     """Forget what an earlier call read: within one run no commit is added."""
     from precreg.baseline import acceptance
 
-    acceptance._commits_of_file.cache_clear()
+    acceptance._history.cache_clear()

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
-from precreg.types.verdict import AverageRatio, BenchmarkDifference, Finding, Reason
+from precreg.types.pair import AverageRatio, BenchmarkDifference
+from precreg.types.verdict import Finding, Reason
 from precreg.types.warning import StoredText
 from tests.comparison.made import everything, failed, identical, missing, passed, record_of, reshaped
 
@@ -86,6 +87,52 @@ def test_the_nearer_side_is_told():
     shown = replace(passed("layer3/out"), difference=BenchmarkDifference("none", (ratio,)))
     text = lines(pair, same, shown, passed())
     assert "against the benchmark: 1 worse, 1 with the same bits, 1 without a difference shown" in text
+
+
+@pytest.mark.parametrize(
+    ("nearer", "ratios", "sentence"),
+    [
+        (
+            "benchmark",
+            (
+                AverageRatio("mean_abs_error", 1e-14, 0.0, None),
+                AverageRatio("mean_log2_ulp", 5.0, -2.0, 128.0, 127.0, 129.0),
+            ),
+            "worse than the benchmark: mean_abs_error is 1e-14, the benchmark's 0",
+        ),
+        (
+            "actual",
+            (
+                AverageRatio("mean_abs_error", 0.0, 1e-14, 0.0),
+                AverageRatio("mean_log2_ulp", -2.0, 5.0, 0.0078, 0.0077, 0.0079),
+            ),
+            "better than the benchmark: mean_abs_error is 0, the benchmark's 1e-14",
+        ),
+        (
+            "unknown",
+            (AverageRatio("mean_abs_error", 0.362, 0.001, 362.0),),
+            "mean_abs_error is 362 times the benchmark's (0.362 against 0.001), "
+            "without an interval: fewer than 5 groups of elements",
+        ),
+    ],
+)
+def test_a_side_without_errors_or_without_an_interval_is_described_by_its_errors(nearer, ratios, sentence):
+    pair = replace(beside(passed()), difference=BenchmarkDifference(nearer, ratios))
+    assert sentence in [line.strip() for line in lines(pair)]
+
+
+def test_a_ratio_to_a_benchmark_without_errors_is_infinite():
+    bound = replace(passed().tolerance.bounds[0], metric="mare_ratio", limit=10.0)
+    pair = passed()
+    exact = replace(pair.comparison, metrics={**pair.comparison.metrics, "mare": 0.0})
+    pair = replace(
+        pair,
+        tolerance=replace(pair.tolerance, bounds=(bound,)),
+        comparison=add_benchmark(pair.comparison, exact),
+        benchmark=exact,
+    )
+    row = next(line.split() for line in lines(pair) if line.startswith("mare_ratio"))
+    assert row[1:] == ["infinite", "0", "benchmark", "<=", "10"]
 
 
 def test_a_bound_on_what_is_not_defined_is_shown_as_such():

@@ -16,6 +16,7 @@ from precreg.environment.machine import detect_environment
 from precreg.errors import ADVICE
 from precreg.report.record import read_run_record
 from precreg.storage.yaml_source import read_yaml
+from precreg.subject.module_space import leave_module_space
 from precreg.suite.expand import load_cases
 from precreg.suite.files import BudgetEntry, CaseEntry, FilesEntry, SuiteFile, TolerancesFile
 from precreg.suite.inputs.distributions import word_stream
@@ -79,6 +80,8 @@ def run(tmp_path, monkeypatch, capsys):
     def run(*arguments):
         with pytest.raises(SystemExit):
             precreg(arguments, prog_name="precreg")
+        # A scenario that changes sys.path puts the found one back, and would bring the folders of a case back with it.
+        leave_module_space()
         captured = capsys.readouterr()
         return captured.out + captured.err
 

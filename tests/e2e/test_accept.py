@@ -168,3 +168,16 @@ def test_git_sees_nothing_that_a_run_writes(project):
     precreg(project, "run")
     assert {path.name for path in (project / ".precreg").iterdir()} >= {"journal.jsonl", "proposals", "baselines.lock"}
     assert git(project, "status", "--porcelain") == ""
+
+
+def test_a_baseline_of_fewer_seeds_judges_them_and_the_missing_ones_are_proposed(project):
+    suite = project / "suites/unit/row_sum.yaml"
+    change(suite, "seeds: 2\n", "")
+    done = precreg(project, "run", "float32-8x256")
+    assert "identical" in precreg(project, "explain", "unit/row_sum/float32-8x256").stdout or done.returncode == 0
+    assert len(cases(project)["float32-8x256"]["inputs"]) == 2
+    assert precreg(project, "baseline", "accept", "*float32-8x256", "--reason", "five seeds").returncode == 0
+    assert len(cases(project)["float32-8x256"]["inputs"]) == 5
+    # The narrow accumulator has regressed on the two seeds that the baseline of float16 has.
+    done = precreg(project, "run", "float16-8x256")
+    assert (done.returncode, "regressed" in done.stdout) == (1, True), done.stdout

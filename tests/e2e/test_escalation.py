@@ -8,10 +8,12 @@ import pytest
 
 from tests.e2e.command import change, git, precreg, repository, started, with_suite
 
+# With five seeds, the default, the baseline itself finds these losses.
 SUITE = """\
 suite: s
 subject: k:softmax
 reference: k:exact
+seeds: 1
 matrix: {rows: [2, 5]}
 inputs:
   x: {shape: [$rows, 40], dtype: float32, normal: {mean: 0, std: 1}}
@@ -335,3 +337,105 @@ def disabled_features():
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
+
+
+def test_a_suite_may_leave_its_outputs_out_of_pairs(tmp_path):
+    suite = f"{SUITE}tolerance:\n  regression: {{pair: off}}\n"
+    folder = repository(with_suite(tmp_path / "project", suite, KERNEL))
+    accept(folder)
+    change(kernel(folder), SUBJECT, EQUAL)
+    for pair in ("auto", "HEAD"):
+        done = precreg(folder, *AUTO, "--pair", pair)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert {reason for reason, _ in ends(folder).values()} <= {"within_tolerance", "identical"}
+
+
+RESTLESS = """\
+import os
+
+
+def softmax(x):
+    e = np.exp(x * np.float32(1 + 1e-7 * os.urandom(1)[0]))
+    return e / e.sum(-1, keepdims=True)
+
+
+def exact"""
+
+
+@pytest.fixture
+def restless(tmp_path):
+    """A project whose case gives other bits in each run, as it declares."""
+    suite = f"{SUITE}deterministic: false\nrepeats: 3\n".replace("[2, 5]", "[20]")
+    folder = repository(
+        with_suite(tmp_path / "project", suite, KERNEL.replace(f"def softmax(x):\n{SUBJECT}", RESTLESS))
+    )
+    accept(folder)
+    return folder
+
+
+def test_a_case_that_need_not_repeat_is_paired_only_if_its_code_changed(restless):
+    for _ in range(3):
+        done = precreg(restless, *AUTO)
+        assert "side by side" not in done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
+    change(kernel(restless), "1e-7 * os", "1.01e-7 * os")
+    done = precreg(restless, *AUTO)
+    assert "1 case with other bits" in done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert results(restless)["unit/s/rows=20"]["paired"]["end"] in ("clear", "not_clear")
+
+
+def test_an_output_for_some_inputs_only_is_judged_where_it_is(tmp_path):
+    twice = SUBJECT.replace("return e / e.sum(-1, keepdims=True)", "return outputs(x, e)")
+    reference = KERNEL[KERNEL.index("def exact") : KERNEL.index("def scalar")]
+    outputs = """\
+
+
+def outputs(x, e):
+    y = e / e.sum(-1, keepdims=True)
+    return {"y": y, "z": y} if x.sum() > -1 else {"y": y}
+"""
+    code = KERNEL.replace(SUBJECT, twice).replace(
+        reference, reference.replace("e / e.sum(-1, keepdims=True)", "outputs(x, e)")
+    )
+    folder = repository(
+        with_suite(tmp_path / "project", SUITE.replace("matrix: {rows: [2, 5]}", "matrix: {rows: [5]}"), code + outputs)
+    )
+    accept(folder)
+    assert set(results(folder)["unit/s/rows=5"]["tolerances"]) == {"y", "z"}
+    change(kernel(folder), twice, twice.replace("np.exp(x)", "np.exp(x - x[:, :1])"))
+    done = precreg(folder, *AUTO)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ends(folder) == {"unit/s/rows=5": ("regressed", "worse")}
+
+
+def test_a_version_without_the_nan_of_the_accepted_one_is_no_loss(tmp_path):
+    """The scalar is NaN at half of all seeds, and NaN has no error that the present one could exceed."""
+    nan = "np.where(x.sum() > 0, np.float32('nan'), np.exp(x).sum(dtype=x.dtype))"
+    fixed = "np.exp(x[:, ::-1]).sum(dtype=x.dtype)"
+    suite = SUITE.replace("k:softmax", "k:risky").replace("k:exact", "k:scalar").replace("[2, 5]", "[1]")
+    code = f"{KERNEL}\n\ndef risky(x):\n    return {nan}\n"
+    folder = repository(with_suite(tmp_path / "project", f"{suite}tolerance: {{rtol: 1e-4}}\n", code))
+    change(kernel(folder), nan, fixed)
+    done = precreg(folder, *AUTO, "--pair", "HEAD", "--max-seeds", "160")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(folder).values()
+    assert result["verdict"]["reason"] in ("not_clear", "improved")
+    assert "non_finite_on_fresh_inputs" in {finding["fact"]["kind"] for finding in result["verdict"]["findings"]}
+
+
+def test_a_pair_prints_its_progress_every_few_seconds(project, monkeypatch):
+    change(kernel(project), SUBJECT, LOSS)
+    done = precreg(project, *AUTO)
+    assert "cases judged side by side" not in done.stderr, "a short pair needs no progress"
+    monkeypatch.setattr("precreg.cli.run.LOG_SECONDS", 0.0)
+    for pair in ("auto", "HEAD"):
+        for path in (project / ".precreg/pairs").iterdir():
+            path.unlink()
+        done = precreg(project, *AUTO, "--pair", pair)
+        own = re.findall(r"(\d) of 2 cases ran by the other version on their own seeds; \d+ s of at most", done.stderr)
+        assert own == (["1", "2"] if pair == "auto" else []), done.stderr
+        judged = r"\d of \d cases judged side by side, the others on (\d+) fresh seeds; \d+ s of at most \d+ s"
+        looks = [int(each) for each in re.findall(judged, done.stderr)]
+        assert looks == sorted(looks)
+        assert looks[0] == 2, done.stderr

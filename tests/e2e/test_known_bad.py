@@ -76,9 +76,11 @@ def test_a_wrong_result_is_accepted_with_known_alone(project):
     assert list(cases(project)) == ["fine"]
     refused = precreg(project, "baseline", "accept", "unit/bad/nan", "--reason", "it is so")
     assert "error[known-bad]: expected a result within its tolerance but got unit/bad/nan" in refused.stderr
-    assert "--known REASON" in refused.stderr
+    assert "which is wrong (non_finite_mismatch)" in refused.stderr
+    assert "accept a wrong result with --known REASON, and a right one with --reason REASON" in refused.stderr
     blank = precreg(project, "baseline", "accept", "unit/bad/nan", "--known", " ")
-    assert "error[missing-reason]: expected why the figures stay wrong" in blank.stderr
+    assert "error[missing-reason]: expected why the figures stay wrong but got known=' '" in blank.stderr
+    assert "what to do: give the reason with --reason, or with --known for a wrong result" in blank.stderr
     done = precreg(project, "baseline", "accept", "unit/bad/*", "--known", WHY)
     assert "accepted unit/bad/nan in baselines/generic/unit/bad.json (known bad)" in done.stdout
     assert cases(project)["nan"]["known"]["nans"] == {"out": [3, 3]}
@@ -90,7 +92,8 @@ def test_a_wrong_result_is_accepted_with_known_alone(project):
 def test_a_right_result_is_not_accepted_with_known(project):
     precreg(project, "run")
     refused = precreg(project, "baseline", "accept", "unit/bad/fine", "--known", WHY)
-    assert "error[known-bad]: expected a result that is wrong but got unit/bad/fine" in refused.stderr
+    assert "error[known-bad]: expected a wrong result but got unit/bad/fine, which is right (new)" in refused.stderr
+    assert "a right one with --reason REASON" in refused.stderr
 
 
 def test_it_passes_and_every_report_counts_it(known):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_a_version_that_is_worse_fails_and_leaves_no_trace(project):
     before = [git(project, *asked) for asked in (("status", "--porcelain"), ("stash", "list"), ("worktree", "list"))]
     done = precreg(project, "run", "--pair", "HEAD", TMPDIR=str(project.parent))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "pair HEAD at" in done.stdout
+    assert re.search(r"baseline  HEAD at \w{8}, run side by side on", done.stdout)
     assert only_result(project)["verdict"]["reason"] == "regressed"
     after = [git(project, *asked) for asked in (("status", "--porcelain"), ("stash", "list"), ("worktree", "list"))]
     assert after == before
@@ -105,7 +106,7 @@ def test_a_loss_that_three_seeds_cannot_show_is_found_by_more(project):
     become(project, SLIGHTLY_WORSE)
     done = precreg(project, "run", "--pair", "HEAD", "--pair-seconds", "0", "--no-ci")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "not clear after 2 fresh seeds: unit/s/default: " in done.stdout
+    assert "not clear: unit/s/default: out: bits changed, and 2 fresh seeds beside" in done.stdout
     assert paired_of(only_result(project)) == (2, False, "not_clear")
     done = precreg(project, "run", "--pair", "HEAD", "--pair-seconds", "600")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precreg.arithmetic import DTYPE_NAMES, numpy_dtype
-from precreg.measure import compare_arrays, measure_seed
+from precreg.measure import compare_arrays, measure_pair, measure_seed
 
 SHARED = ("mean_abs_error", "rms_error", "max_abs_error", "mean_ulp", "max_ulp", "bias")
 
@@ -102,3 +102,15 @@ def test_averages_lie_between_zero_and_the_maximum(values, seed):
         assert 0 <= mean <= top * slack <= most * slack**2
     assert abs(metrics["bias"]) <= metrics["mean_abs_error"] * slack
     assert abs(metrics["outward_bias"]) <= metrics["mean_abs_error"] * slack
+
+
+def test_two_versions_are_compared_by_the_elements_that_are_finite_in_both():
+    """A version that gives a number where the other gives NaN must not pay for its error there."""
+    reference = np.linspace(1, 2, 8)
+    accepted, present = reference + 1e-3, reference + 1e-3
+    accepted[2], present[2] = np.nan, reference[2] + 1
+    found = measure_pair(accepted, present, reference)
+    assert (found[0].mismatched, found[1].mismatched) == (1, 0)
+    assert found[0].metrics == found[1].metrics == measure_seed(accepted, reference).metrics
+    alone = measure_pair(np.array(np.nan), np.array(1.1), np.array(1.0))
+    assert [(each.metrics, each.mismatched) for each in alone] == [({}, 1), ({}, 0)]

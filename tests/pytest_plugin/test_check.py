@@ -255,3 +255,27 @@ def test_a_check_without_bounds_is_judged_by_its_baseline_alone(tmp_path):
     change(tmp_path / "tests/test_ops.py", "1.1", "1.2")
     pytest_(tmp_path)
     assert verdicts(tmp_path / "reports")["unit/tests.test_ops/test_sum"] == ("failed", "regressed")
+
+
+SCALAR = """
+import numpy as np
+
+ULP = 2.0**-23
+
+
+def test_loss(precision):
+    loss = np.float32(1.5 + 0 * ULP)
+    precision.check(loss, reference=1.5 + 0.28 * ULP, inputs={"x": np.ones(3)}, rtol=1e-3, atol=1e-3)
+"""
+
+
+def test_a_scalar_that_is_1806_times_worse_fails(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_ops.py").write_text(SCALAR)
+    repository(tmp_path)
+    pytest_(tmp_path)
+    accept(tmp_path, "--all")
+    change(tmp_path / "tests/test_ops.py", "0 * ULP", "506 * ULP")
+    done = pytest_(tmp_path)
+    assert verdicts(tmp_path / "reports")["unit/tests.test_ops/test_loss"] == ("failed", "regressed")
+    assert "mean_abs_error grew 1806x over the baseline" in done.stdout

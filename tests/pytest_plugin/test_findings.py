@@ -47,7 +47,7 @@ def test_small_losses_that_add_up_fail_a_session_of_tests_that_all_pass(little):
     done = pytest_(little, "-p", "no:xdist")
     assert (counted(done)["passed"], counted(done).get("failed")) == (24, None), done.stdout
     assert "FINDING  unit/little   combined_loss   1.0" in done.stdout
-    assert "24 cases together: mean_abs_error is" in done.stdout
+    assert "24 cases with outputs of float64 together: mean_abs_error is" in done.stdout
     assert done.returncode == 1
     assert record(little / "reports")["exit_code"] == 1
 

@@ -48,7 +48,7 @@ def test_every_argument_of_check_is_in_the_table():
     names = [name for name in Precision.check.__annotations__ if name not in ("actual", "return")]
     table = PAGE.partition("| argument |")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:])) == [
-        *("reference", "golden", "inputs", "name", "tier", "category", "rtol", "atol", "tolerance", "exact")
+        *("reference", "golden", "inputs", "seeds", "name", "tier", "category", "rtol", "atol", "tolerance", "exact")
     ]
     assert sorted(names) == sorted(re.findall(r"`(\w+)`", " ".join(r.split("|")[1] for r in table.splitlines()[2:])))
 

@@ -129,6 +129,40 @@ def test_functions_and_arrays_are_not_mixed():
     assert slug(seed_results, draw, draw, draw, 0, HERE) == "bad-value"
 
 
+@pytest.mark.parametrize(
+    ("subject", "draw", "message"),
+    [
+        (lambda x: x, lambda: {"x": X}, "expected inputs to take a numpy.random.Generator, but it has ()"),
+        (lambda x: x, lambda rng: [X], "expected inputs to return arrays by name, as in {'x': array}, but got list"),
+        (
+            lambda y: y,
+            lambda rng: {"x": X},
+            "expected the subject to take the inputs x as keyword arguments, but it has (y): "
+            "missing a required argument: 'y'",
+        ),
+        (lambda x: x, lambda rng: {"x": "a"}, "expected an array of numbers but got inputs.x of dtype=<U1"),
+    ],
+)
+def test_a_mistake_in_the_functions_of_a_check_is_named(subject, draw, message):
+    with pytest.raises(UserError) as caught:
+        seed_results(subject, lambda x: x, draw, 2, HERE)
+    assert caught.value.message.startswith(message)
+
+
+def test_an_exception_of_a_function_has_the_seed_of_its_inputs():
+    def fails(x):
+        if x[0] < -0.5:
+            raise ValueError("no such kernel")
+        return x
+
+    with pytest.raises(ValueError, match="no such kernel") as caught:
+        seed_results(fails, lambda x: x, lambda rng: {"x": rng.normal(size=3)}, 50, HERE)
+    (note,) = caught.value.__notes__
+    seed = int(note.split()[2])
+    assert np.random.default_rng(seed).normal() < -0.5
+    assert note == f"at seed {seed} of precision.check: inputs drawn from numpy.random.default_rng({seed})"
+
+
 def test_a_check_is_held_against_one_thing():
     assert (role_of(X, None, HERE), role_of(None, X, HERE)) == ("reference", "golden")
     assert {slug(role_of, None, None, HERE), slug(role_of, X, X, HERE)} == {"bad-value"}

@@ -5,7 +5,14 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.detection import POWER_SCHEMA, power_json, render_power, sort_powers
+from precreg.report.detection import (
+    NOT_COVERED,
+    POWER_SCHEMA,
+    describe_powerless,
+    power_json,
+    render_power,
+    sort_powers,
+)
 from precreg.verdict.power import CasePower, DetectableLoss, LossReason, PowerGap
 
 KNOWN = DetectableLoss(
@@ -52,6 +59,9 @@ def test_the_table_and_the_summary():
         "1 case: no figure: fewer than 5 samples",
         "1 case: no figure: no baseline: unit/s/new",
         "significance level of a case: 0.00156, from 4 baselines",
+        "",
+        "not covered by the figures, which assume that every error grows by one ratio:",
+        *(f"  {why}" for why in NOT_COVERED.values()),
     ]
 
 
@@ -95,3 +105,17 @@ def test_the_document_has_everything_in_the_same_order():
 
 def test_names_cannot_steer_the_terminal():
     assert "\x1b" not in render_power([CasePower("unit/s/\x1b[2Ja", (KNOWN,))], 0.1, 1)
+
+
+def test_what_the_figures_do_not_cover_is_in_json_and_needs_a_figure():
+    assert json.loads(power_json(POWERS, 0.1, 1, "cpu"))["not_covered"] == NOT_COVERED
+    assert "not covered" not in render_power([CasePower("unit/s/few", (FEW,))], 0.1, 1)
+
+
+def test_accepted_cases_without_power_are_counted_and_some_are_named():
+    lines = describe_powerless([f"unit/s/{number}" for number in range(7)], 9).splitlines()
+    assert lines == [
+        "warning: 7 of 9 cases without power: no statistic sees a loss in an output",
+        "  unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more",
+        "  set more seeds (5 or more) and accept again, or let runs pair (--pair auto); limits: precreg power unit/s/0",
+    ]

@@ -34,6 +34,7 @@ from precreg.types.warning import (
     OracleCodeChanged,
     OracleFilesChanged,
     OraclePatched,
+    PooledLoss,
     RunFinding,
     RunFindingFact,
     SkipAdded,
@@ -129,6 +130,11 @@ SENTENCES = [
     (
         CombinedLoss(24, "mean_abs_error", 1.06, 1.04, 1e-9),
         "24 cases together: mean_abs_error is 1.06 times the baseline's, and at least 1.04 (p-value 1e-09)",
+    ),
+    (
+        PooledLoss(24, "float16", "max_ulp", 1.06, 1.04, 1e-9),
+        "24 cases of float16 together, on fresh inputs: max_ulp is 1.06 times the accepted version's, and at least "
+        "1.04 (p-value 1e-09)",
     ),
 ]
 

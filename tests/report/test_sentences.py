@@ -22,6 +22,7 @@ from precreg.types.case import Bound, Location
 from precreg.types.pair import (
     BetterOnFreshInputs,
     ClearOnFreshInputs,
+    FailedOnFreshInputs,
     NonFiniteOnFreshInputs,
     UnclearOnFreshInputs,
     WorseOnFreshInputs,
@@ -216,7 +217,7 @@ SENTENCES = [
     (
         ExactnessLost("benchmark"),
         FIGURES | {"baseline": 0.0},
-        "the benchmark is exact, and this is not: its mean_abs_error is 4.9e-06",
+        "the benchmark is exact, and the output is not: its mean_abs_error is 4.9e-06",
     ),
     (
         RatioMoved(typical=True),
@@ -233,6 +234,21 @@ SENTENCES = [
         SmallOutputGrew(1, 3),
         FIGURES,
         "mean_abs_error grew 4.9x over the baseline (1e-06 -> 4.9e-06, allowed 1.1x), of 1 element at 3 seeds",
+    ),
+    (
+        SmallOutputGrew(1, 1, judge="benchmark"),
+        FIGURES,
+        "mean_abs_error grew 4.9x over the benchmark (1e-06 -> 4.9e-06, allowed 1.1x), of 1 element at 1 seed",
+    ),
+    (
+        MetricImproved("benchmark"),
+        FIGURES | {"ratio": 0.5, "limit": 0.8},
+        "mean_abs_error fell to 0.5x of the benchmark (1e-06 -> 4.9e-06, an improvement from 0.8x)",
+    ),
+    (
+        ExactnessGained("benchmark"),
+        FIGURES,
+        "the output is exact, and the benchmark is not: its mean_abs_error is 1e-06",
     ),
     (
         MaximaGrew(18, 24),
@@ -333,12 +349,17 @@ SENTENCES = [
     (
         BetterOnFreshInputs(COMMIT, 20),
         {"metric": "mean_ulp", "current": 0.24, "baseline": 0.3, "ratio": 0.8, "lower": 0.78, "upper": 0.82},
-        "mean_ulp is 0.8 times that of 1a2b3c4d on 20 fresh seeds (0.3 -> 0.24, 95 % CI 0.78 to 0.82)",
+        "mean_ulp shrank to 0.8x against 1a2b3c4d on 20 fresh seeds (0.3 -> 0.24, 95 % CI 0.78 to 0.82)",
     ),
     (
         NonFiniteOnFreshInputs(COMMIT, 3, 0, 2),
         {},
         "2 elements differ in NaN or infinity on fresh seed 3, where 1a2b3c4d has 0",
+    ),
+    (
+        FailedOnFreshInputs(COMMIT, "ValueError: no such length"),
+        {},
+        "ValueError: no such length, on a fresh input that 1a2b3c4d computes",
     ),
     (
         ClearOnFreshInputs(COMMIT, 20, same_bits=True),
@@ -348,30 +369,36 @@ SENTENCES = [
     (
         ClearOnFreshInputs(COMMIT, 40, False, "y", "max_ulp", 1.083),
         {},
-        "bits changed, without a relevant loss against 1a2b3c4d on 40 fresh seeds: y: max_ulp is at most 1.083 times "
-        "(95 %)",
+        "bits changed, and no relevant loss on 40 fresh seeds beside 1a2b3c4d: y: max_ulp grew at most 1.083x (95 %)",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 80, "max_seeds", "y", "max_ulp", 1.19, 1.03, 1.2, 160),
         {},
-        "bits changed, and 80 fresh seeds side by side with 1a2b3c4d leave it open: y: max_ulp is at most 1.19 times "
-        "(95 %); averages are at most 1.03 times; about 160 seeds find 1.2 times; --max-seeds allows more",
+        "bits changed, and 80 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: max_ulp grew "
+        "at most 1.19x, averages at most 1.03x (95 %); about 160 seeds would find a loss of 1.2x; --max-seeds "
+        "allows more",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 80, "case_seconds", "y", "bias", 1.12, 1.03),
         {},
-        "bits changed, and 80 fresh seeds side by side with 1a2b3c4d leave it open: y: bias grew by at most 0.12 of "
-        "the mean |error| (95 %); averages are at most 1.03 times; --pair-seconds allows more",
+        "bits changed, and 80 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: bias grew by at "
+        "most 0.12 of the mean |error|, averages at most 1.03x (95 %); --pair-seconds allows more",
+    ),
+    (
+        UnclearOnFreshInputs(COMMIT, 20, "run_seconds", "y", "rms_ulp", 1.12, 1.12),
+        {},
+        "bits changed, and 20 fresh seeds beside 1a2b3c4d neither prove nor exclude a relevant loss: rms_ulp grew "
+        "at most 1.12x (95 %); --pair-run-seconds allows more",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 0, "run_seconds"),
         {},
-        "bits changed, and no time to run side by side with 1a2b3c4d; --pair-run-seconds allows more",
+        "bits changed, and the budget allowed no seed beside 1a2b3c4d; --pair-run-seconds allows more",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 2, "case_seconds"),
         {},
-        "bits changed, and only 2 fresh seeds in the budget side by side with 1a2b3c4d; --pair-seconds allows more",
+        "bits changed, and the budget allowed only 2 fresh seeds beside 1a2b3c4d; --pair-seconds allows more",
     ),
 ]
 

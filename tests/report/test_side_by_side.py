@@ -6,10 +6,11 @@ from precreg.report import describe
 from precreg.report import summaries as terminal
 from precreg.report.findings import add_result_messages
 from precreg.report.html import describe_case
+from precreg.report.pairs import describe_judge, describe_paired_run
 from precreg.report.record import merge_run_records, read_run_record
-from precreg.report.sections import describe_judge, describe_paired_run
 from precreg.report.summaries import render_run_markdown
 from precreg.storage import write_json_record
+from precreg.types.pair import RoundingShare
 from precreg.types.record import KnownBadCase, OtherVersionFailed, OtherVersionInputs, OtherVersionOutputs, PairedRun
 from precreg.types.verdict import Reason
 from tests.report.made import accepted, passed, regressed, run_of, skipped
@@ -24,25 +25,41 @@ RUN = run_of(WORSE, UNCLEAR, ALONE, CLEAR, pair=COMMIT)
 
 
 def test_the_version_that_judged_is_named_with_its_seeds():
-    assert describe_judge(WORSE) == "pair main at 0c1d2e3f, side by side, after 24 seeds of both"
-    assert describe_judge(UNCLEAR).endswith("after 1 seed of both")
+    assert describe_judge(WORSE) == "main at 0c1d2e3f, run side by side on 24 seeds"
+    assert describe_judge(UNCLEAR).endswith("on 1 seed")
     assert describe_judge(ALONE) == "the stored baseline: crashed there: killed by SIGKILL"
     assert describe_judge(passed()) == ""
+    by_commit = replace(OTHER, file=f"pair {OTHER.entry.commit}")
+    assert describe_judge(replace(WORSE, baseline=by_commit)) == "commit 0c1d2e3f, run side by side on 24 seeds"
 
 
 def test_the_summary_tells_what_is_not_clear_and_what_could_not_be_paired():
     assert list(describe_paired_run(RUN)) == [
         "3 of 4 cases judged by 0c1d2e3f, run side by side",
-        f"not clear after 1 seed: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
+        f"not clear: {UNCLEAR.id}: {UNCLEAR.verdict.message}",
         f"judged by the stored baseline: {ALONE.id}: crashed there: killed by SIGKILL",
     ]
     assert list(describe_paired_run(run_of(passed(), skipped()))) == []
 
 
+def test_a_loss_of_correct_rounding_is_reported_with_its_test():
+    shares = (
+        RoundingShare("out", 0.8125, 0.6, 20, 0, 2.0**-20),
+        RoundingShare("few", 0.8, 0.795, 20, 0, 2.0**-20),
+        RoundingShare("chance", 0.8, 0.6, 12, 8, 0.25),
+    )
+    run = run_of(replace(CLEAR, paired=PairedRun(20, True, judged=True, commit=COMMIT, end="clear", shares=shares)))
+    assert list(describe_paired_run(run)) == [
+        "1 of 1 cases judged by 0c1d2e3f, run side by side",
+        f"fewer correctly rounded elements: {CLEAR.id}: out: 81.25 % -> 60 % "
+        "(p = 9.5e-07 by the sign test over 20 fresh seeds)",
+    ]
+
+
 def test_every_report_tells_of_the_pair():
     text = terminal.render_run_terminal(RUN, colour=False)
     assert ", paired with 0c1d2e3f\n" in text
-    assert "baseline  pair main at 0c1d2e3f, side by side, after 24 seeds of both\n" in text
+    assert "baseline  main at 0c1d2e3f, run side by side on 24 seeds\n" in text
     assert "pair      3 of 4 cases judged by 0c1d2e3f" in text
     assert "1 case regressed against 0c1d2e3f" in text
     assert "paired with `0c1d2e3f`" in render_run_markdown(RUN)
@@ -85,7 +102,7 @@ def test_shards_of_different_pairs_are_no_one_run():
     [
         (OtherVersionFailed(Reason.CRASHED, "exited with code 3"), "crashed there: exited with code 3"),
         (OtherVersionInputs(), "it gets other inputs there, which it reads from files"),
-        (OtherVersionOutputs(("a", "b")), "it gives no a, b there"),
+        (OtherVersionOutputs(("a", "b")), "it gives no a, b there, or another shape or dtype"),
         (KnownBadCase(), "declared to be known-bad"),
     ],
 )

@@ -156,4 +156,6 @@ def test_an_undeclared_difference_between_runs_is_named_and_a_declared_one_is_no
 
 def test_a_batch_may_take_the_time_that_the_case_allows_for_its_seeds(make):
     case = replace(make(), timeout_s=30.0, seeds=3, repeats=2)
-    assert SeedTask(None, leave_outputs).timeout_s(SeedBatch(case, 0, 5, None)) == 30.0
+    task = SeedTask(None, leave_outputs)
+    assert task.timeout_s(SeedBatch(case, 0, 5, None)) == 30.0
+    assert task.timeout_s(SeedBatch(case, 0, 1000, None)) == 60.0, "of seeds so short that a second has 1000"

@@ -25,7 +25,7 @@ def lines(text):
         # keys and values of the suite
         (lines("sedes: 3\n"), "unknown-key", 4, ['sedes=3; did you mean "seeds"?', "one of suite,"]),
         ("subject: kernels:naive\nreference: kernels:exact\n", "missing-key", 1, ["expected suite:"]),
-        (lines("seeds: three\n"), "bad-value", 4, ["expected a whole number but got seeds=three"]),
+        (lines("seeds: three\n"), "bad-value", 4, ["expected a whole number or null but got seeds=three"]),
         (lines("tolerance: {max_ulp: .inf}\n"), "bad-value", 4, ["expected a finite number", "max_ulp=Infinity"]),
         (lines("tolerance: {mean_log2_ulp: -.inf}\n"), "bad-value", 4, ["mean_log2_ulp=-Infinity", "at least -2"]),
         (lines("tolerance: {match_ratio: 1.01}\n"), "bad-value", 4, ["a share from 0 to 1", "match_ratio=1.01"]),

@@ -3,7 +3,7 @@ import pytest
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
 from precreg.tolerance.pyramid import resolve_tolerance
-from precreg.types.case import Computation
+from precreg.types.case import DEFAULT_SEEDS, Computation
 from tests.suite.conftest import SUITE
 
 FULL = (
@@ -170,3 +170,17 @@ def test_a_benchmark_belongs_to_every_case_and_to_no_definition(write):
     assert [case.definition for case in after] == [case.definition for case in before]
     # Measured before suites could name a benchmark.
     assert before[0].definition == "1:abed25bc1d9402731c5f63c1bdefd1ed"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "seeds"),
+    [
+        ("x: {shape: [4], dtype: float32, normal: {}}", DEFAULT_SEEDS),
+        ("x: {shape: [4], dtype: float32, pick: easy, from: {easy: {uniform: {low: 0, high: 1}}}}", DEFAULT_SEEDS),
+        ("x: {shape: [4], dtype: float32, constant: {value: 1}}", 1),
+        ("{}", 1),
+    ],
+)
+def test_a_case_with_random_inputs_has_several_seeds_by_default(write, inputs, seeds):
+    suite = SUITE + (f"inputs:\n  {inputs}\n" if inputs != "{}" else "")
+    assert [case.seeds for case in load_cases(write(softmax=suite))] == [seeds]

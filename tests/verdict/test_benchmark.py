@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.measure.comparison import compare_arrays
 from precreg.tolerance.pyramid import SHIPPED_LAYERS, resolve_tolerance
+from precreg.types.case import GAIN, growth_key
 from precreg.types.outcome import Execution, Outcome
-from precreg.types.verdict import BenchmarkDifference, Reason, Status
+from precreg.types.pair import BenchmarkDifference
+from precreg.types.verdict import Reason, Status
 from precreg.verdict.benchmark import benchmark_difference, judge_pair_by_benchmark
 from precreg.verdict.regression import case_alpha
 from precreg.verdict.statistics.ratios import INTERVAL_ALPHA
@@ -115,9 +117,25 @@ def test_too_few_elements_for_an_interval():
     assert (only.lower, only.upper) == (None, None)
 
 
+def test_every_finding_names_the_benchmark_as_its_judge():
+    """Also those of the rules for small outputs, for exactness and for thresholds of gains."""
+
+    def judges(actual, benchmark, reference, tolerance=LOOSE):
+        own, other = (compare_arrays(each, reference, output="out", rtol=1, atol=1) for each in (actual, benchmark))
+        verdict = judge_pair_by_benchmark(own, tolerance, "reference", entry(other), problem="", alpha=case_alpha(1))
+        return {(type(each.fact).__name__, each.fact.judge) for each in verdict.findings}
+
+    few = REFERENCE[0, :1]
+    assert judges(few * 1.36, few * 1.001, few) == {("SmallOutputGrew", "benchmark")}
+    exact = REFERENCE.astype("float32").astype("float64")
+    assert judges(exact, exact * (1 + 1e-6), exact) == {("ExactnessGained", "benchmark")}
+    gains = replace(LOOSE, regression={}, directions={growth_key("max_abs_error", GAIN): 0.5})
+    assert judges(off(5), off(20), REFERENCE, gains) == {("MetricImproved", "benchmark")}
+
+
 def test_two_averages_that_disagree():
     """Many elements are better, and a few far worse: neither side is nearer."""
-    rows = np.random.default_rng(3).random(REFERENCE.shape) < 0.3
+    rows = np.random.default_rng(3).random(REFERENCE.shape) < 0.2
     mixed = np.where(rows, off(400, 5), off(4, 6))
     assert difference(mixed.astype("float32"), off(20)).nearer == "mixed"
 

@@ -8,7 +8,13 @@ from precreg.measure.comparison import compare_arrays
 from precreg.types.record import Environment
 from precreg.types.verdict import MaximaGrew, RatioMoved, Reason, RoundingLost, SmallOutputGrew, Status
 from precreg.verdict.judge import Policy, judge_case
-from precreg.verdict.limits import MIN_ELEMENTS, SMALL_OUTPUT_RATIOS, maximum_findings, small_output_findings
+from precreg.verdict.limits import (
+    HEAVY_TAIL_RATIO,
+    MIN_ELEMENTS,
+    SMALL_OUTPUT_RATIOS,
+    maximum_findings,
+    small_output_findings,
+)
 from precreg.verdict.statistics import error_ratios
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case, comparison, entry
@@ -38,6 +44,37 @@ def test_a_loss_in_most_groups_fails_though_the_interval_of_the_average_is_usele
     (found,) = (each for each in given.findings if each.metric == "rms_error")
     assert found.fact == RatioMoved(typical=True)
     assert found.lower > 1.02
+
+
+def one_near_zero(ulps):
+    """Return an outcome of correctly rounded elements, apart from one near zero, which is off by so many ULP."""
+    given = outcome(lambda seed: np.zeros((16, 16)), 1, name=str(ulps))
+    rng = np.random.default_rng(4)
+    actual = np.float32(rng.uniform(1, 2, (16, 16)))
+    reference = actual + 2.0**-23 * rng.uniform(-0.5, 0.5, (16, 16))
+    actual[3, 5], reference[3, 5] = 2.0**-60 * (1 + ulps * 2.0**-23), 2.0**-60
+    return replace(given, comparisons=(compare_arrays(actual, reference, seed=0, rtol=1, atol=1),))
+
+
+@pytest.mark.parametrize(("times", "fails"), [(456_805, True), (120_000, True), (80_000, False)])
+def test_a_mean_that_one_element_makes_fails_by_its_ratio(times, fails):
+    """A mean ULP of 456,805 times, with an interval from 0 to 1e17 and more, passed without a word."""
+    before, now = one_near_zero(1e6), one_near_zero(1e6 * times)
+    found = accepted(before)
+    given = judge_case(case(), now, {"out": tolerance()}, found, HERE, Policy(baselines=600))
+    (ratio,) = (
+        each
+        for each in error_ratios(now.comparisons, found.entry.outputs["out"], found.entry.groups["out"])
+        if each.metric == "mean_ulp"
+    )
+    assert ratio.upper > 1e17 * ratio.lower
+    assert (given.reason is Reason.REGRESSED) is fails
+    if fails:
+        (finding,) = given.findings
+        assert (finding.metric, finding.rule, finding.limit) == ("mean_ulp", "guard", HEAVY_TAIL_RATIO)
+        assert finding.ratio == pytest.approx(times, rel=0.01)
+    elsewhere = judge_case(case(), now, {"out": tolerance()}, found, ELSEWHERE, Policy(baselines=600))
+    assert elsewhere.reason is Reason.WITHIN_TOLERANCE
 
 
 def test_a_heavy_tail_that_is_no_worse_is_reported_in_few_of_many_redraws():

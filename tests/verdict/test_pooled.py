@@ -57,3 +57,17 @@ def test_equal_versions_are_called_worse_less_often_than_the_level():
         for _ in range(400)
     )
     assert alarms <= 12, "a level of 1 % gives 4 of 400 on average"
+
+
+def test_outputs_of_several_dtypes_have_the_metrics_of_their_own_dtype():
+    """Integers have no metric in ULP, and the other outputs of the same cases do."""
+
+    def mixed(number):
+        one = result(number, log(1.12), 0.05, metric="mean_ulp")
+        (ulps,) = one.paired.figures
+        others = (replace(ulps, output="index", dtype="int32", metric="mean_abs_error", log_mean=0.0),)
+        limits = {**one.tolerances, "index": one.tolerances["out"]}
+        return replace(one, paired=replace(one.paired, figures=(ulps, *others)), tolerances=limits)
+
+    (found,) = pooled_losses([mixed(number) for number in range(16)])
+    assert (found.fact.dtype, found.fact.metric) == ("float32", "mean_ulp")

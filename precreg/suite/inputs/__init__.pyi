@@ -6,5 +6,6 @@ from .options import File as File
 from .spec import DISTRIBUTIONS as DISTRIBUTIONS
 from .spec import FROM_KEY as FROM_KEY
 from .spec import PICK_KEY as PICK_KEY
+from .spec import is_drawn as is_drawn
 from .spec import parse_input as parse_input
 from .spec import resolve_pick as resolve_pick

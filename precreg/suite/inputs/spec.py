@@ -40,6 +40,9 @@ DISTRIBUTIONS: dict[str, type[DistributionOptions]] = {
     "file": File,
 }
 
+# These give the same array at every seed of a suite.
+_FIXED = frozenset({"constant", "legacy_normal", "file"})
+
 # The keys of an input with several distributions by name, from which each case picks one.
 PICK_KEY, FROM_KEY = "pick", "from"
 
@@ -62,6 +65,13 @@ def parse_input(name: str, mapping: Mapping[str, Any], where: Location) -> Input
         return _parse(mapping, where)
     except UserError as error:
         raise UserError(error.slug, f"input {name}: {error.message}", file=where.file, line=where.line) from None
+
+
+def is_drawn(mapping: Mapping[str, Any]) -> bool:
+    """Return whether an input has other values at another seed, from a specification that `parse_input` accepts."""
+    kind = _find_distribution(mapping)
+    # Without a share, special values fill the whole array in their order.
+    return kind not in _FIXED and (kind != "special" or "share" in mapping[kind])
 
 
 def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:

@@ -36,6 +36,8 @@ from .segments import Segment as Segment
 from .segments import find_segments as find_segments
 from .sequential import CLEAR_ALPHA as CLEAR_ALPHA
 from .sequential import FIRST_LOOK as FIRST_LOOK
+from .sequential import MAX_LOG_RATIO as MAX_LOG_RATIO
+from .sequential import MeanRatio as MeanRatio
 from .sequential import log_ratio as log_ratio
 from .sequential import looks as looks
 from .sequential import p_above as p_above

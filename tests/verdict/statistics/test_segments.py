@@ -76,3 +76,10 @@ def test_segments_cover_the_row_and_do_not_depend_on_its_origin(values, origin):
     assert found[0].start == 0
     assert found[-1].end == len(grid)
     assert all(one.end == other.start for one, other in itertools.pairwise(found))
+
+
+def test_an_exact_slope_between_two_levels_is_placed_to_the_run():
+    """Its differences have two sizes, and so look like noise."""
+    row = [0.02 * (min(max(at, 15), 40) - 15) for at in range(60)]
+    found = find_segments(row, 0.02)
+    assert [(one.start, one.end, one.is_slope) for one in found] == [(0, 16, False), (16, 41, True), (41, 60, False)]
