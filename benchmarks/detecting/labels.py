@@ -18,7 +18,7 @@ These are averages. Labels of maxima and biases (tails.py) stand beside those of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import exp, inf, isfinite, log, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,8 +195,12 @@ def clear(found: Label) -> bool:
     return worst.lower > NOTHING and max(found.ratios[name].upper for name in AVERAGES) < WORSE
 
 
-def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
-    """Write labels, a change a line, and where they were measured."""
+Machines = Mapping[str, Mapping[str, str]]
+"""Where the labels of each operator were measured."""
+
+
+def write(labels: dict[str, dict[str, Label]], path: Path = FILE, machines: Machines | None = None) -> None:
+    """Write labels, a change a line, and where they were measured; by default all of them here."""
     operators = []
     for operator, changes in sorted(labels.items()):
         lines = ",\n".join(
@@ -204,13 +208,17 @@ def write(labels: dict[str, dict[str, Label]], path: Path = FILE) -> None:
             for name, found in changes.items()
         )
         operators.append(f"  {json.dumps(operator)}: {{\n{lines}\n  }}")
-    head = f' "measured on": {json.dumps(machine())},\n "labels": {{\n'
+    facts = {name: (machines or {}).get(name) or machine() for name in sorted(labels)}
+    most = max(facts.values(), key=[*facts.values()].count, default=machine())
+    apart = {name: found for name, found in facts.items() if found != most}
+    head = f' "measured on": {json.dumps(most)},\n "measured apart": {json.dumps(apart)},\n "labels": {{\n'
     path.write_text("{\n" + head + ",\n".join(operators) + "\n }\n}\n", encoding="utf-8")
 
 
-def measured_on(path: Path = FILE) -> dict[str, str]:
-    """Return where the stored labels were measured."""
-    return dict(json.loads(path.read_text(encoding="utf-8"))["measured on"])
+def machines(path: Path = FILE) -> dict[str, dict[str, str]]:
+    """Return where the stored labels of each operator were measured."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return dict.fromkeys(stored["labels"], stored["measured on"]) | stored.get("measured apart", {})
 
 
 def machine() -> dict[str, str]:

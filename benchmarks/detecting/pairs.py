@@ -8,6 +8,7 @@ its own, so the budget of a run plays no part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
@@ -17,9 +18,9 @@ import numpy as np
 from detecting.measured import digest
 from detecting.operator import Operator
 from detecting.rules import PROMISED, tolerance_of
-from precreg.measure import measure_seed
+from precreg.measure import measure_pair, measure_seed
 from precreg.run import pair_budget
-from precreg.types import PAIRED_LOSS, EndedBy, PairEnd, Reason, SeedFigures, Verdict
+from precreg.types import PAIRED_LOSS, EndedBy, PairEnd, Reason, Verdict
 from precreg.verdict import PairedOutput, SeedPair, case_alpha, conclude_pair, judge_look, unclear_verdict
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
@@ -60,21 +61,20 @@ class Fresh:
         inputs, to_draw = _timed(lambda: self._operator.inputs(self._first + place))
         exact, to_refer = _timed(lambda: self._operator.exact(*inputs))
 
-        def run(compute: Callable[..., Any]) -> tuple[str, SeedFigures, float, float]:
-            output, to_run = _timed(lambda: compute(*inputs))
-            figures, to_measure = _timed(lambda: measure_seed(output, exact))
-            self.dtype = str(output.dtype)
-            return digest(output), figures, to_run, to_measure
-
-        bits, accepted, to_run, to_measure = run(self._operator.original)
+        accepted, to_run = _timed(lambda: self._operator.original(*inputs))
+        alone, to_measure = _timed(lambda: measure_seed(accepted, exact))
+        self.dtype = str(accepted.dtype)
         # Each version draws the inputs, and the present one alone runs the reference.
-        shared = 2 * to_draw + to_refer + to_run + to_measure
+        shared = 2 * to_draw + to_refer + to_run
+        bits = digest(accepted)
         for change in changes:
-            own_bits, present, own_run, own_measure = run(self._operator.changes()[change])
-            same = own_bits == bits
-            self.pairs[change].append(SeedPair(accepted, present, same))
+            present, own_run = _timed(partial(self._operator.changes()[change], *inputs))
             # The same bits are measured once.
-            self.seconds[change].append(shared + own_run + (0.0 if same else own_measure))
+            both, own_measure = (alone, alone), to_measure
+            if not (same := digest(present) == bits):
+                both, own_measure = _timed(partial(measure_pair, accepted, present, exact))
+            self.pairs[change].append(SeedPair(*both, same))
+            self.seconds[change].append(shared + own_run + own_measure)
 
     def output(self, change: str, seeds: int) -> PairedOutput:
         """Return the one output of a change with its first seeds."""
@@ -133,4 +133,4 @@ def judged(fresh: Fresh, change: str, first: Verdict, seeds: int, planned: int) 
     if seeds < planned:
         return None
     ended_by: EndedBy = "max_seeds" if planned == max(looks(BUDGET.seeds)) else "case_seconds"
-    return Paired(unclear_verdict(first, outputs, COMMIT, ended_by, alpha), seeds, seconds, "not_clear")
+    return Paired(unclear_verdict(first, outputs, COMMIT, ended_by, alpha, look.findings), seeds, seconds, "not_clear")

@@ -12,7 +12,7 @@ from detecting.measured import Sample
 from precreg.baseline import entry_from
 from precreg.environment import detect_environment
 from precreg.tolerance import SHIPPED_LAYERS, resolve_tolerance
-from precreg.types import Baseline, Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
+from precreg.types import DEFAULT_SEEDS, Baseline, Case, Computation, Execution, Location, Outcome, Tolerance, Verdict
 from precreg.verdict import Policy, judge_case
 
 Rule = Callable[[Sequence[Sample], Sequence[Sample]], bool]
@@ -24,7 +24,7 @@ _PLACE = Location("benchmarks/detection.py")
 _NOTHING = Computation("python", "")
 # With the seeds of a suite that states none.
 CASE = Case("unit/detection/case", "unit", "detection", "case", _PLACE, "definition", "unit/detection/case",
-            "definition", "suites/unit", _NOTHING, _NOTHING, "reference", {}, {}, {}, ())  # fmt: skip
+            "definition", "suites/unit", _NOTHING, _NOTHING, "reference", {}, {}, {}, (), DEFAULT_SEEDS)  # fmt: skip
 ENVIRONMENT = detect_environment("cpu")
 
 

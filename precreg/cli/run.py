@@ -61,7 +61,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 )
 # The defaults are constants of the room run, which costs more to import than a run with nothing to do. A test compares
 # the texts with them.
-@click.option("--max-seeds", type=click.IntRange(0), help="In a pair: the most seeds of a case. Default: 1280.")
+@click.option("--max-seeds", type=click.IntRange(0), help="In a pair: the most seeds of a case. Default: 10240.")
 @click.option(
     "--pair-seconds", type=click.FloatRange(0), callback=_seconds, help="In a pair: seconds a case. Default: 20."
 )

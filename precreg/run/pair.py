@@ -79,12 +79,13 @@ class SideBySide:
 
 
 # Seconds of both versions and the reference for one case, and for all cases of a run. A case of 15 ms a seed affords
-# 1280 seeds in 20 s; the median change needs 20 (docs/detection.md).
+# 1280 seeds in 20 s; most changes that need fresh seeds need 20 or 40 (docs/detection.md).
 CASE_SECONDS = 20.0
 RUN_SECONDS = 300.0
 
-# Seeds of a case at most.
-MAX_SEEDS = 1280
+# Seeds of a case at most. A case of 2 ms a seed affords all of them, and a scalar needs 2250 for a loss of 1.2 times
+# (docs/pairs.md).
+MAX_SEEDS = 10240
 
 
 def pair_budget(seeds: int | None, case_seconds: float | None, run_seconds: float | None) -> PairBudget:

@@ -162,6 +162,10 @@ def test_labels_survive_being_stored(tmp_path):
     labels.write(known, tmp_path / "labels.json")
     assert labels.read(tmp_path / "labels.json") == known
     assert json.loads((tmp_path / "labels.json").read_text())["measured on"]["numpy"] == np.__version__
+    assert labels.machines(tmp_path / "labels.json") == dict.fromkeys(known, labels.machine())
+    apart = {"adam_float32": {"numpy": "0.1"}}
+    labels.write(known | {"another": {}}, tmp_path / "labels.json", apart)
+    assert labels.machines(tmp_path / "labels.json") == dict.fromkeys((*known, "another"), labels.machine()) | apart
 
 
 def test_numbers_are_made_shorter_as_formats_are():
@@ -528,11 +532,11 @@ def test_a_table_can_be_put_on_a_page():
 
 
 def test_a_trial_has_the_seeds_of_a_suite_that_states_none():
-    from detecting.rules import CASE
+    import detection
 
-    from precreg.suite import json_schema
+    from precreg.types import DEFAULT_SEEDS
 
-    assert CASE.seeds == json_schema()["properties"]["seeds"]["default"]
+    assert detection.options([]).seeds == DEFAULT_SEEDS
 
 
 def test_measurements_are_stored(tmp_path):

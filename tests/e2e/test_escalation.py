@@ -88,7 +88,7 @@ def test_a_small_loss_is_found_by_pairing_with_the_commit_that_first_has_the_bas
     done = precreg(project, *AUTO)
     assert done.returncode == 1, done.stdout + done.stderr
     assert (
-        f"2 cases with other bits: running {accepted[:8]} side by side, at most 1280 seeds and 20 s a case"
+        f"2 cases with other bits: running {accepted[:8]} side by side, at most 10240 seeds and 20 s a case"
         in done.stderr
     )
     assert f"2 of 2 cases judged by {accepted[:8]}, run side by side" in done.stdout
