@@ -397,7 +397,7 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
             if isinstance(fact := each.fact, UnclearOnFreshInputs)
         }
         whole = " --pair-run-seconds 1800" if "run_seconds" in ended else ""
-        return f"allow more: precreg run{pair} --max-seeds 5120 --pair-seconds 120{whole} {first.id}"
+        return f"allow more: precreg run{pair} --max-seeds 40960 --pair-seconds 120{whole} {first.id}"
     pairing = _pairing_advice(cases)
     if kind is UnseenKind.WIDER_LIMITS:
         label = record.environment.label

@@ -162,7 +162,7 @@ def test_an_unclear_case_is_counted_and_a_cleared_one_is_not(tmp_path):
     first, ids, advice, last = endings(done)
     assert first == "not seen  1 case not clear: fresh inputs neither proved nor excluded a loss"
     assert ids == "unit/s/rows=5"
-    assert advice == "allow more: precreg run --max-seeds 5120 --pair-seconds 120 unit/s/rows=5"
+    assert advice == "allow more: precreg run --max-seeds 40960 --pair-seconds 120 unit/s/rows=5"
     assert last == "exit 0: no loss found against the baselines; 1 case not clear"
     strict = precreg(folder, "run", "--jobs", "1", "--no-ci", "--max-seeds", "5", "--strict", "rows=5")
     assert strict.returncode == 2

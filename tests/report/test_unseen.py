@@ -78,7 +78,7 @@ def test_the_last_lines_name_cases_and_the_command_that_helps():
         "          compare with the accepted version here: precreg run --pair auto",
         "not seen  1 case not clear: fresh inputs neither proved nor excluded a loss",
         "          unit/row_sum/a",
-        "          allow more: precreg run --max-seeds 5120 --pair-seconds 120 unit/row_sum/a",
+        "          allow more: precreg run --max-seeds 40960 --pair-seconds 120 unit/row_sum/a",
         f"exit 0: no loss found against the baselines; {COUNTS}",
     ]
     # pytest prints no exit line, and the same before it.
@@ -122,7 +122,7 @@ def test_the_advice_fits_the_reason_why_no_version_judged():
     ]
     (of_run,) = advice(unclear("a", "run_seconds"), pair="c0ffee123456")
     assert of_run == (
-        "allow more: precreg run --pair c0ffee12 --max-seeds 5120 --pair-seconds 120 --pair-run-seconds 1800"
+        "allow more: precreg run --pair c0ffee12 --max-seeds 40960 --pair-seconds 120 --pair-run-seconds 1800"
         " unit/row_sum/a"
     )
 
@@ -147,7 +147,7 @@ def test_tests_of_junit_have_an_output_and_their_suite_has_counts():
     assert outputs["a"].splitlines() == [
         "open",
         describe.describe_unseen_kind(UnseenKind.NOT_CLEAR),
-        "allow more: precreg run --max-seeds 5120 --pair-seconds 120 unit/row_sum/a",
+        "allow more: precreg run --max-seeds 40960 --pair-seconds 120 unit/row_sum/a",
     ]
     assert outputs["float32-8x256"] is None
     strict = render_run_junit(run_of(*MIXED), "strict")
