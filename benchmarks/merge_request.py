@@ -1,6 +1,7 @@
 """The time of a merge request's run in which one kernel of the shipped suites changed, with pairs and without.
 
-The kernel is the softmax of two suites. One change is as good as before, the other loses a rounding. Both run on this
+The kernel is the softmax of two suites. One change is as good as before. The other rounds twice more: its mean error in
+float32 is 1.07 to 1.11 times as large (geometric mean over 60 seeds of the shapes of unit/softmax). Both run on this
 machine and on another one than that of the baselines: there numpy and OpenBLAS use fewer instructions, so bits change
 in further cases, and all of these are paired, too. `--pair off` is the run that the gate had before. CPU seconds are
 those of all processes of a run, and a busy machine changes them less than the seconds that pass.
@@ -24,10 +25,13 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 KERNEL = "suites/unit/kernels/softmax.py"
-# What stands in that file, and what replaces it: neighbours are added first, or the division becomes a product.
+# What stands in that file, and what replaces it: neighbours are added first, or the quotient has a factor 3.
 CHANGES = {
     "equal": ("lanes[..., :half] + lanes[..., half:]", "lanes[..., ::2] + lanes[..., 1::2]"),
-    "loss": ("weights / total.astype(np.float32)", "weights * (np.float32(1) / total.astype(np.float32))"),
+    "loss": (
+        "weights / total.astype(np.float32)",
+        "weights / np.float32(3) * (np.float32(3) / total.astype(np.float32))",
+    ),
 }
 PAIRS = ("off", "auto")
 
