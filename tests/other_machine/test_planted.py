@@ -24,7 +24,7 @@ OTHER_MACHINE = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """Commit every suite with its shipped baselines; each test leaves the working tree as it was."""
-    return copy_of(ROOT, tmp_path_factory.mktemp("planted_elsewhere"))
+    return copy_of(ROOT, tmp_path_factory.mktemp("planted"))
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.suite)
