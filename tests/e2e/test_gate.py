@@ -144,7 +144,8 @@ def test_the_shipped_suites_pass_with_other_bits_and_promised_ones_are_kept(tmp_
         reasons = {result["verdict"]["reason"] for result in results}
         assert "within_tolerance" in reasons, "without vector units some bits must be other than the baselines'"
         changes = {result["baseline"]["change"] for result in results if result["baseline"]}
-        assert all("cpu_features without" in change and "Prescott" in change for change in changes), changes
+        # OpenBLAS names the core whose kernels serve, which need not be the one that was asked for.
+        assert all("cpu_features without" in change and "kernels " in change for change in changes), changes
     promised = {suite.id for suite in load_suites(ROOT) if promises_its_bits(suite)}
     assert {"unit/sum", "unit/variance", "unit/matmul", "unit/apply_adam"} <= promised
     kept = {

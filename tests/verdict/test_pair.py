@@ -282,11 +282,12 @@ def test_errors_of_a_biased_scalar_are_no_growth_of_its_bias():
     """In units of one version's error alone, the bias of the other has a heavy tail, and its mean is larger."""
     rng = np.random.default_rng(7)
     alarms = 0
-    for _ in range(200):
+    for _ in range(60):
         sides = [[figures_of(1e-3 * (0.5 + rng.normal(0, 1, 1))) for _ in range(160)] for _ in range(2)]
         pairs = [SeedPair(*both, False) for both in zip(*sides, strict=True)]
         alarms += judge_look([output(pairs)], 0.05, COMMIT).end == "worse"
-    assert alarms <= 10
+    # 3 are expected, and 7 or more have a probability of 3 %.
+    assert alarms <= 6
 
 
 def test_figures_of_heavy_tails_are_finite_as_records_are():
