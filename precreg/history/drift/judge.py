@@ -45,6 +45,11 @@ from precreg.verdict.statistics import MIN_RUNS, running_median
 
 # A series that returns to earlier values so often is noisy. One or two returns are a change and its revert.
 MIN_FLICKERS = 3
+# So many pairs of runs must agree for each rerun that differs. In noise of half a step of a coarse grid about 2 do.
+MIN_AGREEING_RUNS = 3
+# A step is reported at its first run from this run on. Noise on a coarse grid often repeats one value of three, and the
+# next rerun differs (benchmarks/drift_study.py).
+MIN_RUNS_FOR_STEP = 4
 # Every report shows 8 digits of a commit, so a reader can search one report for a commit of another.
 COMMIT_DIGITS = 8
 # Below MIN_RUNS_FOR_NOISE runs the noise is not known. The last runs must then all exceed a value by this factor.
@@ -73,16 +78,26 @@ def comparable_points(points: Sequence[HistoryPoint], runs: Mapping[int, History
 
 
 def is_deterministic(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> bool:
-    """Return True if at least half of the successive runs on one fingerprint have the same bits."""
+    """Return True if at least half of the successive runs on one fingerprint have the same bits, and reruns mostly do.
+
+    At most one rerun of the same code may differ for each MIN_AGREEING_RUNS pairs that agree.
+    """
     pairs = [
-        (earlier.value, later.value)
+        (earlier, later)
         for earlier, later in pairwise(points)
         if runs[earlier.run].fingerprint == runs[later.run].fingerprint
     ]
     # Half is enough, because every change of the code breaks one pair of a deterministic series. A series that flickers
     # between few values also has equal neighbours, but by coincidence.
-    agree = sum(earlier == later for earlier, later in pairs)
-    return bool(pairs) and 2 * agree >= len(pairs) and not _flickers([point.value for point in points])
+    agree = sum(earlier.value == later.value for earlier, later in pairs)
+    if not pairs or 2 * agree < len(pairs) or _flickers([point.value for point in points]):
+        return False
+    # No change of the code explains that a rerun differs: it is noise, or one outlier in a long row.
+    differ = sum(
+        earlier.value != later.value and not _is_other_code(runs[earlier.run], runs[later.run])
+        for earlier, later in pairs
+    )
+    return agree >= MIN_AGREEING_RUNS * differ
 
 
 def _flickers(values: Sequence[float | None]) -> bool:
@@ -187,7 +202,7 @@ def judge_metric(series: HistorySeries, context: DriftContext) -> MetricDrift | 
 def _effective_settings(row: SeriesWindow, context: DriftContext) -> DriftSettings:
     """Return the settings, with one confirming run for a large step of an exact series at a run of other code."""
     # The same code on the same machine gives the same bits. If it does not, the run is an outlier until it repeats.
-    if row.mode is not DriftMode.EXACT or len(row.points) < 3:
+    if row.mode is not DriftMode.EXACT or len(row.points) < MIN_RUNS_FOR_STEP:
         return context.settings
     step = latest_large_step(row.sizes, drift_min_ratio(row.metric, context.settings.materiality))
     is_new = step is not None and step.at == len(row.sizes) - 1

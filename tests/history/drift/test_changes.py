@@ -47,6 +47,21 @@ def test_a_series_repeats_where_half_of_its_runs_do_and_it_does_not_flicker(valu
     assert is_deterministic(series([float(value) for value in values]).points, among) is expected
 
 
+@pytest.mark.parametrize(
+    ("values", "commits", "expected"),
+    [
+        ([1, 2, 2], "aab", False),
+        ([1, 2, 2], "abb", True),
+        ([1, 2, 2, 2], "aabb", False),
+        ([1, 1, 1, 2, 2, 2, 2], "abbbccd", True),
+        ([1, 1, 1, 9, 1, 1, 1, 1, 1], "aabbccdde", True),
+    ],
+)
+def test_a_series_does_not_repeat_if_reruns_of_its_code_differ(values, commits, expected):
+    among = {number: run(number, commit=commit * 40) for number, commit in enumerate(commits, 1)}
+    assert is_deterministic(series([float(value) for value in values]).points, among) is expected
+
+
 def test_only_runs_on_one_fingerprint_tell_whether_a_series_repeats():
     among, _ = of("aabb")
     assert is_deterministic(series([1.0, 1.0, 2.0, 2.0]).points, among)

@@ -120,6 +120,11 @@ def test_a_large_step_of_an_exact_series_is_reported_at_its_first_run_if_the_cod
     assert first_alarm(values, among=dirty) == 21
 
 
+def test_a_large_step_at_the_third_run_is_reported_once_it_repeats():
+    assert first_alarm([LEVEL, LEVEL, 2 * LEVEL, 2 * LEVEL]) == 4
+    assert first_alarm([LEVEL, LEVEL, LEVEL, 2 * LEVEL]) == 4
+
+
 def test_every_large_step_is_reported_with_its_own_run():
     values = [1.0] * 4 + [3.0] + [9.0] * 2 + [9.1, 40.0]
     named = {worst(judged(values[:count]), "recent runs").change.first_bad for count in (5, 6, 8, 9)}
