@@ -55,8 +55,13 @@ def other_machine() -> dict[str, str]:
 
 
 def project(folder: Path) -> tuple[Path, str]:
-    """Clone this repository, and return the clone and the commit that a merge request starts from."""
+    """Clone this repository, and return the clone and the commit that a merge request starts from.
+
+    The clone is a user's project, which has no precreg of its own: workers would import that, without compiled cores.
+    """
     git(ROOT, "clone", "--quiet", ".", str(folder))
+    git(folder, "rm", "-r", "--quiet", "precreg")
+    git(folder, "commit", "--quiet", "-m", "a project")
     return folder, git(folder, "rev-parse", "HEAD")
 
 
