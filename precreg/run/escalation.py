@@ -118,7 +118,7 @@ class CaseTest:
         # Of both versions and the reference, for one seed.
         self.seconds = 0.0 if drawn is None else drawn.seconds
         self.problem: PairProblem | None = None
-        # The last look. It is fixed after the first look, so that the level of a look does not depend on later ones.
+        # The last look that the seeds and the seconds of the case allow; the time of the first look fixes it.
         self.planned = 0
 
     def take(self, accepted: BatchAnswer, present: BatchAnswer) -> None:
@@ -238,8 +238,9 @@ class Escalation:
         return replace(test.result, verdict=verdict, paired=self._paired(test, seeds, look))
 
     def _look_alpha(self, test: CaseTest) -> float:
-        """Return the error level of one output at one look: all outputs and planned looks share the case's."""
-        return self._alpha / (len(test.result.tolerances) * len(looks(test.planned)))
+        """Return the error level of one output at one look: all outputs and possible looks share the case's."""
+        # Of all looks that the seeds allow, even if time ends earlier: findings do not depend on the machine's speed.
+        return self._alpha / (len(test.result.tolerances) * max(1, len(looks(self._budget.seeds))))
 
     def _unclear(self, test: CaseTest) -> CaseResult:
         """Return the result of a case whose budget ended."""
@@ -250,7 +251,7 @@ class Escalation:
         if planned == max(looks(self._budget.seeds), default=0) and drawn >= planned:
             ended_by = "max_seeds"
         outputs = test.outputs(seeds)
-        alpha, commit = self._look_alpha(test) if planned else self._alpha, self._version.commit
+        alpha, commit = self._look_alpha(test), self._version.commit
         # This look was taken before, and found no loss at this level; it may have found gains.
         look = judge_look(outputs, alpha, commit) if seeds >= FIRST_LOOK else Look(None, (), (), ())
         verdict = unclear_verdict(test.result.verdict, outputs, commit, ended_by, alpha, look.findings)
