@@ -10,6 +10,9 @@ from tests.e2e.command import change, environ, git, precreg, repository, with_su
 from tests.e2e.test_environments import ELSEWHERE
 from tests.e2e.test_environments import KERNEL as SQUARE
 from tests.e2e.test_environments import SUITE as SQUARES
+from tests.e2e.test_escalation import EQUAL as EQUAL_SUBJECT
+from tests.e2e.test_escalation import KERNEL as SOFTMAX
+from tests.e2e.test_escalation import SUBJECT
 
 SUITE = """\
 suite: s
@@ -22,19 +25,8 @@ seeds: 1
 """
 SCALAR = SUITE.replace("suite: s\n", "suite: scalar\n").replace("softmax", "total").replace("exact", "exact_total")
 SCALAR += "tolerance: {rtol: 1e-4}\n"
-KERNEL = """\
-import numpy as np
-
-
-def softmax(x):
-    e = np.exp(x)
-    return e / e.sum(-1, keepdims=True)
-
-
-def exact(x):
-    e = np.exp(x)
-    return e / e.sum(-1, keepdims=True)
-
+KERNEL = f"""\
+{SOFTMAX}
 
 def total(x):
     return np.exp(x).sum(dtype=x.dtype) * x.dtype.type(1 + 1e-6)
@@ -43,11 +35,7 @@ def total(x):
 def exact_total(x):
     return np.exp(x).sum()
 """
-EQUAL = ("    e = np.exp(x)\n    return e / e.sum(-1, keepdims=True)\n\n\ndef exact",) * 2
-EQUAL = (
-    EQUAL[0],
-    EQUAL[1].replace("e.sum(-1, keepdims=True)", "e.reshape(len(e), 8, 5).sum(-1).sum(-1, keepdims=True)"),
-)
+EQUAL = (SUBJECT, EQUAL_SUBJECT)
 OTHER_TOTAL = ("(1 + 1e-6)", "(1 + 3e-6)")
 ACCEPT = ("baseline", "accept", "*", "--reason", "first")
 
