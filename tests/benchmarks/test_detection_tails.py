@@ -212,7 +212,8 @@ def test_what_is_known_of_tails_is_measured():
     assert not found.harmless
 
 
-@pytest.mark.parametrize("name", ["layer_norm_float16", "hann_window_float32", "class_scores_float32"])
+# None of these calls sine or cosine, whose errors in float32 depend on the vector units that numpy uses.
+@pytest.mark.parametrize("name", ["layer_norm_float16", "dequantize_float16", "class_scores_float32"])
 def test_labels_of_tails_hold_at_seeds_that_were_not_used(name):
     from detecting.operators import OPERATORS
     from detecting.tails import contradictions
@@ -225,9 +226,9 @@ def test_a_wrong_label_of_tails_is_contradicted():
     from detecting.operators import OPERATORS
     from detecting.tails import Growth, Tails, contradictions
 
-    wrong = {"the square of a sine": Tails("not_worse", "max_abs_error", Growth(1.0, 0.99, 1.01), 256)}
-    (line,) = contradictions(OPERATORS["hann_window_float32"], wrong, seeds=8)
-    assert re.match("hann_window_float32: the square of a sine: growth of max_abs_error was 1 times and is 1.2", line)
+    wrong = {"scales of 13 bits": Tails("not_worse", "max_ulp", Growth(1.0, 0.99, 1.01), 256)}
+    (line,) = contradictions(OPERATORS["dequantize_float16"], wrong, seeds=8)
+    assert re.match("dequantize_float16: scales of 13 bits: growth of max_ulp was 1 times and is 1.3", line)
 
 
 def test_labels_of_tails_survive_being_stored_and_older_files_have_none(tmp_path):
