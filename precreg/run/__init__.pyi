@@ -16,6 +16,7 @@ from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes
+from .server import start_fork_server as start_fork_server
 from .session import PAIR_AUTO as PAIR_AUTO
 from .session import PAIR_OFF as PAIR_OFF
 from .session import RunOutputs as RunOutputs
@@ -23,4 +24,3 @@ from .session import RunRequest as RunRequest
 from .session import Session as Session
 from .session import run_session as run_session
 from .workers import run_in_workers as run_in_workers
-from .workers import start_fork_server as start_fork_server

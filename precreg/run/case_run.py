@@ -37,7 +37,16 @@ from precreg.run.computation import (
     run_on_device,
 )
 from precreg.storage import array_digest, element_bytes
-from precreg.subject import Call, CaseFailed, Outputs, SurroundingsRestored, blame_failures, subject_kind
+from precreg.subject import (
+    Activity,
+    Call,
+    CaseFailed,
+    Outputs,
+    SurroundingsRestored,
+    blame_failures,
+    enter_stage,
+    subject_kind,
+)
 from precreg.suite.inputs import draw_input, parse_input
 from precreg.tolerance import resolve_tolerance
 from precreg.types import (
@@ -104,13 +113,16 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...], computation: Cas
 def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], computation: CaseComputation) -> _Sample:
     directory = suite_folder(project, case.directory)
     with blame_failures(Reason.SUBJECT_ERROR):
+        enter_stage(Activity.DRAWING, seed)
         inputs = computation.reuse(
             "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
     with blame_failures(Reason.REFERENCE_ERROR):
+        enter_stage(Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE, seed)
         oracle = computation.reuse("oracle", seed, lambda: run_oracle(case, inputs, directory, project))
+        enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
             f"measured {combine_digests(actual.digests)}",
@@ -120,6 +132,7 @@ def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], comp
         computation.observe(actual.runs, oracle)
     if case.benchmark is not None:
         with blame_failures(Reason.BENCHMARK_ERROR):
+            enter_stage(Activity.BENCHMARK, seed)
             comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
     # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
     recorded = oracle if case.oracle.kind == "files" else {}
@@ -167,6 +180,7 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
     durations_s, runs = [], list[SubjectRun]()
     differences: list[RepeatDifference] = []
     for repeat in range(1, case.repeats + 1):
+        enter_stage(Activity.SUBJECT, seed, repeat if case.repeats > 1 else 0)
         outputs = run_subject_once(case, call)
         durations_s.append(outputs.duration_s)
         run = SubjectRun(outputs.arrays, array_digests(outputs.arrays))

@@ -145,7 +145,7 @@ def run_session(
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
     if request.jobs != IN_PROCESS:
-        from precreg.run.workers import start_fork_server
+        from precreg.run.server import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
     every = load_cases(request.project) if every is None else every

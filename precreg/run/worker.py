@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO, TextIOWrapper
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import recv_handle
 from pathlib import Path
-from signal import SIGKILL
-from threading import Thread
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from precreg.subject import TreePair, redirect_imports
-from precreg.types import Case, Execution, Failure, Outcome
+from precreg.run.channel import MAX_MESSAGE_BYTES, WorkerConnection
+from precreg.run.processes import left_children, living_children, name_process
+from precreg.subject import Activity, TreePair, enter_stage, redirect_imports, share_stage
+from precreg.types import Case, Execution, Failure, Outcome, Reason, StateChange
 
 _Item = TypeVar("_Item", contravariant=True)
 _Answer = TypeVar("_Answer")
@@ -36,7 +34,13 @@ _Answer = TypeVar("_Answer")
 # names of a module and a function. So a worker imports the room of a self-test only for a self-test.
 CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
 
+# Processes that a fact names; it counts the others.
+MAX_NAMED_PROCESSES = 3
+
 READY_MESSAGE = b""
+# The first byte of a message with an answer. After its last answer a worker runs no further item, because the item
+# left its process in a state that could reach others.
+ANSWER, LAST_ANSWER = b"\x00", b"\x01"
 
 
 class WorkerTask(Protocol[_Item, _Answer]):
@@ -89,7 +93,8 @@ class CaseTask(NamedTuple):
         if self.trees is not None:
             # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
             case = replace(case, benchmark=None)
-        outcome = self._runner()(case, self.project, self.chain)
+        known = living_children()
+        outcome = _note_processes(self._runner()(case, self.project, self.chain), known)
         if outcome.execution.failure is None:
             return outcome
         from precreg.subject import add_printed_output
@@ -126,6 +131,17 @@ class CaseTask(NamedTuple):
         return run_case
 
 
+def _note_processes(outcome: Outcome, known: Set[int]) -> Outcome:
+    """Add the processes that the subject left running, apart from `known`, to the facts of an outcome."""
+    left = left_children(known)
+    if not left:
+        return outcome
+    names = ", ".join(name_process(pid) for pid in left[:MAX_NAMED_PROCESSES])
+    more = len(left) - MAX_NAMED_PROCESSES
+    change = StateChange("processes", f"{names} and {more} more" if more > 0 else names)
+    return replace(outcome, execution=replace(outcome.execution, left=(*outcome.execution.left, change)))
+
+
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
     """Yield the outcome of each case in turn, from this process; timeouts do not apply."""
     for case in cases:
@@ -149,12 +165,30 @@ class _PrintedByWorker(_Unclosable, TextIOWrapper):
     pass
 
 
-def serve_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
-    """Receive the file for the printed output, then run batches of items until the parent sends no more."""
+class WorkerStart(NamedTuple):
+    """The parent's search path and folder, and the task by pickle: unpickling it imports modules from the path."""
+
+    path: list[str]
+    # The path while the worker starts: the project's folders come last.
+    safe_path: list[str]
+    folder: str
+    task: bytes
+
+
+def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
+    """Receive a task, then run batches of items until the parent sends no more."""
     code = 1
     try:
+        connection = WorkerConnection(descriptor)
+        start: WorkerStart = pickle.loads(connection.recv_bytes())
+        sys.path[:] = start.safe_path
+        os.chdir(start.folder)
+        task: WorkerTask[Any, Any] = pickle.loads(start.task)
+        sys.path[:] = start.path
         task.prepare()
-        _run_batches(connection, task)
+        _redirect_output(printed)
+        share_stage(stage)
+        _run_batches(connection, task, printed)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -163,18 +197,27 @@ def serve_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
         os._exit(code)
 
 
-def _run_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
-    # In a group of its own the worker dies with all children of its subjects, and a Ctrl-C reaches the parent alone.
-    os.setpgid(0, 0)
-    Thread(target=_die_with_parent, daemon=True).start()
-    printed = recv_handle(connection)
-    _redirect_output(printed)
+def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], printed: int) -> None:
+    read_printed, known = partial(read_end, printed), living_children()
     connection.send_bytes(READY_MESSAGE)
-    read_printed = partial(read_end, printed)
     while items := _receive_batch(connection):
         for item in items:
             _empty_file(printed)
-            connection.send_bytes(msgpack.encode(task.run(item, read_printed)))
+            enter_stage(Activity.OTHER)
+            content = _encode_answer(task, item, task.run(item, read_printed))
+            # Not ended here: a later item may count on a process that an earlier one started once.
+            is_last = bool(left_children(known))
+            connection.send_bytes((LAST_ANSWER if is_last else ANSWER) + content)
+            if is_last:
+                return
+
+
+def _encode_answer(task: WorkerTask[_Item, _Answer], item: _Item, answer: _Answer) -> bytes:
+    content = msgpack.encode(answer)
+    if len(content) <= MAX_MESSAGE_BYTES:
+        return content
+    message = f"gave an outcome of {len(content)} bytes, and the limit is {MAX_MESSAGE_BYTES}"
+    return msgpack.encode(task.give_up(item, Failure(Reason.SUBJECT_ERROR, message)))
 
 
 def read_end(printed: int) -> str:
@@ -187,10 +230,10 @@ def read_end(printed: int) -> str:
     return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
 
 
-def _receive_batch(connection: Connection) -> list[Any]:
+def _receive_batch(connection: WorkerConnection) -> list[Any]:
     """Return the next batch; an empty one ends the worker, as a closed connection does."""
     try:
-        items: list[Any] = connection.recv()
+        items: list[Any] = pickle.loads(connection.recv_bytes())
     except EOFError:
         return []
     return items
@@ -211,14 +254,3 @@ def _empty_file(printed: int) -> None:
     if os.lseek(printed, 0, os.SEEK_CUR):
         os.ftruncate(printed, 0)
         os.lseek(printed, 0, os.SEEK_SET)
-
-
-def _die_with_parent() -> None:
-    """Kill this process group once the parent is gone.
-
-    A thread can do so while the subject computes.
-    """
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os.killpg(0, SIGKILL)

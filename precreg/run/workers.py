@@ -7,26 +7,31 @@ that has loaded numpy forks the workers within milliseconds.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
+import socket
 import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from math import inf
-from multiprocessing.reduction import send_handle
-from selectors import EVENT_READ, DefaultSelector
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, Signals, pthread_sigmask, raise_signal, signal
+from select import POLLIN, poll
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from signal import SIGINT, Signals, raise_signal, signal
 from threading import current_thread, main_thread
 from time import monotonic
-from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from precreg.environment import limit_blas_threads
+from msgspec import MsgspecError
+
 from precreg.errors import UserError
-from precreg.run.worker import READY_MESSAGE, WorkerTask, read_end, serve_batches
+from precreg.run.channel import BrokenMessage, ParentConnection
+from precreg.run.processes import kill_group
+from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
+from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, WorkerStart, WorkerTask, read_end
+from precreg.subject import STAGE_BYTES, Activity, Stage, read_stage
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -44,18 +49,27 @@ MAX_BATCH = 32
 # Batches shrink with the number of waiting items, so that all workers finish together.
 BATCHES_PER_WORKER = 4
 
-# A fork of the command's own process would copy its threads' locks and its memory.
-_CONTEXT = multiprocessing.get_context("forkserver")
+# Servers that die while no item runs, before a run gives up: something outside of it kills them.
+MAX_LOST_SERVERS = 5
 
-# All that a plain case needs, loaded once in the server.
-_PRELOADED = ["precreg.run.case_run", "precreg.subject.python"]
+# Errors of decoding a message that a subject wrote: no msgpack, another shape, a depth or a number without end.
+_UNDECODABLE = (MsgspecError, ValueError, RecursionError, OverflowError, MemoryError)
+
+_ACTIVITIES = {
+    Activity.DRAWING: "drawing the inputs",
+    Activity.SUBJECT: "running the subject",
+    Activity.REFERENCE: "running the reference",
+    Activity.GOLDEN: "running the golden",
+    Activity.MEASURING: "measuring the outputs",
+    Activity.BENCHMARK: "running the benchmark",
+}
 
 
 class WorkerProcess(Generic[_Item]):
     """One worker, as its parent sees it.
 
     `batch` has the unfinished items, the running one first. `began` and `deadline` are times of the running item by
-    the monotonic clock, in seconds.
+    the monotonic clock, in seconds. `answered` counts the items that it finished.
     """
 
     def __init__(self, task: WorkerTask[_Item, Any]) -> None:
@@ -63,31 +77,29 @@ class WorkerProcess(Generic[_Item]):
         self.batch: deque[_Item] = deque()
         self.began, self.deadline = 0.0, inf
         self.ready = False
+        self.answered = 0
+        self.exit_code: int | None = None
         self._task = task
-        self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=serve_batches, args=(theirs, task))
         try:
-            self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-            with _without_main_module():
-                self.process.start()
-            send_handle(self.connection, self._printed.fileno(), self.process.pid)
+            self.process = self._start()
         except (OSError, EOFError) as error:
             raise UserError("no-workers", f"expected a worker process to start but got {error!r}") from error
-        finally:
-            # While this end is open here too, the worker's death would not close the connection.
-            theirs.close()
+        self.connection.send(pickle.dumps(_worker_start(task)))
 
-    @property
-    def printed(self) -> str:
-        """Return the end of the running item's output."""
-        return read_end(self._printed.fileno())
+    def _start(self) -> ForkedWorker:
+        ours, theirs = socket.socketpair()
+        self.connection = ParentConnection(ours)
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
+        self._stage = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
+        self._stage.truncate(STAGE_BYTES)
+        # While this end is open here too, the worker's death would not close the connection.
+        with theirs:
+            return fork_worker([theirs.fileno(), self._printed.fileno(), self._stage.fileno()])
 
     def give(self, items: list[_Item]) -> None:
         """Send a batch of items."""
         self.batch.extend(items)
-        # The pool learns of a dead worker from its sentinel, and then hands the batch on.
-        with suppress(OSError):
-            self.connection.send(items)
+        self.connection.send(pickle.dumps(items))
         self.set_deadline()
 
     def set_deadline(self) -> None:
@@ -95,53 +107,55 @@ class WorkerProcess(Generic[_Item]):
         self.began = monotonic()
         self.deadline = self.began + self._task.timeout_s(self.batch[0]) if self.batch else inf
 
-    def overdue(self) -> bool:
-        """Return whether the running item exceeded its timeout, and its answer is not waiting to be read."""
-        return self.deadline < monotonic() and not self.connection.poll()
+    def failure(self, reason: Reason, how: str) -> Failure:
+        """Return the failure of the running item: what it was doing, and the end of its printed text."""
+        stage = read_stage(self._stage.fileno())
+        return Failure(reason, how if stage is None else f"{how} while {_describe(stage)}", self._read_printed())
+
+    def _read_printed(self) -> str:
+        return read_end(self._printed.fileno())
 
     def describe_end(self) -> str:
-        """Wait for the process and return how it ended: "exited with code 5", "killed by SIGSEGV"."""
-        self.process.join(EXIT_PATIENCE_S)
-        code = self.process.exitcode
+        """Return how the process ended: "exited with code 5", "killed by SIGSEGV"."""
+        code = self.exit_code
         if code is None:
-            return "stopped answering"
+            return "lost the server of its process"
         return f"exited with code {code}" if code >= 0 else f"killed by {_signal_name(-code)}"
 
-    def last_messages(self) -> Iterator[bytes]:
-        """Yield the unread messages of a dead process."""
-        with suppress(EOFError, OSError):
-            while self.connection.poll():
-                yield self.connection.recv_bytes()
+    def read_status(self) -> None:
+        """Read the exit code of the process that ended."""
+        self.exit_code = self.process.exit_code()
 
     def kill(self) -> None:
-        """Kill the process with all children of its subjects, and wait for its end."""
-        if self.process.pid is not None:
-            with suppress(OSError):
-                os.killpg(self.process.pid, SIGKILL)
-        # A process that has just started is not yet in a group of its own.
-        self.process.kill()
-        self.process.join(EXIT_PATIENCE_S)
+        """Kill the process with all that its subjects started, and wait for its end."""
+        if self.exit_code is None:
+            continue_server()
+            kill_group(self.process.pid)
+            ended = poll()
+            ended.register(self.process.status, POLLIN)
+            # The server answers once the processes that the worker left are gone, too.
+            ended.poll(EXIT_PATIENCE_S * 1000)
+
+    def close(self) -> None:
+        """Close all that the parent holds of the worker."""
+        self.connection.close()
         self._printed.close()
+        self._stage.close()
+        os.close(self.process.status)
 
 
-def start_fork_server() -> None:
-    """Start the server that forks workers, in the background: it loads numpy while the command reads the suites.
+def _worker_start(task: WorkerTask[Any, Any]) -> WorkerStart:
+    folder = os.getcwd()
+    return WorkerStart([each or folder for each in sys.path], safe_path(sys.path, folder), folder, pickle.dumps(task))
 
-    The server and its children ignore an interrupt from the keyboard, because their parent ends them.
-    """
-    from multiprocessing import resource_tracker
-    from multiprocessing.forkserver import ensure_running
 
-    limit_blas_threads()
-    _CONTEXT.set_forkserver_preload(_PRELOADED)
-    # The server would start the tracker otherwise, and the tracker's start unblocks SIGINT.
-    resource_tracker.ensure_running()
-    # A new process inherits the blocked signals. A handler would come too late for an interrupt during the imports.
-    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
-    try:
-        ensure_running()
-    finally:
-        pthread_sigmask(SIG_SETMASK, before)
+def _describe(stage: Stage) -> str:
+    """Write what an item was doing: "running the subject, seed 3, repeat 2"."""
+    doing = _ACTIVITIES[stage.activity]
+    if stage.importing:
+        doing = f"importing the module, before {doing}"
+    repeat = f", repeat {stage.repeat}" if stage.repeat else ""
+    return f"{doing}, seed {stage.seed}{repeat}"
 
 
 @contextmanager
@@ -164,17 +178,6 @@ def defer_interrupts() -> Iterator[None]:
 def _signal_name(number: int) -> str:
     # Real-time signals have numbers without a name.
     return Signals(number).name if number in list(Signals) else f"signal {number}"
-
-
-@contextmanager
-def _without_main_module() -> Iterator[None]:
-    """Keep a new worker from importing the main module: that may be pytest, or a script without a __main__ check."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def run_in_workers(items: Sequence[_Item], task: WorkerTask[_Item, _Answer], jobs: int) -> Iterator[_Answer]:
@@ -207,6 +210,7 @@ class WorkerPool(Generic[_Item, _Answer]):
         self._workers: set[WorkerProcess[_Item]] = set()
         self._selector = DefaultSelector()
         self._decoder = task.decoder()
+        self._suspects, self._lost_servers = set[str](), 0
 
     def run(self, items: Sequence[_Item]) -> Iterator[_Answer]:
         """Yield the answer to every item as it comes, as `run_in_workers` does."""
@@ -221,12 +225,15 @@ class WorkerPool(Generic[_Item, _Answer]):
 
     def step(self) -> Iterator[_Answer]:
         """Start missing workers, wait for a message, a death or a deadline, and yield the answers of it."""
-        while len(self._workers) < min(self._jobs, self.unfinished()):
+        while len(self._workers) < min(1 if self._suspects else self._jobs, self.unfinished()):
             self._add_worker()
-        for key, _ in self._selector.select(self._time_left_s()):
-            yield from key.data()
-        for worker in [worker for worker in self._workers if worker.overdue()]:
-            yield self._stop_overdue(worker)
+        for key, events in self._selector.select(self._time_left_s()):
+            yield from key.data(events)
+        for worker in [worker for worker in self._workers if worker.deadline < monotonic()]:
+            # Its answer may have come while the caller handled another one.
+            yield from self._exchange(worker, EVENT_READ)
+            if worker in self._workers and worker.deadline < monotonic():
+                yield from self._stop_overdue(worker)
 
     def close(self) -> None:
         """Kill all workers, busy or not."""
@@ -236,53 +243,87 @@ class WorkerPool(Generic[_Item, _Answer]):
         self._selector.close()
 
     def _add_worker(self) -> None:
-        # An interrupt during the start would end the server with a traceback, and leave a worker that nobody kills.
+        # An interrupt during the start would leave a worker that nobody kills.
         with defer_interrupts():
             worker = WorkerProcess(self._task)
             self._workers.add(worker)
-            self._selector.register(worker.connection, EVENT_READ, partial(self._read_message, worker))
-            # A child of a subject may hold the connection open after the worker's death, which the sentinel reports.
-            self._selector.register(worker.process.sentinel, EVENT_READ, partial(self._handle_death, worker))
+            self._selector.register(worker.connection, EVENT_READ, partial(self._exchange, worker))
+            self._listen(worker)
+            # A child of a subject may hold the connection open after the worker's death, which the status reports.
+            self._selector.register(worker.process.status, EVENT_READ, partial(self._handle_death, worker))
 
     def _remove_worker(self, worker: WorkerProcess[_Item]) -> None:
         # First, because an interrupt may end this method, and `close` kills only the workers that are left.
         worker.kill()
         self._workers.remove(worker)
-        self._selector.unregister(worker.connection)
-        self._selector.unregister(worker.process.sentinel)
-        worker.connection.close()
+        self._selector.unregister(worker.process.status)
+        if worker.connection.fileno() in self._selector.get_map():
+            self._selector.unregister(worker.connection)
+        worker.close()
+
+    def _listen(self, worker: WorkerProcess[_Item]) -> None:
+        """Wait for messages of a worker, and for room if it did not take all of a message."""
+        events = EVENT_READ | EVENT_WRITE if worker.connection.has_unsent else EVENT_READ
+        if self._selector.get_key(worker.connection).events != events:
+            self._selector.modify(worker.connection, events, partial(self._exchange, worker))
 
     def _time_left_s(self) -> float | None:
         deadline = min(worker.deadline for worker in self._workers)
         return None if deadline == inf else min(MAX_WAIT_S, max(0.0, deadline - monotonic()))
 
-    def _read_message(self, worker: WorkerProcess[_Item]) -> Iterator[_Answer]:
-        # The selector may report the connection and the sentinel of one worker at once.
+    def _exchange(self, worker: WorkerProcess[_Item], events: int) -> Iterator[_Answer]:
+        """Send and receive what is possible now, and handle the messages that are complete."""
+        # The selector may report the connection and the status of one worker at once.
+        if worker not in self._workers or worker.connection.closed:
+            return
+        if events & EVENT_WRITE:
+            worker.connection.send_rest()
+        if events & EVENT_READ:
+            worker.connection.receive()
+            yield from self._handle_messages(worker)
         if worker not in self._workers:
             return
+        if worker.connection.closed:
+            # A worker that ends has closed its end a moment before. One that goes on is given up.
+            self._selector.unregister(worker.connection)
+            continue_server()
+            worker.deadline = min(worker.deadline, monotonic() + EXIT_PATIENCE_S)
+        else:
+            self._listen(worker)
+
+    def _handle_messages(self, worker: WorkerProcess[_Item]) -> Iterator[_Answer]:
         try:
-            message = worker.connection.recv_bytes()
-        except (EOFError, OSError):
-            yield from self._handle_death(worker)
-            return
-        yield from self._handle_message(worker, message)
+            while worker in self._workers and (message := worker.connection.next_message()) is not None:
+                yield from self._handle_message(worker, message)
+        except BrokenMessage as broken:
+            yield from self._lose_worker(worker, str(broken), is_broken=True)
 
     def _handle_message(self, worker: WorkerProcess[_Item], message: bytes) -> Iterator[_Answer]:
         """Decode one message, and give the worker its next batch before the caller handles the answer."""
-        if message == READY_MESSAGE:
+        if message == READY_MESSAGE and not worker.ready and not worker.answered:
             worker.ready = True
             self._assign()
             return
-        answer = self._decoder.decode(message)
+        kind = message[:1]
+        if not worker.batch or kind not in (ANSWER, LAST_ANSWER):
+            raise BrokenMessage("sent a message that answers nothing")
+        try:
+            answer = self._decoder.decode(memoryview(message)[1:])
+        except _UNDECODABLE as error:
+            raise BrokenMessage("sent an outcome that cannot be read") from error
         key = self._task.answer_key(answer)
         # A subject can write to the connection of its worker (tests/run/kernels.py has one).
-        if not worker.batch or key != self._task.item_key(worker.batch[0]):
-            yield from self._lose_worker(worker, f"gave an outcome of {key} in its place")
-            return
+        if key != self._task.item_key(worker.batch[0]):
+            raise BrokenMessage(f"gave an outcome of {key} in its place")
         worker.batch.popleft()
+        worker.answered += 1
+        self._suspects.discard(key)
         self.seconds[key] = monotonic() - worker.began
-        worker.set_deadline()
-        self._assign()
+        if kind == LAST_ANSWER:
+            self._return_batch(worker)
+        else:
+            worker.set_deadline()
+            self._assign()
         yield answer
 
     def _assign(self) -> None:
@@ -291,36 +332,71 @@ class WorkerPool(Generic[_Item, _Answer]):
             if worker.ready and not worker.batch and self._waiting:
                 size = max(1, min(MAX_BATCH, len(self._waiting) // (self._jobs * BATCHES_PER_WORKER)))
                 worker.give([self._waiting.popleft() for _ in range(size)])
+                self._listen(worker)
 
-    def _handle_death(self, worker: WorkerProcess[_Item]) -> Iterator[_Answer]:
+    def _handle_death(self, worker: WorkerProcess[_Item], _events: int) -> Iterator[_Answer]:
         """Read the last messages of a dead process, then blame its death on the item that was running, if any."""
         if worker not in self._workers:
             return
         # Not ready any more, or `_assign` would give it another batch while its last messages come in.
-        how, had_started, worker.ready = worker.describe_end(), worker.ready, False
-        for message in worker.last_messages():
-            yield from self._handle_message(worker, message)
-        yield from self._lose_worker(worker, how)
+        had_started, worker.ready = worker.ready, False
+        worker.read_status()
+        if not worker.connection.closed:
+            worker.connection.receive()
+        yield from self._handle_messages(worker)
+        if worker.exit_code is None:
+            yield from self._lose_server()
+            return
+        yield from self._lose_worker(worker, worker.describe_end())
         # Another process would die in the same way, and another, without end.
         if not had_started:
-            raise UserError("no-workers", f"expected a worker process to start but it {how}")
+            raise UserError("no-workers", f"expected a worker process to start but it {worker.describe_end()}")
 
-    def _lose_worker(self, worker: WorkerProcess[_Item], how: str) -> Iterator[_Answer]:
-        """Remove a worker that died or sent a false answer; its running item, if any, crashed."""
-        if worker.batch:
-            yield self._give_up_item(worker, Failure(Reason.CRASHED, how, worker.printed))
-        elif worker in self._workers:
-            self._remove_worker(worker)
+    def _lose_server(self) -> Iterator[_Answer]:
+        """Remove all workers, because the server that forked them died; one running item alone may be the cause."""
+        for worker in self._workers:
+            worker.ready = False
+        running = [worker for worker in self._workers if worker.batch]
+        if not running:
+            self._lost_servers += 1
+            if self._lost_servers == MAX_LOST_SERVERS:
+                raise UserError("no-workers", "expected a worker process to start but the server of workers died")
+        if len(running) == 1:
+            yield from self._lose_worker(running[0], "lost the server of its process")
+        for worker in list(self._workers):
+            # The next server runs these one after the other, so that a second loss has one cause.
+            self._suspects |= {self._task.item_key(worker.batch[0])} if worker.batch else set()
+            self._return_batch(worker)
 
-    def _stop_overdue(self, worker: WorkerProcess[_Item]) -> _Answer:
-        message = f"exceeded its timeout of {self._task.timeout_s(worker.batch[0]):g} s"
-        return self._give_up_item(worker, Failure(Reason.TIMED_OUT, message, worker.printed))
+    def _lose_worker(self, worker: WorkerProcess[_Item], how: str, *, is_broken: bool = False) -> Iterator[_Answer]:
+        """Remove a worker that died or sent a broken message; its running item, if any, crashed.
+
+        A message that an earlier item of the worker may have caused does not count: the item runs again.
+        """
+        if worker not in self._workers:
+            return
+        if not worker.batch or (is_broken and worker.answered):
+            self._return_batch(worker)
+        else:
+            yield self._give_up_item(worker, worker.failure(Reason.CRASHED, how))
+
+    def _stop_overdue(self, worker: WorkerProcess[_Item]) -> Iterator[_Answer]:
+        if worker.connection.closed:
+            yield from self._lose_worker(worker, "closed its connection", is_broken=True)
+            return
+        how = f"exceeded its timeout of {self._task.timeout_s(worker.batch[0]):g} s"
+        yield self._give_up_item(worker, worker.failure(Reason.TIMED_OUT, how))
 
     def _give_up_item(self, worker: WorkerProcess[_Item], failure: Failure) -> _Answer:
-        """Remove a worker, put the rest of its batch first in the queue, and return the answer to its running item."""
+        """Remove a worker, hand the rest of its batch on, and return the answer to its running item."""
         item = worker.batch.popleft()
+        self._suspects.discard(self._task.item_key(item))
+        self._return_batch(worker)
+        return self._task.give_up(item, failure)
+
+    def _return_batch(self, worker: WorkerProcess[_Item]) -> None:
+        """Remove a worker, and put its batch first in the queue."""
         self._waiting.extendleft(reversed(worker.batch))
         worker.batch.clear()
         self._remove_worker(worker)
         self._assign()
-        return self._task.give_up(item, failure)

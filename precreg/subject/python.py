@@ -21,6 +21,7 @@ from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.module_space import ModuleSpace, enter_module_space
+from precreg.subject.stage import note_import
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
     if spec not in space.functions:
         module_name, _, attribute = spec.partition(":")
         # Not SurroundingsRestored: libraries set variables on import that they need later.
+        note_import(True)
         with SettingsRestored():
             module = _import_module(module_name, space)
+        note_import(False)
         space.functions[spec] = _find_attribute(module, attribute)
     return space.functions[spec]
 

@@ -17,6 +17,17 @@ class Failure(Struct, frozen=True):
     detail: str = ""
 
 
+class StateChange(Struct, frozen=True):
+    """State of the process that a case left changed: its kind, such as "processes", and the details.
+
+    `repaired` is True if the case's own worker undid the change, and False if another worker took its place.
+    """
+
+    kind: str
+    detail: str
+    repaired: bool = False
+
+
 class Execution(Struct, frozen=True):
     """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
 
@@ -32,6 +43,8 @@ class Execution(Struct, frozen=True):
     unsteady: tuple[str, ...] = ()
     failure: Failure | None = None
     differences: tuple[RepeatDifference, ...] = ()
+    # State of the process that the case left changed.
+    left: tuple[StateChange, ...] = ()
 
 
 class Positions(Struct, frozen=True):

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable
 from errno import EMFILE
 from functools import partial
-from multiprocessing import active_children
 from threading import Timer
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
 from precreg.comparison.session import MIN_PAIRS_TO_SHARE, ComparisonTerms, compare_pairs, comparison_layers
 from precreg.errors import UserError
 from precreg.types.verdict import Reason, Status
+from tests.processes import workers_of
 
 TERMS = ComparisonTerms(comparison_layers(None, {}), (), "reference", 3)
 
@@ -96,7 +96,7 @@ def test_giving_up_early_leaves_no_process(pairs):
     results = compare_pairs(pairs, TERMS, 2)
     next(results)
     results.close()
-    assert active_children() == []
+    assert workers_of(os.getpid()) == []
 
 
 def compare_until_interrupted(pairs, after_s):
@@ -111,5 +111,5 @@ def test_an_interrupt_at_any_moment_leaves_no_process(pairs, capfd, milliseconds
     assert len(list(compare_pairs(pairs, TERMS, 2))) == len(pairs)
     with pytest.raises(KeyboardInterrupt):
         compare_until_interrupted(pairs, milliseconds / 1000)
-    assert active_children() == []
+    assert workers_of(os.getpid()) == []
     assert capfd.readouterr() == ("", "")

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import traceback
 from functools import cache
-from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import precreg as precreg_package
@@ -127,7 +126,6 @@ def _become(command, function, project, variables, out, err):
         leave_module_space()
         sys.path.insert(0, str(project))
         sys.argv = [command[2], *command[3:]]
-        _forget_servers()
         try:
             code = function()
         except SystemExit as end:
@@ -139,12 +137,6 @@ def _become(command, function, project, variables, out, err):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _forget_servers():
-    """Let this process start servers of its own: those that multiprocessing knows are its parent's children."""
-    forkserver._forkserver.__init__()
-    resource_tracker._resource_tracker.__init__()
 
 
 def git(folder, *arguments):

@@ -291,7 +291,6 @@ def gives_the_outcome_of_another(x):
     frame = sys._getframe()
     while "connection" not in frame.f_locals:
         frame = frame.f_back
-    frame.f_locals["connection"].send_bytes(
-        msgpack.encode({"case": "unit/s/other", "definition": "1:other", "execution": {}})
-    )
+    answer = msgpack.encode({"case": "unit/s/other", "definition": "1:other", "execution": {}})
+    frame.f_locals["connection"].send_bytes(b"\0" + answer)
     return double(x)

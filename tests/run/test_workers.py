@@ -2,9 +2,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import active_children
 
 import pytest
 from msgspec.structs import replace
@@ -16,8 +14,10 @@ from precreg.run.workers import defer_interrupts, run_in_workers
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
 from tests.e2e.command import PATIENCE_S
+from tests.processes import is_alive, wait_until, workers_of
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
+RUNNING = " while running the subject, seed 0"
 
 
 @pytest.fixture
@@ -34,22 +34,6 @@ def failure_of(outcome):
     return outcome.execution.failure
 
 
-def is_alive(pid):
-    """Say whether a process runs; one that is dead and only waits for its parent to notice does not."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, seconds=PATIENCE_S):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
-
-
 @pytest.mark.parametrize(
     ("subject", "reason", "message"),
     [
@@ -57,13 +41,13 @@ def wait_until(condition, seconds=PATIENCE_S):
         ("exits", Reason.SUBJECT_ERROR, "exited with 3"),
         ("returns_none", Reason.SUBJECT_ERROR, "expected an array but got None for output out"),
         ("raises_its_own", Reason.SUBJECT_ERROR, "kernels.OwnError: of its own"),
-        ("interrupts_itself", Reason.CRASHED, "exited with code 1"),
-        ("gives_the_outcome_of_another", Reason.CRASHED, "gave an outcome of unit/s/other in its place"),
-        ("exits_at_once", Reason.CRASHED, "exited with code 5"),
-        ("is_killed", Reason.CRASHED, "killed by SIGKILL"),
-        ("segfaults", Reason.CRASHED, "killed by SIGSEGV"),
-        ("hangs", Reason.TIMED_OUT, "exceeded its timeout of 1 s"),
-        ("hangs_and_ignores_sigterm", Reason.TIMED_OUT, "exceeded its timeout of 1 s"),
+        ("interrupts_itself", Reason.CRASHED, f"exited with code 1{RUNNING}"),
+        ("gives_the_outcome_of_another", Reason.CRASHED, f"gave an outcome of unit/s/other in its place{RUNNING}"),
+        ("exits_at_once", Reason.CRASHED, f"exited with code 5{RUNNING}"),
+        ("is_killed", Reason.CRASHED, f"killed by SIGKILL{RUNNING}"),
+        ("segfaults", Reason.CRASHED, f"killed by SIGSEGV{RUNNING}"),
+        ("hangs", Reason.TIMED_OUT, f"exceeded its timeout of 1 s{RUNNING}"),
+        ("hangs_and_ignores_sigterm", Reason.TIMED_OUT, f"exceeded its timeout of 1 s{RUNNING}"),
     ],
 )
 def test_a_subject_that_goes_wrong_costs_its_own_case(run, case, subject, reason, message):
@@ -155,16 +139,19 @@ def test_children_of_a_subject_do_not_outlive_the_run(run, case, tmp_path, subje
 
 def test_a_child_that_holds_the_connection_delays_nobody(run, case):
     bad, after = run([case("forks_and_dies", name="bad"), case(name="after")])
-    assert failure_of(bad).message == "exited with code 6"
+    assert failure_of(bad).message == "exited with code 6 while running the subject, seed 0"
     assert failure_of(after) is None
 
 
 def test_no_process_is_left(run, case, project):
     run([case(name=str(number)) for number in range(4)], jobs=2)
-    assert active_children() == []
-    outcomes = run_in_workers([case("hangs", name="a"), case("hangs", name="b")], CaseTask(project, CHAIN), 2)
+    assert workers_of(os.getpid()) == []
+    cases = [case(name="a"), case("hangs", name="b"), case("hangs", name="c")]
+    outcomes = run_in_workers(cases, CaseTask(project, CHAIN), 2)
+    next(outcomes)
+    assert workers_of(os.getpid()) != []
     outcomes.close()
-    assert active_children() == []
+    assert workers_of(os.getpid()) == []
 
 
 def test_slow_cases_do_not_wait_behind_each_other(run, case):
@@ -195,16 +182,6 @@ def start(project, count, *arguments, **environment):
         text=True,
         env=os.environ | environment,
     )
-
-
-def workers_of(pid):
-    """Return the processes that run cases for the parent: those that its fork server forked."""
-    children = {}
-    for process in os.listdir("/proc"):
-        if process.isdigit() and is_alive(process):
-            with open(f"/proc/{process}/stat", encoding="utf-8") as file:
-                children.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(process))
-    return [worker for child in children.get(pid, []) for worker in children.get(child, [])]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -239,10 +216,14 @@ def test_workers_that_cannot_start_are_one_error(project, tmp_path):
     assert err.count("error[no-workers]") == 1
 
 
-def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case, monkeypatch):
-    monkeypatch.setattr("precreg.run.workers.serve_batches", os.abort)
-    with pytest.raises(UserError, match="expected a worker process to start but it") as caught:
-        list(run_in_workers([case()], CaseTask(project, CHAIN), 1))
+class DyingTask(CaseTask):
+    def prepare(self):
+        os.abort()
+
+
+def test_a_worker_that_dies_at_its_start_is_not_started_again(project, case):
+    with pytest.raises(UserError, match="expected a worker process to start but it killed by SIGABRT") as caught:
+        list(run_in_workers([case()], DyingTask(project, CHAIN), 1))
     assert caught.value.slug == "no-workers"
 
 
@@ -261,22 +242,25 @@ def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
 
 
 EARLY = """
-import multiprocessing, os, signal
-from multiprocessing.forkserver import _forkserver
-from precreg.run.workers import start_fork_server
-if __name__ == "__main__":
-    start_fork_server()
-    os.kill(_forkserver._forkserver_pid, signal.SIGINT)
-    child = multiprocessing.get_context("forkserver").Process(target=print, args=("alive",))
-    child.start()
-    child.join()
+import os, signal, sys
+from pathlib import Path
+from precreg.run import server
+from precreg.run.worker import CaseTask
+from precreg.run.workers import run_in_workers
+from tests.run.conftest import case_of
+
+server.start_fork_server()
+os.kill(server._running.process.pid, signal.SIGINT)
+for outcome in run_in_workers([case_of()], CaseTask(Path(sys.argv[1]), ("cpu",)), 1):
+    print(outcome.case, outcome.execution.failure, flush=True)
 """
 
 
-def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(tmp_path):
-    (tmp_path / "early.py").write_text(EARLY)
-    done = subprocess.run([sys.executable, "early.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("alive\n", "")
+def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(project):
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, str(project)], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert (done.stdout, done.stderr) == ("unit/s/case None\n", "")
 
 
 def test_an_interrupt_waits_until_the_worker_is_known():

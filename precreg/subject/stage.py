@@ -1,0 +1,71 @@
+"""What is a worker doing, so that its parent can say so after the worker's death?
+
+A worker writes its stage into memory that it shares with its parent. A process that computes cases without a parent
+shares nothing, and writes nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import IntEnum
+from mmap import mmap
+from struct import Struct
+from typing import NamedTuple
+
+
+class Activity(IntEnum):
+    """The steps of a case at one seed, in their order. OTHER is before the first one and between two cases."""
+
+    OTHER = 0
+    DRAWING = 1
+    SUBJECT = 2
+    REFERENCE = 3
+    GOLDEN = 4
+    MEASURING = 5
+    BENCHMARK = 6
+
+
+class Stage(NamedTuple):
+    """A step of a case: `importing` is True while it imports the user's module, and `repeat` is 0 without repeats."""
+
+    activity: Activity
+    importing: bool
+    seed: int
+    repeat: int
+
+
+_LAYOUT = Struct("<BBqI")
+STAGE_BYTES = _LAYOUT.size
+# The place of `importing`, which changes alone.
+_IMPORTING = 1
+
+# A process works for one parent at most. Without one the memory is its own.
+_shared: mmap | bytearray = bytearray(STAGE_BYTES)
+
+
+def share_stage(descriptor: int) -> None:
+    """Write stages into this file from now on; it has STAGE_BYTES bytes at least."""
+    global _shared
+    _shared = mmap(descriptor, STAGE_BYTES)
+
+
+def enter_stage(activity: Activity, seed: int = 0, repeat: int = 0) -> None:
+    """Note that a step begins."""
+    _LAYOUT.pack_into(_shared, 0, activity, False, seed, repeat)
+
+
+def note_import(importing: bool) -> None:
+    """Note that the import of the user's module begins or ends; the step stays the same."""
+    _shared[_IMPORTING] = importing
+
+
+def read_stage(descriptor: int) -> Stage | None:
+    """Return the stage that a file has; None before the first step, and for bytes that are no stage."""
+    written = os.pread(descriptor, STAGE_BYTES, 0)
+    if len(written) < STAGE_BYTES:
+        return None
+    activity, importing, seed, repeat = _LAYOUT.unpack(written)
+    # A subject can write anything into the memory of its process.
+    if activity == Activity.OTHER or activity not in list(Activity) or importing > 1:
+        return None
+    return Stage(Activity(activity), bool(importing), seed, repeat)
