@@ -1,8 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .command import NamedCommit as NamedCommit
 from .command import changed_files as changed_files
 from .command import changed_files_since_commit as changed_files_since_commit
 from .command import commit_of as commit_of
-from .command import resolve_revision as resolve_revision
+from .command import named_commit as named_commit
 from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
