@@ -194,7 +194,7 @@ class GitState(Struct, frozen=True):
 
 
 class ChosenRevision(Struct, frozen=True):
-    """The revision that named a commit on the command line; with `merge_base` the commit is its merge base with HEAD."""
+    """The revision that named a commit on the command line, or whose merge base with HEAD is the commit."""
 
     text: str
     merge_base: bool = False
