@@ -173,6 +173,13 @@ def in_repository(project):
     return project.run("list", "--changed-since", "mian")
 
 
+def with_two_meanings(project):
+    ada = committed(project)
+    subprocess.run(["git", *ada, "-C", project.root, "branch", "-m", "main"], check=True)
+    subprocess.run(["git", "-C", project.root, "tag", "main"], check=True)
+    return project.run("run", "--against", "main")
+
+
 def committed(project):
     ada = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main")
     for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "one")):
@@ -364,6 +371,7 @@ SCENARIOS = {
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,
     "unknown-revision": in_repository,
+    "ambiguous-revision": with_two_meanings,
     "no-merge-base": beside_an_unrelated_branch,
     "no-hooks-folder": without_hooks,
     "hook-exists": beside_another_hook,

@@ -116,12 +116,14 @@ def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
     if pair != PAIR_AUTO:
         return None if pair == PAIR_OFF else pair, None
     try:
-        base = base_commit(project, PAIR_AUTO)
+        named = base_commit(project, PAIR_AUTO)
     except UserError as problem:
         # Only with `--against off`: otherwise the base judges, too, and its absence has ended the run.
         click.echo(f"precreg: no merge base: {problem.message}; pairing with the commits of the baselines", err=True)
         return PAIR_AUTO, None
-    return (None, None) if ci and base is None else (PAIR_AUTO, base)
+    if named is None:
+        return (None, None) if ci else (PAIR_AUTO, None)
+    return PAIR_AUTO, named.commit
 
 
 def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) -> list[Case] | None:

@@ -95,12 +95,13 @@ class SessionProjects:
     def _cases(self, project: Path, path: Path) -> list[Case]:
         """Read the cases of one suite, as the base judges them. Raises UserError: duplicate-suite, or unreadable."""
         from precreg.storage import pause_gc
-        from precreg.suite import expand_suite, read_suite, require_unique_suite
+        from precreg.suite import expand_suite, read_suite, require_depends, require_unique_suite
 
         # Expanding a suite makes many objects without cycles, which the garbage collector would search in vain.
         with pause_gc():
             suite = read_suite(path, project, self.foundation(project))
             require_unique_suite(suite, self._first.setdefault(project, {}))
+            require_depends(suite, project)
             judged = {case.id: case for case in self.session(project).criteria.cases}
             return [judged.get(case.id, case) for case in expand_suite(suite, project)]
 

@@ -20,6 +20,7 @@ from precreg.types import (
     AverageRatio,
     BenchmarkDifference,
     CaseResult,
+    ChosenRevision,
     Finding,
     GitState,
     Location,
@@ -302,6 +303,14 @@ def _harmless(record: RunRecord) -> str:
 
 def _with_status(record: RunRecord, *statuses: Status) -> list[CaseResult]:
     return [result for result in record.results if result.verdict.status in statuses]
+
+
+def describe_chosen_commit(commit: str, chosen: ChosenRevision | None) -> str:
+    """Write a commit's short id, and the revision that named it, unless that is the id itself."""
+    short = commit[:8]
+    if chosen is None or (commit.startswith(chosen.text) and not chosen.merge_base):
+        return short
+    return f"{short} (merge base of {chosen.text} and HEAD)" if chosen.merge_base else f"{short} ({chosen.text})"
 
 
 def count_cases(number: int) -> str:

@@ -21,6 +21,7 @@ import msgspec
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, merge_histograms, metric_named, metric_ratio
 from precreg.report.describe import (
     STATUS_LABELS,
+    describe_chosen_commit,
     describe_commit,
     describe_run_selection,
     describe_status_counts,
@@ -320,6 +321,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "sentence": run_exit_sentence(record),
         "duration": format_duration(record.duration_s),
         "commit": describe_commit(record.git),
+        "against": describe_chosen_commit(record.against, record.against_revision),
+        "paired_with": describe_chosen_commit(record.pair, record.pair_revision),
         "selected": describe_run_selection(record),
         "matrix": _matrix(results),
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],

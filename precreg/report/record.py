@@ -29,6 +29,7 @@ from precreg.storage import read_json_record
 from precreg.types import (
     RECORD_SCHEMA,
     CaseResult,
+    ChosenRevision,
     Environment,
     FindingKind,
     GitState,
@@ -155,10 +156,17 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
         strict=strict,
+        against_revision=_smallest(record.against_revision for record in records),
+        pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=run_exit_code(
             verdicts, findings=findings, empty=max(record.exit_code for record in records), strict=strict
         ),
     )
+
+
+def _smallest(revisions: Iterable[ChosenRevision | None]) -> ChosenRevision | None:
+    """Return one of the revisions that named a commit; the same one in any order of records."""
+    return min((each for each in revisions if each is not None), key=msgspec.json.encode, default=None)
 
 
 def _merged_findings(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> Iterator[RunFinding]:

@@ -18,6 +18,7 @@ from precreg.report.describe import (
     FindingRow,
     count_cases,
     count_unseen,
+    describe_chosen_commit,
     describe_commit,
     describe_provenance,
     describe_run_selection,
@@ -62,8 +63,10 @@ def render_run_markdown(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
     listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
-    against = f", against {markdown_code(record.against[:8])}" if record.against else ""
-    pair = f", paired with {markdown_code(record.pair[:8])}" if record.pair else ""
+    judged_by = markdown_code(describe_chosen_commit(record.against, record.against_revision))
+    beside = markdown_code(describe_chosen_commit(record.pair, record.pair_revision))
+    against = f", against {judged_by}" if record.against else ""
+    pair = f", paired with {beside}" if record.pair else ""
     label, took = escape_markdown(record.environment.label), format_duration(record.duration_s)
     place = f"Environment {label}, {git}{against}{pair}, {took}."
     # A reader of a comment sees the heading first, so it has the counts.
@@ -233,8 +236,10 @@ def _heading(record: RunRecord) -> str:
     cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
     # The heading has all facts that select a baseline: a log of CI is often the only trace of a run.
     commit = describe_commit(record.git)
-    against = f", against {record.against[:8]}" if record.against else ""
-    pair = f", paired with {record.pair[:8]}" if record.pair else ""
+    judged_by = describe_chosen_commit(record.against, record.against_revision)
+    beside = describe_chosen_commit(record.pair, record.pair_revision)
+    against = f", against {judged_by}" if record.against else ""
+    pair = f", paired with {beside}" if record.pair else ""
     where = f"environment {environment.label}{chain}, commit {commit}{dirty}"
     return f"precreg {record.precreg}: {cases}, {where}{against}{pair}"
 

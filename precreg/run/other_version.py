@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.subject import TreePair
-from precreg.vcs import checkout_commit, commit_has_path, resolve_revision, unset_hook_variables, worktree_root
+from precreg.vcs import (
+    NamedCommit,
+    checkout_commit,
+    commit_has_path,
+    named_commit,
+    unset_hook_variables,
+    worktree_root,
+)
 
 
 class OtherVersion(NamedTuple):
@@ -22,14 +29,15 @@ class OtherVersion(NamedTuple):
     trees: TreePair
 
 
-def other_commit(project: Path, revision: str) -> str:
-    """Return the commit of the revision. Raises UserError: no-git, unknown-revision, no-merge-base; bad-pair."""
+def other_commit(project: Path, revision: str) -> NamedCommit:
+    """Return the commit for the revision. Raises UserError (bad-pair) and those of `named_commit`."""
     unset_hook_variables()
-    commit, root = resolve_revision(project, revision), worktree_root(project)
+    named, root = named_commit(project, revision), worktree_root(project)
     suites = (_folder_in(root, project) / "suites").as_posix()
-    if not commit_has_path(root, commit, suites):
-        raise UserError("bad-pair", f"expected a commit with {suites}/ but got pair={revision}: {commit[:8]} has none")
-    return commit
+    if not commit_has_path(root, named.commit, suites):
+        message = f"expected a commit with {suites}/ but got pair={revision}: {named.commit[:8]} has none"
+        raise UserError("bad-pair", message)
+    return named
 
 
 @contextmanager

@@ -47,6 +47,7 @@ from precreg.types import (
     Baseline,
     Case,
     CaseResult,
+    ChosenRevision,
     GitState,
     Orphan,
     Outcome,
@@ -57,7 +58,7 @@ from precreg.types import (
     UnwritableFolder,
     is_test_defined,
 )
-from precreg.vcs import affected_cases, git_state, project_folder
+from precreg.vcs import NamedCommit, affected_cases, git_state, project_folder
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
 
 # Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
@@ -86,7 +87,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     # A case whose requirements are missing is an error, not skipped.
     require: bool = False
     # The commit whose baselines, bounds and definitions judge; None means the project's own.
-    base: str | None = None
+    base: NamedCommit | None = None
     # The revision that runs side by side; PAIR_AUTO lets the accepted version judge the cases whose bits changed.
     pair: str | None = None
     # The commit that a merge request or a push compares with: the accepted version of PAIR_AUTO.
@@ -198,7 +199,7 @@ class Session:
         if every is None:
             # pytest reads the suites that it collects, one by one: without a base nothing needs the others.
             every = [] if base is None else load_cases(project)
-        return acceptance_criteria(project, base, every, self._baselines)
+        return acceptance_criteria(project, None if base is None else base.commit, every, self._baselines)
 
     @cached_property
     def judge(self) -> CaseJudge:
@@ -213,7 +214,11 @@ class Session:
         request = self.request
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
         self.record = replace(
-            begun, findings=self.criteria.findings, against=self.criteria.commit, strict=request.strict
+            begun,
+            findings=self.criteria.findings,
+            against=self.criteria.commit,
+            against_revision=None if request.base is None else _chosen(request.base),
+            strict=request.strict,
         )
 
     def add_cumulative_losses(self, every: Sequence[Case]) -> None:
@@ -230,7 +235,8 @@ class Session:
         """
         request = self.request
         if request.pair not in (None, PAIR_AUTO):
-            self.record = replace(self.record, pair=other_commit(request.project, request.pair))
+            named = other_commit(request.project, request.pair)
+            self.record = replace(self.record, pair=named.commit, pair_revision=_chosen(named))
         policy = replace(self.judge.policy, require=request.require)
         plan = self._open_plan(len(cases))
         try:
@@ -265,7 +271,7 @@ class Session:
         jobs = min(cases, count_processors() if request.jobs is None else request.jobs)
         name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
         path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
-        header = journal_header(request.project, environment, request.base or "")
+        header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
         if request.resume:
             journal, done = resume_journal(path, header)
             return Plan(request.project, environment, jobs, journal, done)
@@ -309,6 +315,10 @@ class Session:
         finally:
             summarize(record, written)
         return record
+
+
+def _chosen(named: NamedCommit) -> ChosenRevision:
+    return ChosenRevision(escape_surrogates(named.revision), named.is_merge_base)
 
 
 def begin_record(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:

@@ -1,4 +1,4 @@
-"""How are files found and replaced?
+"""How are files found, matched with patterns, and replaced?
 
 A replaced file has either its old or its new content, even if the process is killed. Paths stay inside the project,
 wherever symbolic links lead.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import ELOOP
+from functools import lru_cache
+from itertools import takewhile
 from os.path import realpath
 from pathlib import Path, PurePosixPath
 from time import monotonic, sleep
@@ -192,6 +195,56 @@ def path_beside_suite(project: Path, directory: str, path: str, where: Location)
     # Links are followed before the path is compared with the project, so that none can lead out.
     target = resolve_inside(project, Path(directory, path), file=where.file, line=where.line)
     return target.relative_to(realpath(project)).as_posix()
+
+
+def pattern_matches(pattern: str, path: str) -> bool:
+    """Return whether a path matches a pattern of paths, or lies in a folder that does; both are relative to one folder.
+
+    `*`, `?` and `[...]` stand for characters of one name, `**` for any number of folders.
+    """
+    return _pattern_expression(pattern).fullmatch(path) is not None
+
+
+def files_matching(project: Path, pattern: str) -> Iterator[str]:
+    """Yield the files of a project that match a pattern, with POSIX slashes; hidden folders are not entered."""
+    fixed = fixed_folder(pattern)
+    if os.path.isfile(project / pattern):
+        yield pattern
+    for folder, folders, files in os.walk(project / fixed):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(folder, name).relative_to(project).as_posix() for name in files)
+        yield from (path for path in paths if path != pattern and pattern_matches(pattern, path))
+
+
+def fixed_folder(pattern: str) -> str:
+    """Return the part of a pattern before its first name with a wildcard; all of a pattern without one."""
+    parts = pattern.split("/")
+    return "/".join(takewhile(lambda part: _WILDCARDS.isdisjoint(part), parts))
+
+
+_WILDCARDS = frozenset("*?[")
+_WILDCARD = re.compile(r"(\*\*/|\*\*|\*|\?|\[[^/\]]+\])")
+_MEANINGS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@lru_cache(maxsize=1024)
+def _pattern_expression(pattern: str) -> re.Pattern[str]:
+    # Folders in a row mean the same as one, and would make the search slow.
+    pieces = _WILDCARD.split(re.sub(r"(?:\*\*/)+", "**/", pattern))
+    meant = [_meaning(piece) if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)]
+    return re.compile(f"{''.join(meant)}(?:/.*)?", re.DOTALL)
+
+
+def _meaning(wildcard: str) -> str:
+    """Return the expression of a wildcard."""
+    if wildcard in _MEANINGS:
+        return _MEANINGS[wildcard]
+    inverse, characters = wildcard[1] == "!", wildcard[1:-1].removeprefix("!")
+    # Only a dash between two characters in order is a range; anything else stands for itself.
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", characters)
+    ranges = all(low <= high for low, high in re.findall(r"(?=(.)-(.))", characters))
+    escaped = escaped if ranges else escaped.replace("-", r"\-")
+    return f"[{'^/' if inverse else ''}{escaped}]" if escaped else re.escape(wildcard)
 
 
 def require_path(path: str, where: Location) -> None:

@@ -6,7 +6,9 @@ The text shows imports, the names that they bind, and names of files. Code that 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -61,16 +63,45 @@ def relative_import_folder(path: Path, level: int) -> Path:
 
 
 def files_named(node: ast.AST) -> Iterator[PurePosixPath]:
-    """Yield the path that a text with a suffix names; `here / "data" / "x.npy"` names data/x.npy."""
-    parts: list[str] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        parts[:0] = _text_of(node.right)
-        node = node.left
-    parts[:0] = _text_of(node)
+    """Yield the path that a text with a suffix names; `here / "data" / "x.npy"` names data/x.npy.
+
+    `join(here, "data", "x.npy")` and `here.joinpath("data", "x.npy")` name it, too.
+    """
+    parts = _path_parts(node)
     if parts and 0 < len(parts[-1]) <= _MAX_NAME_LENGTH and parts[-1].isprintable():
         path = PurePosixPath(*parts)
         if path.suffix:
             yield path
+
+
+# Functions of ctypes, cffi and numpy that load a library.
+_LOADERS = frozenset({"CDLL", "PyDLL", "WinDLL", "OleDLL", "LoadLibrary", "load_library", "dlopen"})
+_LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
+_SUFFIXES_HERE = {"darwin": (".dylib", ".so"), "win32": (".dll",)}
+
+
+def libraries_loaded(node: ast.AST) -> Iterator[PurePosixPath]:
+    """Yield the files that a call may load as a library without naming its suffix: `load_library("libop", "build")`."""
+    if not isinstance(node, ast.Call) or not node.args or _called_name(node.func) not in _LOADERS:
+        return
+    parts = _path_parts(node.args[0])
+    if not parts or len(parts[-1]) > _MAX_NAME_LENGTH or any(suffix in parts[-1] for suffix in _LIBRARY_SUFFIXES):
+        return
+    folder = [*(_path_parts(node.args[1]) if len(node.args) > 1 else []), *parts[:-1]]
+    # numpy adds the suffix of an extension module, too; the search for a library of the system adds "lib".
+    for suffix in (*_SUFFIXES_HERE.get(sys.platform, (".so",)), EXTENSION_SUFFIXES[0]):
+        yield from (PurePosixPath(*folder, f"{prefix}{parts[-1]}{suffix}") for prefix in ("", "lib"))
+
+
+def _path_parts(node: ast.AST) -> list[str]:
+    """Return the texts at the end of an expression that puts a path together."""
+    parts: list[str] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        parts[:0] = _text_of(node.right)
+        node = node.left
+    if isinstance(node, ast.Call) and _called_name(node.func) in ("join", "joinpath"):
+        return [text for part in node.args for text in _text_of(part)] + parts
+    return _text_of(node) + parts
 
 
 def _assigns_all(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:

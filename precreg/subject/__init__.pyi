@@ -1,8 +1,11 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .call import BUILT_IN_SUBJECTS as BUILT_IN_SUBJECTS
 from .call import Call as Call
+from .call import Dependencies as Dependencies
 from .call import EntryPointGroup as EntryPointGroup
 from .call import Outputs as Outputs
+from .call import declared_dependencies as declared_dependencies
+from .call import dependencies_entry_point as dependencies_entry_point
 from .call import find_entry_point as find_entry_point
 from .call import name_outputs as name_outputs
 from .call import subject_entry_point as subject_entry_point

@@ -7,7 +7,7 @@ exactly one provider. Suites check the names when they load, so this module impo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -149,6 +149,63 @@ def _is_masked(value: object) -> bool:
     # numpy imports numpy.ma lazily. If nothing has imported it, no masked array exists.
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)
+
+
+class Dependencies(NamedTuple):
+    """Name what a specification computes with, beside the package of its kind: modules, and paths or patterns of files.
+
+    Modules are searched like those of a Python subject. Paths are relative to the suite's folder, or absolute.
+    """
+
+    modules: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+_DECLARATIONS = "precreg.dependencies"
+
+
+@cache
+def dependencies_entry_point(kind: str) -> EntryPoint | None:
+    """Return the entry point that declares the dependencies of a kind of subject; None if no package does.
+
+    Raises:
+        UserError: bad-dependencies, if more than one package does.
+    """
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group=_DECLARATIONS, name=kind), key=lambda point: point.value)
+    if len(found) > 1:
+        values = " and ".join(point.value for point in found)
+        raise UserError("bad-dependencies", f"expected one declaration for kind={kind} but got {values}")
+    return found[0] if found else None
+
+
+def declared_dependencies(kind: str, spec: Any, folder: Path) -> Dependencies | None:
+    """Return the dependencies that an installed kind declares for a specification; None without a declaration.
+
+    `folder` is the suite's. The declaration is a function of an installed package, and runs in this process.
+
+    Raises:
+        UserError: bad-dependencies.
+    """
+    point = dependencies_entry_point(kind)
+    if point is None:
+        return None
+    try:
+        with SurroundingsRestored():
+            declared = point.load()(spec, folder)
+    # Any code of a package may fail in any way, and the message names it.
+    except (Exception, SystemExit) as problem:
+        received = f"{point.value} raised {type(problem).__name__}: {problem}"
+        raise UserError("bad-dependencies", f"expected the dependencies of kind={kind} but {received}") from problem
+    if not isinstance(declared, Dependencies) or not all(map(_are_texts, declared)):
+        received = f"{point.value} returned {ascii(declared)[:100]}"
+        raise UserError("bad-dependencies", f"expected Dependencies with lists of texts but {received}")
+    return declared
+
+
+def _are_texts(names: object) -> bool:
+    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
 
 
 # A kind runs a specification, as the suite gives it, on a call.

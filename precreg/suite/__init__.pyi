@@ -9,6 +9,7 @@ from .load import Suite as Suite
 from .load import load_suites as load_suites
 from .load import read_foundation as read_foundation
 from .load import read_suite as read_suite
+from .load import require_depends as require_depends
 from .load import require_unique_suite as require_unique_suite
 from .load import suite_files as suite_files
 from .matrix import case_name as case_name

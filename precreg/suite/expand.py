@@ -23,7 +23,7 @@ from precreg.storage import expect_mapping, format_value
 from precreg.suite.computations import device_chooser, existing_file, read_computation
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
-from precreg.suite.load import Suite, load_suites
+from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
     Parameters,
     case_name,
@@ -161,6 +161,9 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
+    if suite.file.depends:
+        patterns = tuple(path for _, path in depends_patterns(suite, project))
+        cases = [replace(case, depends=patterns) for case in cases]
     _require_distinct(suite, cases)
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:

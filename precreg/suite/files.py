@@ -135,6 +135,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     requires: Annotated[tuple[Text, ...], Meta(description="Packages and devices: numpy>=2, torch, device:npu")] = ()
     budget: Annotated[BudgetEntry, Meta(description="Limits on the cost of a case")] = BudgetEntry()
     tags: Annotated[tuple[Name, ...], Meta(description="Words to select cases by")] = ()
+    depends: Annotated[
+        tuple[Text, ...], Meta(description="Other files behind the results: paths beside the suite, with * ? [] and **")
+    ] = ()
 
 
 class TolerancesFile(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from precreg.storage import (
     Source,
     convert_source,
     expect_mapping,
+    files_matching,
+    fixed_folder,
+    path_beside_suite,
     read_yaml,
     resolve_inside,
     yaml_files,
@@ -100,6 +104,7 @@ def load_suites(project: Path, environ: Mapping[str, str] = os.environ) -> list[
     first: dict[str, Suite] = {}
     for suite in suites:
         require_unique_suite(suite, first)
+        require_depends(suite, project)
     return suites
 
 
@@ -122,6 +127,45 @@ def require_unique_suite(suite: Suite, first: dict[str, Suite]) -> None:
         place = other.source.where("suite")
         message = f"expected a name that is not taken but got suite={suite.file.suite}, as in {place}"
         raise suite.source.error("duplicate-suite", message, "suite")
+
+
+def depends_patterns(suite: Suite, project: Path) -> Iterator[tuple[str, str]]:
+    """Yield the texts of `depends:`, each with the same path or pattern relative to the project.
+
+    Raises UserError: outside-project, bad-value.
+    """
+    for index, text in enumerate(suite.file.depends):
+        where = suite.source.where("depends", index)
+        fixed = fixed_folder(text)
+        # Links are followed for this check alone: a pattern means paths as git lists them.
+        path_beside_suite(project, suite.directory, fixed or ".", where)
+        pattern = normpath(f"{suite.directory}/{text}")
+        rest = text.removeprefix(fixed)
+        if ".." in rest.split("/") or pattern.startswith("../"):
+            message = f"expected no .. after a wildcard but got depends={text}"
+            raise UserError("outside-project", message, file=where.file, line=where.line)
+        yield text, pattern
+
+
+def require_depends(suite: Suite, project: Path) -> None:
+    """Require a file for each path and pattern of `depends:`. Raises UserError (missing-file) for the first without."""
+    # Not a part of reading a suite: the suites of another commit are read without the files beside them.
+    for index, (text, pattern) in enumerate(depends_patterns(suite, project)):
+        if next(files_matching(project, pattern), None) is None:
+            message = f"expected a file that matches depends={text} but there is none{_nearest_path(pattern, project)}"
+            raise suite.source.error("missing-file", message, "depends", index)
+
+
+def _nearest_path(pattern: str, project: Path) -> str:
+    """Return the hint at the nearest name in the folder in which the pattern finds nothing."""
+    folder = fixed_folder(pattern)
+    while folder and not (project / folder).is_dir():
+        folder = folder.rpartition("/")[0]
+    if not (project / folder).is_dir():
+        return ""
+    wanted, name = pattern.removeprefix(folder).strip("/").partition("/")[0], f"{folder}/" if folder else ""
+    known = {entry.name: f"{name}{entry.name}" for entry in (project / folder).iterdir()}
+    return nearest(wanted, known)
 
 
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:

@@ -74,6 +74,7 @@ from .record import Baseline as Baseline
 from .record import BaselineEntry as BaselineEntry
 from .record import BaselineOutput as BaselineOutput
 from .record import CaseResult as CaseResult
+from .record import ChosenRevision as ChosenRevision
 from .record import ComparedPair as ComparedPair
 from .record import ComparisonRecord as ComparisonRecord
 from .record import ComparisonSettings as ComparisonSettings

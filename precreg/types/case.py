@@ -216,3 +216,6 @@ class Case(Struct, frozen=True):
     # A second implementation: metrics that need a benchmark divide by its errors. The definition leaves it out, because
     # no figure of a baseline depends on it.
     benchmark: Computation | None = None
+    # Paths and patterns of further files that a change of the case's results may come from, relative to the project.
+    # The definition leaves them out.
+    depends: tuple[str, ...] = ()

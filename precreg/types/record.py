@@ -193,6 +193,13 @@ class GitState(Struct, frozen=True):
     author: str
 
 
+class ChosenRevision(Struct, frozen=True):
+    """The revision that named a commit on the command line, or whose merge base with HEAD is the commit."""
+
+    text: str
+    merge_base: bool = False
+
+
 class OtherVersionFailed(Fact, frozen=True, tag="failed"):
     """A failure of the other version; `message` quotes it."""
 
@@ -343,6 +350,9 @@ class RunRecord(Struct, frozen=True):
     pair: str = ""
     # A case that is not clear makes the exit code 2.
     strict: bool = False
+    # The revisions that named `against` and `pair`; None without them, and in old records.
+    against_revision: ChosenRevision | None = None
+    pair_revision: ChosenRevision | None = None
 
 
 class ComparisonSettings(Struct, frozen=True):

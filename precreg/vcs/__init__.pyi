@@ -1,17 +1,20 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .command import NamedCommit as NamedCommit
 from .command import changed_files as changed_files
 from .command import changed_files_since_commit as changed_files_since_commit
 from .command import commit_of as commit_of
-from .command import resolve_revision as resolve_revision
+from .command import named_commit as named_commit
 from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
 from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import paths_in as paths_in
+from .dependency import unclaimed_files as unclaimed_files
 from .dependency_index import INDEX_FILE as INDEX_FILE
 from .dependency_index import SETTLED_NS as SETTLED_NS
 from .dependency_index import can_affect_cases as can_affect_cases
+from .dependency_index import can_be_claimed as can_be_claimed
 from .dependency_index import no_case_affected as no_case_affected
 from .hook import HOOK_NAME as HOOK_NAME
 from .hook import HookCheck as HookCheck

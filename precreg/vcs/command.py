@@ -7,29 +7,60 @@ count, and answers them with GitPython. Both take a folder first, and raise User
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from precreg.errors import UserError
 
 _MERGE_BASE_SUFFIX = "..."
+# These variables point git at another repository, or replace parts of one. They would override the project's folder,
+# and git itself sets some of them for hooks.
+REPOSITORY_VARIABLES = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_IMPLICIT_WORK_TREE", "GIT_SHALLOW_FILE"),
+    *("GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_ATTR_SOURCE"),
+)
+# These change the meaning of paths in arguments, or run a program in place of git's comparison.
+_OTHER_VARIABLES = (
+    *("GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"),
+    *("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS"),
+)
+# Replace refs and grafts show git other commits, trees and files than an id names. A path below a file is missing for
+# certain; an existing empty file would make git print advice about grafts.
+_TRUE_OBJECTS = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": f"{os.devnull}/none"}
+# Without the lock, a command of the user beside a run never finds the index locked.
+_NO_LOCKS = {"GIT_OPTIONAL_LOCKS": "0"}
+# A monitor of the file system is a program of the repository's settings, and may hide a changed file.
+_OPTIONS = ("-c", "core.fsmonitor=false")
+
+
+def git_environment() -> dict[str, str]:
+    """Return the variables for git: it reads the repository of its folder, with the objects that ids really name."""
+    dropped = {*REPOSITORY_VARIABLES, *_OTHER_VARIABLES}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, **_TRUE_OBJECTS, **_NO_LOCKS}
 
 
 def run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in a folder and return its result, successful or not. Raises UserError (no-git) without git."""
-    command = ["git", "-C", str(folder), *arguments]
+    command = ["git", "-C", str(folder), *_OPTIONS, *arguments]
     try:
         # surrogateescape, because a file name in git's output may be no UTF-8.
-        return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", check=False, env=git_environment()
+        )
     except FileNotFoundError as problem:
         raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
 
 
 def run_git_bytes(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Run git with bytes on standard input, and return its output. Raises UserError (no-git) with git's message."""
-    command = ["git", "-C", str(folder), *arguments]
+    command = ["git", "-C", str(folder), *_OPTIONS, *arguments]
     try:
-        result = subprocess.run(command, input=given, capture_output=True, check=False)
+        result = subprocess.run(command, input=given, capture_output=True, check=False, env=git_environment())
     except FileNotFoundError as problem:
         raise UserError("no-git", "expected the command git to be installed, and it is not") from problem
     if result.returncode != 0:
@@ -50,51 +81,123 @@ def require_readable(folder: Path) -> bool:
     return result.stdout.strip() == "true"
 
 
+class NamedCommit(NamedTuple):
+    """Hold a commit, and the revision that named it; the commit may be the revision's merge base with HEAD."""
+
+    revision: str
+    commit: str
+    is_merge_base: bool = False
+
+
 def commit_of(folder: Path, revision: str) -> str:
     """Return the commit that a revision names.
 
     Raises:
-        UserError: no-git, unknown-revision.
+        UserError: no-git, unknown-revision, ambiguous-revision.
     """
     # --end-of-options, because a revision may begin with a dash and must not become an option of git.
     result = run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    _require_one_meaning(folder, revision)
     if result.returncode == 0:
         return result.stdout.strip()
     hint = "; this clone is shallow, and the commit may be beyond its edge" if require_readable(folder) else ""
     raise UserError("unknown-revision", f"expected a commit but got revision={revision!r}{hint}")
 
 
-def resolve_revision(project: Path, revision: str) -> str:
-    """Return the commit that a revision names; `REVISION...` is its merge base with HEAD, as in git.
+def named_commit(project: Path, revision: str) -> NamedCommit:
+    """Return the commit for a revision: of a branch, and of `REVISION...`, the merge base with HEAD.
+
+    A tag, an id and an expression such as `main~2` name their own commit.
 
     Raises:
-        UserError: no-git, unknown-revision, no-merge-base.
+        UserError: no-git, unknown-revision, ambiguous-revision, no-merge-base.
     """
-    if not revision.endswith(_MERGE_BASE_SUFFIX):
-        return commit_of(project, revision)
-    revision = revision.removesuffix(_MERGE_BASE_SUFFIX)
-    result = run_git(project, "merge-base", commit_of(project, revision), "HEAD")
+    text = revision.removesuffix(_MERGE_BASE_SUFFIX)
+    commit = commit_of(project, text)
+    # The tip of a branch has the changes of others, too. Those are no change of the present work.
+    if text == revision and not _is_branch(project, text):
+        return NamedCommit(text, commit)
+    result = run_git(project, "merge-base", commit, "HEAD")
     if result.returncode == 0:
-        return result.stdout.strip()
+        return NamedCommit(text, result.stdout.strip(), is_merge_base=True)
     hint = "; this clone is shallow, and the base may be beyond its edge" if require_readable(project) else ""
-    message = f"expected HEAD and revision={revision} to have a commit in common, and they have none{hint}"
+    message = f"expected HEAD and revision={text} to have a commit in common, and they have none{hint}"
     raise UserError("no-merge-base", message)
+
+
+def _is_branch(project: Path, revision: str) -> bool:
+    """Return whether a revision is the name of a branch, here or fetched from a remote."""
+    # HEAD is the present commit, although git follows it to a branch.
+    if revision in ("HEAD", "@"):
+        return False
+    options = ("--verify", "--quiet", "--symbolic-full-name", "--end-of-options")
+    return run_git(project, "rev-parse", *options, revision).stdout.startswith(("refs/heads/", "refs/remotes/"))
+
+
+_FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SHORT_ID = re.compile(r"[0-9a-fA-F]{4,64}")
+# An expression begins with a name, and no name of a ref contains these.
+_EXPRESSION = re.compile(r"[~^:]|@\{")
+
+
+def _require_one_meaning(folder: Path, revision: str) -> None:
+    """Refuse a name for which git would choose one of several commits. Raises UserError (ambiguous-revision)."""
+    name = _EXPRESSION.split(revision, maxsplit=1)[0]
+    # git reads a whole id as that object, and a name that begins with refs/ as that ref, whatever else exists.
+    if name in ("", "HEAD", "@") or name.startswith("refs/") or _FULL_ID.fullmatch(name):
+        return
+    meanings = [*_refs_named(folder, name), *_commits_abbreviated(folder, name)]
+    if len(meanings) == 1 and meanings[0].startswith("refs/"):
+        # A file of that name in the folder .git comes before each ref.
+        seen, meant = (run_git(folder, "rev-parse", "--verify", "--quiet", each).stdout for each in (name, meanings[0]))
+        meanings += [f".git/{name}"] if seen != meant else []
+    if len(meanings) > 1:
+        both = f"{', '.join(meanings[:-1])} and {meanings[-1]}"
+        raise UserError("ambiguous-revision", f"expected one commit but got revision={revision!r}, which means {both}")
+
+
+def _refs_named(folder: Path, name: str) -> list[str]:
+    """Return the full names of the refs that a short name could mean, in the order in which git looks for them."""
+    every = [f"{prefix}{name}" for prefix in ("refs/", "refs/tags/", "refs/heads/", "refs/remotes/")]
+    every.append(f"refs/remotes/{name}/HEAD")
+    found = run_git(folder, "for-each-ref", "--format=%(refname)", *every).stdout.splitlines()
+    return [ref for ref in every if ref in found]
+
+
+def _commits_abbreviated(folder: Path, name: str) -> list[str]:
+    """Return the ids of the commits that a short id could mean."""
+    if not _SHORT_ID.fullmatch(name):
+        return []
+    ids = run_git(folder, "rev-parse", f"--disambiguate={name}").stdout.split()
+    return [id for id in ids if run_git(folder, "cat-file", "-t", id).stdout.strip() == "commit"]
 
 
 def changed_files(project: Path, since: str) -> set[str]:
     """Return the files below the project that differ from a revision, including uncommitted and untracked ones.
 
-    Paths are relative to the project, with POSIX slashes.
+    Paths are relative to the project, with POSIX slashes. The revision is read as `named_commit` does.
 
     Raises:
-        UserError: no-git, unknown-revision.
+        UserError: no-git, unknown-revision, ambiguous-revision, no-merge-base.
     """
-    return changed_files_since_commit(project, commit_of(project, since))
+    return changed_files_since_commit(project, named_commit(project, since).commit)
 
 
 def changed_files_since_commit(project: Path, commit: str) -> set[str]:
     """Return the same as `changed_files`, for the id of an existing commit."""
-    # A renamed file counts under both names, because a case may depend on the old one.
-    changed = run_git(project, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--").stdout
+    # A renamed file counts under both names, because a case may depend on the old one. A submodule's own settings must
+    # not hide that it changed.
+    options = ("--name-only", "-z", "--no-renames", "--relative", "--ignore-submodules=none", "--no-ext-diff")
+    changed = run_git(project, "diff", *options, commit, "--").stdout
     untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
-    return {*changed.split("\0"), *untracked.split("\0")} - {""}
+    paths = {*changed.split("\0"), *untracked.split("\0")} - {""}
+    return paths.union(*(_files_below(project, path) for path in paths if os.path.isdir(project / path)))
+
+
+def _files_below(project: Path, folder: str) -> set[str]:
+    """Return the files of a submodule, or of another repository in the project. git lists its folder alone."""
+    found: set[str] = set()
+    for place, folders, files in os.walk(project / folder):
+        folders[:] = [each for each in folders if each != ".git"]
+        found.update(Path(place, file).relative_to(project).as_posix() for file in files if file != ".git")
+    return found

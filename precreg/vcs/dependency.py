@@ -1,9 +1,11 @@
 """Which files does a case depend on?
 
-A change selects the cases that depend on it. A case depends on its suite, suites/tolerances.yaml, the table of its
-device, files of inputs and recorded outputs, the modules of subject, reference, golden and benchmark, and those of
-their installed kinds and of analyzers. The modules add the project modules that they import, and files that they name
-in a text, relative to themselves or to the project. Nothing is executed.
+A change selects the cases that depend on it. A case depends on its suite, the files that the suite's `depends` matches,
+suites/tolerances.yaml, the table of its device, files of inputs and recorded outputs, the modules of subject,
+reference, golden and benchmark, and those of their installed kinds and of analyzers. The modules add the project
+modules that they import, files that they name in a text, relative to themselves or to the project, and the libraries
+that those link. No code of the project is executed. An installed kind declares what its specifications name, and a
+case of a kind without a declaration depends on every file.
 
 Missing files count as well. If an import looks for a file in vain, adding the file changes the case; and the removal of
 a module changes the cases that used it.
@@ -19,6 +21,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from os.path import isfile, normpath, realpath
 from pathlib import Path
 from time import time_ns
@@ -27,26 +30,40 @@ from typing import Any, NamedTuple
 from precreg.measure import analyzer_entry_point
 from precreg.storage import (
     ImportedName,
+    files_matching,
     files_named,
+    fixed_folder,
+    libraries_linked,
+    libraries_loaded,
     make_scratch_folder,
     names_imported,
     parse_module,
     relative_import_folder,
     replace_file,
 )
-from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.subject import (
+    BUILT_IN_SUBJECTS,
+    Dependencies,
+    declared_dependencies,
+    dependencies_entry_point,
+    subject_entry_point,
+)
 from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
+    LIBRARY_VARIABLE,
     SETTLED_NS,
     FileSignature,
     can_affect_cases,
+    can_be_claimed,
     file_signature,
     find_package_origin,
     folder_identity,
     index_conditions,
+    kind_providers,
+    matches_any,
 )
 
 _SITE = {"site-packages", "dist-packages"}
@@ -64,12 +81,14 @@ class ModuleNeeds(NamedTuple):
 @lru_cache(maxsize=1024)
 def read_module_needs(path: Path) -> ModuleNeeds:
     """Return the needs of a module, at any depth of its code; none of a module that Python cannot parse."""
-    tree = parse_module(path.read_bytes())
+    # A compiled module has no text; its libraries are found apart.
+    tree = None if path.suffix in (".so", ".pyd") else parse_module(path.read_bytes())
     modules: list[ImportedName] = []
     files: list[str] = []
     for node in ast.walk(tree) if tree is not None else ():
         modules += names_imported(node)
         files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
+        files += (file.as_posix() for file in libraries_loaded(node))
     return ModuleNeeds(tuple(modules), tuple(files))
 
 
@@ -84,31 +103,56 @@ def installed_from(top: str, project: Path) -> Path | None:
 
 
 def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
-    """Return the cases that depend on a changed file, or whose baseline changed; paths are relative to the project."""
+    """Return the cases that depend on a changed file, or whose baseline changed; paths are relative to the project.
+
+    Raises UserError (bad-dependencies) for an installed kind whose declaration fails.
+    """
     accepted = {path.partition("/")[2].partition("/")[2] for path in changed if path.startswith("baselines/")}
     return [
-        case
-        for case in cases
-        if f"{case.tier}/{case.suite}.json" in accepted or not changed.isdisjoint(case_dependencies(case, project))
+        case for case in cases if f"{case.tier}/{case.suite}.json" in accepted or _is_affected(case, changed, project)
     ]
+
+
+def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
+    if not changed.isdisjoint(case_dependencies(case, project)):
+        return True
+    patterns = _patterns(case, project)
+    if patterns and any(matches_any(patterns, path) for path in changed):
+        return True
+    return _has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
+
+
+def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
+    """Return the changed files that no case is known to depend on, sorted; without baselines and reports."""
+    every = tuple(cases)
+    left = {path for path in changed if can_be_claimed(path)}
+    left.difference_update(*(case_dependencies(case, project) for case in every))
+    patterns = frozenset().union(*(_patterns(case, project) for case in every))
+    return sorted(path for path in left if not matches_any(patterns, path))
 
 
 def case_dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project, including missing ones."""
     named = (path for path in _named_by(case, project) if isfile(path))
-    own = (_spellings(path, project) for path in (*_own_files(case, project), *named))
-    return frozenset().union(*own, *(_search(*searched, project).files for searched in _modules_of(case)))
+    with_libraries = frozenset[Path]().union(*(_with_libraries(path, project) for path in named))
+    own = (_spellings(path, project) for path in (*_own_files(case, project), *with_libraries))
+    matched = (_files_matching(pattern, project) for pattern in _patterns(case, project))
+    searched = (_search(*each, project).files for each in _modules_of(case, project))
+    return frozenset[str]().union(*own, *matched, *searched)
 
 
 def dependency_paths(case: Case, project: Path) -> frozenset[Path]:
     """Return every path at which a dependency was searched, existing or not, with its links unresolved."""
     own = (*_own_files(case, project), *_named_by(case, project))
-    return frozenset(own).union(*(_search(*searched, project).paths for searched in _modules_of(case)))
+    declared = (path for each in _declarations(case, project) for path in _declaring_files(each, case, project))
+    libraries = frozenset[Path]().union(*(_with_libraries(path, project) for path in own))
+    searched = (_search(*each, project).paths for each in _modules_of(case, project))
+    return frozenset(own).union(declared, libraries, *searched)
 
 
 def dependency_packages(cases: Iterable[Case], project: Path) -> frozenset[str]:
     """Return the top-level names of packages that were searched, without the standard library."""
-    searches = {searched for case in cases for searched in _modules_of(case)}
+    searches = {searched for case in cases for searched in _modules_of(case, project)}
     packages = frozenset[str]().union(*(_search(*searched, project).packages for searched in searches))
     return packages - sys.stdlib_module_names
 
@@ -148,15 +192,94 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
             yield from paths_in(item, directory, project)
 
 
-def _modules_of(case: Case) -> Iterator[tuple[str, str]]:
+def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     """Yield the modules that a case names, each with the folder where its search begins."""
     for computation in _computations(case):
         if computation.kind == "python":
             yield computation.spec.partition(":")[0], case.directory
         elif computation.kind not in BUILT_IN_SUBJECTS:
             yield subject_entry_point(computation.kind).module, case.directory
+            point = dependencies_entry_point(computation.kind)
+            if point is not None:
+                yield point.module, case.directory
     for analyzer in case.analyzers:
         yield analyzer_entry_point(analyzer).module, case.directory
+    for declared in _declarations(case, project):
+        if declared is not None:
+            yield from ((module, case.directory) for module in declared.modules)
+
+
+def _patterns(case: Case, project: Path) -> frozenset[str]:
+    """Return the paths and patterns of files that the suite names, and that installed kinds declare."""
+    declared = (each.files for each in _declarations(case, project) if each is not None)
+    places = (normpath(project / case.directory / file) for files in declared for file in files)
+    inside = (Path(place).relative_to(project).as_posix() for place in places if Path(place).is_relative_to(project))
+    return frozenset(case.depends).union(inside)
+
+
+def _has_unknown_dependencies(case: Case, project: Path) -> bool:
+    """Return whether a case has a kind of subject that declares nothing."""
+    return None in _declarations(case, project)
+
+
+def _declarations(case: Case, project: Path) -> list[Dependencies | None]:
+    """Return the declarations of the installed kinds of a case, and None for each kind without one."""
+    return [
+        _declaration(each.kind, json.dumps(each.spec), project / case.directory)
+        for each in _computations(case)
+        if each.kind not in BUILT_IN_SUBJECTS
+    ]
+
+
+# Rows of a matrix share their specifications, whose texts are keys: a specification itself may be a list or a dict.
+@lru_cache(maxsize=1024)
+def _declaration(kind: str, spec: str, folder: Path) -> Dependencies | None:
+    return declared_dependencies(kind, json.loads(spec), folder)
+
+
+def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -> Iterator[Path]:
+    """Yield the declared files, which the declaration may have read, and the files of the code that declares."""
+    if declared is None:
+        return
+    yield from (project / case.directory / fixed_folder(file) for file in declared.files)
+    points = (dependencies_entry_point(each.kind) for each in _computations(case) if each.kind not in BUILT_IN_SUBJECTS)
+    packages = {point.module.partition(".")[0] for point in points if point is not None}
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if name.partition(".")[0] in packages and origin is not None:
+            yield Path(origin)
+
+
+@lru_cache(maxsize=1024)
+def _files_matching(pattern: str, project: Path) -> frozenset[str]:
+    return frozenset(files_matching(project, pattern))
+
+
+def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
+    """Return a file, and the paths in the project at which the loader looks for the libraries that it links."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.add(file)
+        if isfile(file) and _is_library(file):
+            linked = libraries_linked(file)
+            folders = (*linked.folders, *os.environ.get(LIBRARY_VARIABLE, "").split(":"))
+            # A name with a slash is a path, relative to the folder in which the case runs: the project.
+            paths = (
+                normpath(project / folder / name)
+                for name in linked.names
+                for folder in (folders if "/" not in name else ("",))
+            )
+            waiting += (Path(place) for place in paths if Path(place).is_relative_to(project))
+    return frozenset(found)
+
+
+def _is_library(path: Path) -> bool:
+    """Return whether a name is that of a library of ELF: libop.so, libop.so.1."""
+    return ".so" in path.suffixes
 
 
 class _Search(NamedTuple):
@@ -181,15 +304,24 @@ def _search(module: str, directory: str, project: Path) -> _Search:
         done.add(name)
         waiting.append(name.rpartition(".")[0])
         installed = installed_from(name.partition(".")[0], project)
-        for path in possible_files(name, folders if installed is None else (*folders, installed)):
+        for path in _module_files(name, folders if installed is None else (*folders, installed)):
             tried.add(path)
             if isfile(path):
                 needed = read_module_needs(path)
                 waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
                 tried.update(home / file for home in (path.parent, project) for file in needed.files)
                 break
+    tried.update(*(_with_libraries(path, project) for path in [*tried]))
     files = frozenset[str]().union(*(_spellings(path, project) for path in tried))
     return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
+
+
+def _module_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the paths of a module in the order in which Python looks for it; compiled modules come before sources."""
+    for path in possible_files(name, folders):
+        if path.name != "__init__.py":
+            yield from (path.with_name(path.stem + suffix) for suffix in EXTENSION_SUFFIXES)
+        yield path
 
 
 @lru_cache(maxsize=8192)
@@ -220,9 +352,14 @@ def load_cases_and_index(project: Path, environ: Mapping[str, str] = os.environ)
 
 
 def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns: int) -> None:
-    """Write the index, unless a file that it covers changed just before `began_ns`, the start of reading, or later."""
+    """Write the index, unless a file that it covers changed just before `began_ns`, the start of reading, or later.
+
+    A case with unknown dependencies depends on every file, so there is no index.
+    """
     # A project on a read-only disk works without an index.
     with suppress(OSError):
+        if any(_has_unknown_dependencies(case, project) for case in cases):
+            return
         trail = _follow_dependencies(project, suites, cases)
         conditions = index_conditions(project)
         read = {TOLERANCES_FILE, *(suite.source.file for suite in suites)}
@@ -231,11 +368,18 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
         index = {
             "conditions": conditions,
             "dependencies": sorted(frozenset().union(*(case_dependencies(case, project) for case in cases))),
+            "patterns": sorted(frozenset[str]().union(*(_patterns(case, project) for case in cases))),
+            "kinds": {kind: kind_providers(kind) for kind in sorted(_installed_kinds(cases))},
             "packages": {top: find_package_origin(top) for top in sorted(dependency_packages(cases, project))},
             "paths": trail.to_keep(),
         }
         make_scratch_folder((project / INDEX_FILE).parent)
         replace_file(project / INDEX_FILE, json.dumps(index).encode())
+
+
+def _installed_kinds(cases: Iterable[Case]) -> set[str]:
+    kinds = {each.kind for case in cases for each in _computations(case)}
+    return kinds - BUILT_IN_SUBJECTS.keys()
 
 
 def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> _Trail:

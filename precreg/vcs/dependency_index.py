@@ -11,20 +11,22 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from precreg import __version__
-from precreg.storage import WORKING_FOLDER, yaml_files
+from precreg.storage import WORKING_FOLDER, pattern_matches, yaml_files
 
 # This module imports nothing that reads suites, nor numpy or GitPython: start-up is most of a push without changes.
 
 INDEX_FILE = f"{WORKING_FOLDER}/dependencies.json"
 # Raise it when the index is written by other rules, or a case's dependencies are found by other rules.
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
+# The loader searches the folders in this variable for libraries.
+LIBRARY_VARIABLE = "LD_LIBRARY_PATH"
 # The same text as in tolerance/layers.py, whose import would take too long here. A test compares the two.
 INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
 # The age in ns from which a timestamp is trusted. A younger one may belong to two contents, because the clocks of file
@@ -48,6 +50,25 @@ def can_affect_cases(path: str) -> bool:
     return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
 
 
+def can_be_claimed(path: str) -> bool:
+    """Return whether a changed file should belong to a case: no document, baseline, report or hidden file."""
+    return can_affect_cases(path) and not path.startswith(("baselines/", "reports/"))
+
+
+def matches_any(patterns: Iterable[str], path: str) -> bool:
+    """Return whether a path matches one of the patterns."""
+    return any(pattern_matches(pattern, path) for pattern in patterns)
+
+
+def kind_providers(kind: str) -> list[list[str]]:
+    """Return the entry points that run a kind of subject, and those that declare its dependencies."""
+    # Late: only projects with installed kinds read the metadata of all packages.
+    from importlib.metadata import entry_points
+
+    groups = ("precreg.subjects", "precreg.dependencies")
+    return [sorted(point.value for point in entry_points(group=group, name=kind)) for group in groups]
+
+
 def no_case_affected(project: Path, changed: Set[str], environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether certainly no case depends on changed files; False means that suites must be read.
 
@@ -57,7 +78,8 @@ def no_case_affected(project: Path, changed: Set[str], environ: Mapping[str, str
         return False
     try:
         index = json.loads((project / INDEX_FILE).read_bytes())
-        return changed.isdisjoint(index["dependencies"]) and _holds(index, project)
+        known = changed.isdisjoint(index["dependencies"])
+        return known and not any(matches_any(index["patterns"], path) for path in changed) and _holds(index, project)
     # No index, a damaged one, or another version's: reading the suites writes it anew.
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
@@ -70,6 +92,7 @@ def index_conditions(project: Path) -> dict[str, Any]:
         "precreg": __version__,
         "python": sys.version,
         "project": str(project),
+        "libraries": os.environ.get(LIBRARY_VARIABLE, ""),
         "suites": sorted(str(path.relative_to(project)) for path in yaml_files(project)),
     }
 
@@ -108,6 +131,7 @@ def _holds(index: Mapping[str, Any], project: Path) -> bool:
     return (
         index["conditions"] == index_conditions(project)
         and all(_is_same(os.path.join(project, path), known) for path, known in index["paths"].items())
+        and all(kind_providers(kind) == known for kind, known in index["kinds"].items())
         and all(find_package_origin(top) == _origin(known) for top, known in index["packages"].items())
     )
 

@@ -15,16 +15,11 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.storage import replace_file, report_write_errors
-from precreg.vcs.command import commit_of, require_readable, run_git
+from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git
 
 HOOK_VERSION = 1
 # Another tool's hook gets this name, and precreg's hook calls it first.
 CHAINED_HOOK_NAME = "pre-push.before-precreg"
-# git sets these for hooks. They override -C, so every call would go to the hook's repository.
-_HOOK_VARIABLES = (
-    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
-    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_IMPLICIT_WORK_TREE"),
-)
 _PRECREG_HOOK = re.compile(r"^# precreg pre-push hook, version \d+\.", re.MULTILINE)
 # Everything after this line is a list of checks, which installing and uninstalling read back.
 _CHECKS_LINE = "# The projects: the Python that installed the hook, and the folder in the repository.\n"
@@ -164,8 +159,8 @@ def _write_hook(path: Path, checks: list[HookCheck]) -> None:
 
 
 def unset_hook_variables() -> None:
-    """Remove the variables by which git names the hook's repository."""
-    for name in _HOOK_VARIABLES:
+    """Remove the variables by which git names the hook's repository, also for commands that cases start."""
+    for name in REPOSITORY_VARIABLES:
         os.environ.pop(name, None)
 
 

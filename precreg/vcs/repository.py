@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.environment import merge_request_base
 from precreg.errors import UserError
-from precreg.vcs.command import require_readable, resolve_revision, run_git, run_git_bytes
+from precreg.vcs.command import NamedCommit, named_commit, require_readable, run_git, run_git_bytes
 
 if TYPE_CHECKING:
     from git import Repo
@@ -51,27 +51,25 @@ def git_state(project: Path) -> GitState | None:
     repository = _find_repository(project)
     if repository is None:
         return None
-    if not repository.head.is_valid():
-        # GitPython reports a refused repository like one without a commit. Only git itself tells them apart.
+    commit = run_git(project, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if commit.returncode != 0:
+        # A refused repository looks like one without a commit. This check tells them apart.
         require_readable(project)
         return None
     from precreg.types import GitState
 
     branch = "" if repository.head.is_detached else repository.active_branch.name
-    dirty = _is_dirty(repository)
-    return GitState(repository.head.commit.hexsha, branch, dirty, git_author(project))
+    return GitState(commit.stdout.strip(), branch, _is_dirty(project), git_author(project))
 
 
-def _is_dirty(repository: Repo) -> bool:
+def _is_dirty(project: Path) -> bool:
     """Return whether files differ from the commit. Raises UserError (no-git) for a repository that lost objects."""
-    from git import GitCommandError
-
-    try:
-        return repository.is_dirty(untracked_files=True)
-    except GitCommandError as problem:
-        # GitPython writes "stderr: '...'" around the words of git.
-        message = " ".join(str(problem.stderr).split()).removeprefix("stderr: ").strip("'")
-        raise UserError("no-git", f"expected git to read the repository but it says: {message}") from problem
+    # git itself and not GitPython, which would pass on variables that point to another repository.
+    result = run_git(project, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+    if result.returncode != 0:
+        message = " ".join(result.stderr.split())
+        raise UserError("no-git", f"expected git to read the repository but it says: {message}")
+    return bool(result.stdout)
 
 
 def git_author(project: Path) -> str:
@@ -108,19 +106,19 @@ def _find_repository(project: Path) -> Repo | None:
         return None
 
 
-def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.environ) -> str | None:
+def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.environ) -> NamedCommit | None:
     """Return the base commit of a run, or None.
 
-    `base` is a revision as `resolve_revision` takes it; `auto`, the base of the merge request in whose job the run
-    is, if any; or `off`.
+    `base` is a revision as `named_commit` takes it; `auto`, the base of the merge request in whose job the run is, if
+    any; or `off`.
 
     Raises:
-        UserError: no-git, unknown-revision, no-merge-base.
+        UserError: no-git, unknown-revision, ambiguous-revision, no-merge-base.
     """
     if base == BASE_OFF:
         return None
     revision = merge_request_base(project, environ) if base == BASE_AUTO else base
-    return None if revision is None else resolve_revision(project, revision)
+    return None if revision is None else named_commit(project, revision)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def project(tmp_path):
 
 def files(project, commit="HEAD", named=lambda path: path.endswith(".npy")):
     with vcs.files_at_commit(
-        project, vcs.resolve_revision(project, commit), lambda path: path.endswith(TEXTS), named
+        project, vcs.named_commit(project, commit).commit, lambda path: path.endswith(TEXTS), named
     ) as then:
         assert then.name == project.name
         return {path.relative_to(then).as_posix(): path.read_bytes() for path in then.rglob("*") if path.is_file()}

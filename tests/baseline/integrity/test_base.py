@@ -27,17 +27,39 @@ def branched(project):
     return project
 
 
-def test_a_revision_is_taken_as_it_is_and_with_dots_as_its_merge_base(branched):
-    assert base_commit(branched.root, "main", {}) == branched.tip
-    assert base_commit(branched.root, "main...", {}) == branched.base
-    assert base_commit(branched.root, branched.base, {BASE: branched.tip}) == branched.base, "what a person says wins"
+def base_of(project, asked, environ=None):
+    """Return the commit of a base."""
+    return base_commit(project.root, asked, environ or {}).commit
+
+
+def test_a_branch_and_dots_mean_the_merge_base_and_all_else_that_commit(branched):
+    git(branched.root, "tag", "v1", branched.tip)
+    assert base_commit(branched.root, "main", {}) == ("main", branched.base, True)
+    assert base_commit(branched.root, "main...", {}) == ("main", branched.base, True)
+    assert base_commit(branched.root, "refs/heads/main", {}) == ("refs/heads/main", branched.base, True)
+    assert base_commit(branched.root, "v1", {}) == ("v1", branched.tip, False)
+    assert base_of(branched, "v1...") == branched.base
+    assert [base_of(branched, text) for text in ("main^0", "main~1", "main@{0}", branched.tip[:12])] == [
+        *(branched.tip, branched.base, branched.tip, branched.tip)
+    ]
+    assert base_commit(branched.root, "HEAD", {}).is_merge_base is False
+    assert base_of(branched, branched.base, {BASE: branched.tip}) == branched.base, "the option wins"
+
+
+def test_a_branch_of_a_remote_means_its_merge_base(branched, tmp_path_factory):
+    clone = tmp_path_factory.mktemp("clones") / "whole"
+    git(branched.root, "clone", "-q", "--branch", "faster", str(branched.root), str(clone))
+    assert base_commit(clone, "origin/main", {}) == ("origin/main", branched.base, True)
+    git(clone, "checkout", "-q", "-b", "mine", "--track", "origin/main")
+    git(clone, "checkout", "-q", "faster")
+    assert base_commit(clone, "mine@{upstream}", {}).commit == branched.base
 
 
 def test_a_merge_requests_pipeline_names_its_base(branched):
-    assert base_commit(branched.root, "auto", {BASE: branched.base}) == branched.base
-    assert base_commit(branched.root, "auto", {BASE: branched.base, TARGET: ""}) == branched.base
+    assert base_of(branched, "auto", {BASE: branched.base}) == branched.base
+    assert base_of(branched, "auto", {BASE: branched.base, TARGET: ""}) == branched.base
     merged = {BASE: branched.base, TARGET: branched.tip}
-    assert base_commit(branched.root, "auto", merged) == branched.tip, "HEAD is merged with it in that pipeline"
+    assert base_of(branched, "auto", merged) == branched.tip, "HEAD is merged with it in that pipeline"
     assert base_commit(branched.root, "off", merged) is None
 
 
