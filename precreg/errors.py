@@ -57,6 +57,7 @@ ADVICE: dict[str, str] = {
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "resolve the merge conflict; run and accept again the cases that both sides changed",
+    "mixed-baseline": "take one side (git checkout --ours FILE, or --theirs), run its cases and accept them again",
     "unreadable-proposals": "remove the file and run its cases again: precreg run writes new proposals",
     "bad-allowance": "correct the entry: docs/integrity.md shows one and lists the findings that can be allowed",
     "old-schema": "remove the file, run its cases, and accept them again: git diff shows the changes",

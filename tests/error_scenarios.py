@@ -247,6 +247,15 @@ def with_another_kernel_than_proposed(project):
     return project.run(*accept)
 
 
+def with_an_edited_baseline(project):
+    project.run("run", "--jobs", "0")
+    project.run("baseline", "accept", "--all", "--reason", "first version")
+    project.change(
+        '"reason": "first version",\n      "author"', '"reason": "", "author"', "baselines/generic/unit/mean.json"
+    )
+    return project.run("baseline", "list")
+
+
 def without_a_free_file(project):
     def no_file():
         raise OSError(EMFILE, strerror(EMFILE))
@@ -357,6 +366,7 @@ SCENARIOS = {
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),
+    "mixed-baseline": with_an_edited_baseline,
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
     "bad-allowance": with_a_misspelt_allowance,
     "old-schema": written(

@@ -33,5 +33,7 @@ from .review import select_proposals as select_proposals
 from .store import BaselineKey as BaselineKey
 from .store import BaselineLookup as BaselineLookup
 from .store import Baselines as Baselines
+from .store import add_checksums as add_checksums
+from .store import count_unchecked_entries as count_unchecked_entries
 from .store import lock_baselines as lock_baselines
 from .store import read_all_entries as read_all_entries

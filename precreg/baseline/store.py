@@ -14,7 +14,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.baseline.text import CHECKSUM, MIXED, entry_checksum, parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
@@ -32,6 +32,7 @@ from precreg.types import BASELINE_SCHEMA, AxisSums, Baseline, BaselineEntry, is
 BASELINES_FOLDER = "baselines"
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
+CHECKSUM_MARKER = b'\n      "checksum": '
 # Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
 _SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
 # Large cases, and baselines of earlier versions, lack those with a default.
@@ -95,7 +96,7 @@ def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str,
     """Return the entries of one file by case name; empty without a file.
 
     Raises:
-        UserError: unreadable-baseline, conflicted-baseline, old-schema or future-schema.
+        UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, old-schema or future-schema.
     """
     file = baseline_file(environment, suite)
     data = read_project_bytes(project, file)
@@ -134,9 +135,17 @@ def resolve_project_file(project: Path, file: str) -> Path:
 
 
 def decode_entry(value: Any) -> BaselineEntry:
-    """Make an entry from plain JSON values. Raises DataError as `check_entry` does, and for wrong types."""
-    entry = convert_data(value, BaselineEntry)
+    """Make an entry from plain JSON values. Raises DataError as `check_entry` does, and for wrong types.
+
+    It is also raised for content that the entry's checksum does not fit. Entries of earlier versions have no checksum.
+    """
+    plain = {name: member for name, member in value.items() if name != CHECKSUM} if isinstance(value, dict) else value
+    entry = convert_data(plain, BaselineEntry)
     check_entry(entry)
+    # After the other checks: their messages say more about an entry that somebody edited.
+    if CHECKSUM in value and value[CHECKSUM] != (found := entry_checksum(plain)):
+        message = f"expected the content of checksum={value[CHECKSUM]} but got that of {found}"
+        raise DataError(MIXED, f"{message}: the entry was edited, or merged from two sides")
     return entry
 
 
@@ -279,6 +288,21 @@ def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) 
     _write_suites(project, changed)
 
 
+def count_unchecked_entries(project: Path) -> int:
+    """Return how many entries of all environments have no checksum: earlier versions wrote none."""
+    folders = (path for path in (project / BASELINES_FOLDER).glob("*/") if not path.name.startswith("."))
+    files = [file for folder in folders for file in baseline_files(project, folder.name)]
+    texts = (read_project_bytes(project, file) or b"" for file in files)
+    return sum(text.count(CASE_MARKER) - text.count(CHECKSUM_MARKER) for text in texts)
+
+
+def add_checksums(project: Path) -> int:
+    """Write every file again whose entries lack a checksum, and return their number. The caller holds the lock."""
+    number = count_unchecked_entries(project)
+    store_entries(project, read_all_entries(project) if number else {})
+    return number
+
+
 def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
     """Remove entries, and files without entries. The caller holds the lock."""
     changed = _suites_at(project, places)
@@ -322,7 +346,7 @@ def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
     # A file without entries is removed, so that an environment that lost its last case does not stay visible.
     texts = {
-        baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases)
+        baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases, checked=True)
         if cases
         else None
         for (environment, suite), cases in suites.items()

@@ -3,6 +3,9 @@
 The JSON can be reviewed by a person and merged by git, line by line. A header comes first, then the cases by name: one
 field a line, lists on one line, accepted values and findings one a line, and a sketch as one compact line. Floats have
 the fewest digits that read back as the same bits. Rendering a parsed file gives the same bytes.
+
+Each accepted entry has a checksum of its content: hunks picked from both sides of a merge conflict then have none that
+fits.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,13 +30,55 @@ _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
 _RARE |= _RARE_OF_KNOWN_BAD | _RARE_OF_ENVIRONMENTS
 # Fields that stand above the figures. At the end, a change would also touch the comma of a line that nobody reads.
 _EARLY, _FIGURES = ("processor", "seen"), "duration_s"
+# Stands above the figures, too: every change of an entry then has this line in its first hunk.
+CHECKSUM = "checksum"
+_CHECKSUM_DIGITS = 16
+# The slug for an entry whose checksum does not fit; all other mistakes make a file unreadable.
+MIXED = "mixed-baseline"
 # git's conflict markers have seven characters, then a space and a label, or the end of the line.
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
-def render_baseline(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
-    """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
-    return _text({**header, members: dict(sorted(cases.items()))}, "\n") + "\n"
+def render_baseline(
+    header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases", checked: bool = False
+) -> str:
+    """Return the text of one file; `checked` adds a checksum to each member, which then is a struct.
+
+    Raises ValueError for a NaN or an infinity: undefined figures are None.
+    """
+    found = {name: _with_checksum(case) for name, case in cases.items()} if checked else cases
+    return _text({**header, members: dict(sorted(found.items()))}, "\n") + "\n"
+
+
+def entry_checksum(plain: Mapping[str, Any]) -> str:
+    """Return the checksum of an entry in plain JSON values, with or without the checksum that it has.
+
+    Empty members do not count, so that a field that a later version adds with an empty default changes no checksum.
+    """
+    content = _without_empty({name: value for name, value in plain.items() if name != CHECKSUM})
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:_CHECKSUM_DIGITS]
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        inner = {name: _without_empty(member) for name, member in value.items()}
+        return {name: member for name, member in inner.items() if member not in (None, "", [], {})}
+    # Most lists are of numbers, and a file has thousands of them.
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [_without_empty(item) for item in value]
+    return value
+
+
+def _with_checksum(case: msgspec.Struct) -> dict[str, Any]:
+    """Return the members of an entry in their order, with the checksum before the figures."""
+    plain = json.loads(_text(case, ""))
+    members: dict[str, Any] = {}
+    for name, member in _struct_members(case).items():
+        if name == _FIGURES:
+            members[CHECKSUM] = entry_checksum(plain)
+        members[name] = member
+    return members
 
 
 def parse_baseline(
@@ -44,7 +90,8 @@ def parse_baseline(
     of plain JSON values, or raises DataError.
 
     Raises:
-        UserError: conflicted-baseline, old-schema, future-schema or unreadable-baseline, with the line if known.
+        UserError: conflicted-baseline, mixed-baseline, old-schema, future-schema or unreadable-baseline, with the line
+            if known.
     """
     text = _decode_text(data, shown)
     document = _parse_document(text, shown)
@@ -54,8 +101,7 @@ def parse_baseline(
 
 def _text(value: Any, newline: str) -> str:
     if isinstance(value, msgspec.Struct):
-        members = {name: getattr(value, name) for name in _ordered(value.__struct_fields__)}
-        value = {name: member for name, member in members.items() if member or name not in _RARE}
+        value = _struct_members(value)
     if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
         return _struct_a_line(value, newline)
     if not isinstance(value, dict):
@@ -65,6 +111,11 @@ def _text(value: Any, newline: str) -> str:
     inner = newline + "  "
     lines = (f"{inner}{_quoted(key)}: {_text(member, inner)}" for key, member in value.items())
     return "{" + ",".join(lines) + newline + "}"
+
+
+def _struct_members(value: msgspec.Struct) -> dict[str, Any]:
+    members = {name: getattr(value, name) for name in _ordered(value.__struct_fields__)}
+    return {name: member for name, member in members.items() if member or name not in _RARE}
 
 
 def _ordered(fields: tuple[str, ...]) -> tuple[str, ...]:
@@ -174,7 +225,8 @@ def _decode_members(
             yield name, decode(value)
         except DataError as mistake:
             line = _last_line(text, _key_pattern(name))
-            raise UserError("unreadable-baseline", f"{name!r}: {mistake.message}", file=shown, line=line) from None
+            slug = mistake.slug if mistake.slug == MIXED else "unreadable-baseline"
+            raise UserError(slug, f"{name!r}: {mistake.message}", file=shown, line=line) from None
 
 
 def _key_pattern(key: str) -> str:

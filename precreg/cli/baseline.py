@@ -266,6 +266,19 @@ def baseline_prune_command(given: Path | None, /) -> None:
     click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed")
 
 
+@baseline_command.command("checksum")
+@click.pass_obj
+def baseline_checksum_command(given: Path | None, /) -> None:
+    """Add a checksum to the baselines that have none, which earlier versions wrote. No figure changes."""
+    from precreg.baseline import add_checksums, lock_baselines, refuse_in_ci
+
+    project = project_of_option(given)
+    refuse_in_ci(os.environ)
+    with lock_baselines(project):
+        number = add_checksums(project)
+    click.echo(f"added the checksums of {number} {'baseline' if number == 1 else 'baselines'}")
+
+
 @baseline_command.command("list")
 @click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
 @click.pass_obj

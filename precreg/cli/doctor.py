@@ -76,7 +76,8 @@ def examine_installation(given: Path | None, place: str | None) -> list[DoctorFi
         # Without a project precreg still compares arrays; a project that was named must be there.
         named: Literal["absent", "broken"] = "absent" if given is None else "broken"
         return [*found, _git(Path.cwd()), DoctorFinding("project", named, problem.message)]
-    return [*found, _git(project), DoctorFinding("project", "ok", str(project)), _history(project, place)]
+    here = DoctorFinding("project", "ok", str(project))
+    return [*found, _git(project), here, _baselines(project), _history(project, place)]
 
 
 def _measuring() -> Iterator[DoctorFinding]:
@@ -175,6 +176,22 @@ def _git(folder: Path) -> DoctorFinding:
     except UserError as problem:
         return DoctorFinding("git", "broken", problem.message)
     return DoctorFinding("git", "ok", f"{says}; {f'commit {state.commit[:8]}' if state else 'no commit here'}")
+
+
+def _baselines(project: Path) -> DoctorFinding:
+    """Return the number of baselines, and of those that have no checksum. Damaged files are broken."""
+    from precreg.baseline import count_unchecked_entries, read_all_entries
+
+    try:
+        number, unchecked = len(read_all_entries(project)), count_unchecked_entries(project)
+    except UserError as problem:
+        place = f"{problem.file}:{problem.line}: " if problem.line else f"{problem.file}: "
+        return DoctorFinding("baselines", "broken", f"{place if problem.file else ''}{problem.message}")
+    if not number:
+        return DoctorFinding("baselines", "absent", "none yet; precreg baseline accept stores the first")
+    counted = "1 baseline" if number == 1 else f"{number} baselines"
+    missing = f", {unchecked} without a checksum: precreg baseline checksum adds it" if unchecked else ""
+    return DoctorFinding("baselines", "ok", f"{counted}{missing}")
 
 
 def _history(project: Path, place: str | None) -> DoctorFinding:

@@ -28,7 +28,7 @@ COMMANDS = {
     "run": CommandEntry("run", "Run the cases, judge them against tolerances and baselines, and write reports."),
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
-    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, list."),
+    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
     "export": CommandEntry("export", "Call a model on stored arrays, and write its nodes."),
     "compare": CommandEntry(

@@ -400,7 +400,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             expected.setdefault((place.environment, place.suite), {})[place.name] = accepted
         texts = {
             f"{environment}/{suite}.json": render_baseline(
-                baseline_header(environment, suite), dict(sorted(cases.items()))
+                baseline_header(environment, suite), dict(sorted(cases.items())), checked=True
             ).encode()
             for (environment, suite), cases in expected.items()
         }

@@ -285,6 +285,8 @@ def test_baselines_of_hand_written_tests_are_looked_after_though_no_suite_tells_
     file = "baselines/generic/unit/test_k.json"
     document = json.loads(project.read(MEANS)) | {"suite": "unit/test_k"}
     document["cases"] = {name: {**entry, "definition": "pytest-1:0"} for name, entry in document["cases"].items()}
+    for entry in document["cases"].values():
+        del entry["checksum"]
     project.write(file, json.dumps(document))
     base = project.commit()
     first, second, *_ = document["cases"]
