@@ -37,6 +37,10 @@ _Answer = TypeVar("_Answer")
 CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
 
 READY_MESSAGE = b""
+# No message of msgpack begins with this byte. The first message says that the worker runs no item after the next
+# answer; the second one says that it does not run the next item.
+RETIRES_AFTER_ANSWER = b"\xc1"
+RETIRES_NOW = b"\xc1\xc1"
 
 
 class WorkerTask(Protocol[_Item, _Answer]):
@@ -89,12 +93,24 @@ class CaseTask(NamedTuple):
         if self.trees is not None:
             # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
             case = replace(case, benchmark=None)
-        outcome = self._runner()(case, self.project, self.chain)
+        outcome = self._run_watched(case)
         if outcome.execution.failure is None:
             return outcome
         from precreg.subject import add_printed_output
 
         return add_printed_output(outcome, printed())
+
+    def _run_watched(self, case: Case) -> Outcome:
+        """Return the outcome with the changes that the case left in its process. Raises WorkerRetires."""
+        from precreg.subject import current_watch
+
+        watch = current_watch()
+        if watch is None:
+            return self._runner()(case, self.project, self.chain)
+        watch.begin_case(imported_modules(case, self.project))
+        outcome = self._runner()(case, self.project, self.chain)
+        left = watch.end_case()
+        return replace(outcome, execution=replace(outcome.execution, left=left)) if left else outcome
 
     def decoder(self) -> msgpack.Decoder[Outcome]:
         """Return the decoder of outcomes."""
@@ -126,10 +142,24 @@ class CaseTask(NamedTuple):
         return run_case
 
 
+def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a case names, with the folder of its suite."""
+    folder = str(project / case.directory)
+    for computation in (case.subject, case.oracle, case.benchmark):
+        if computation is not None and computation.kind == "python":
+            yield folder, str(computation.spec).partition(":")[0]
+
+
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
     """Yield the outcome of each case in turn, from this process; timeouts do not apply."""
-    for case in cases:
-        with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
+    from precreg.subject import watch_case_in_process
+
+    for number, case in enumerate(cases):
+        with (
+            redirect_stdout(_PrintedInProcess()) as printed,
+            redirect_stderr(printed),
+            watch_case_in_process(is_first=number == 0),
+        ):
             outcome = task.run(case, printed.getvalue)
         yield outcome
 
@@ -164,17 +194,31 @@ def serve_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
 
 
 def _run_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
+    # Late, because it brings numpy, which the parent does without.
+    from precreg.subject import WorkerRetires, watch_worker
+
     # In a group of its own the worker dies with all children of its subjects, and a Ctrl-C reaches the parent alone.
     os.setpgid(0, 0)
     Thread(target=_die_with_parent, daemon=True).start()
     printed = recv_handle(connection)
     _redirect_output(printed)
+    watch = watch_worker()
     connection.send_bytes(READY_MESSAGE)
     read_printed = partial(read_end, printed)
     while items := _receive_batch(connection):
         for item in items:
             _empty_file(printed)
-            connection.send_bytes(msgpack.encode(task.run(item, read_printed)))
+            try:
+                answer = msgpack.encode(task.run(item, read_printed))
+            except WorkerRetires:
+                connection.send_bytes(RETIRES_NOW)
+                return
+            if watch.is_spoiled:
+                # Before the answer, so that the parent gives this worker no other batch in between.
+                connection.send_bytes(RETIRES_AFTER_ANSWER)
+            connection.send_bytes(answer)
+            if watch.is_spoiled:
+                return
 
 
 def read_end(printed: int) -> str:

@@ -26,7 +26,14 @@ from typing import Any, Generic, TypeVar
 
 from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
-from precreg.run.worker import READY_MESSAGE, WorkerTask, read_end, serve_batches
+from precreg.run.worker import (
+    READY_MESSAGE,
+    RETIRES_AFTER_ANSWER,
+    RETIRES_NOW,
+    WorkerTask,
+    read_end,
+    serve_batches,
+)
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -63,6 +70,8 @@ class WorkerProcess(Generic[_Item]):
         self.batch: deque[_Item] = deque()
         self.began, self.deadline = 0.0, inf
         self.ready = False
+        # The worker runs no item after the present one.
+        self.retires = False
         self._task = task
         self.connection, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=serve_batches, args=(theirs, task))
@@ -273,6 +282,12 @@ class WorkerPool(Generic[_Item, _Answer]):
             worker.ready = True
             self._assign()
             return
+        if message == RETIRES_AFTER_ANSWER:
+            worker.retires = True
+            return
+        if message == RETIRES_NOW:
+            self._retire(worker)
+            return
         answer = self._decoder.decode(message)
         key = self._task.answer_key(answer)
         # A subject can write to the connection of its worker (tests/run/kernels.py has one).
@@ -282,8 +297,15 @@ class WorkerPool(Generic[_Item, _Answer]):
         worker.batch.popleft()
         self.seconds[key] = monotonic() - worker.began
         worker.set_deadline()
+        if worker.retires:
+            self._retire(worker)
         self._assign()
         yield answer
+
+    def _retire(self, worker: WorkerProcess[_Item]) -> None:
+        """Remove a worker that its items changed, and put the rest of its batch first in the queue."""
+        self._take_back(worker)
+        self._remove_worker(worker)
 
     def _assign(self) -> None:
         """Give a batch to each idle worker."""
@@ -319,8 +341,11 @@ class WorkerPool(Generic[_Item, _Answer]):
     def _give_up_item(self, worker: WorkerProcess[_Item], failure: Failure) -> _Answer:
         """Remove a worker, put the rest of its batch first in the queue, and return the answer to its running item."""
         item = worker.batch.popleft()
-        self._waiting.extendleft(reversed(worker.batch))
-        worker.batch.clear()
+        self._take_back(worker)
         self._remove_worker(worker)
         self._assign()
         return self._task.give_up(item, failure)
+
+    def _take_back(self, worker: WorkerProcess[_Item]) -> None:
+        self._waiting.extendleft(reversed(worker.batch))
+        worker.batch.clear()

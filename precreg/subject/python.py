@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
+from precreg.subject.health import note_import, note_use
 from precreg.subject.module_space import ModuleSpace, enter_module_space
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
@@ -58,12 +59,15 @@ def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) ->
 
 
 def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+    module_name, _, attribute = spec.partition(":")
+    key = (space.path[0], module_name)
     if spec not in space.functions:
-        module_name, _, attribute = spec.partition(":")
         # Not SurroundingsRestored: libraries set variables on import that they need later.
-        with SettingsRestored():
+        with SettingsRestored() as settings:
             module = _import_module(module_name, space)
+        note_import(key, settings.mode)
         space.functions[spec] = _find_attribute(module, attribute)
+    note_use(key)
     return space.functions[spec]
 
 

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Reason, RepeatDifference
+
+
+# The parts of a process that a case may change for the cases after it.
+StateKind = Literal[
+    "floating_point_mode",
+    "signal_handlers",
+    "blocked_signals",
+    "timers",
+    "resource_limits",
+    "umask",
+    "locale",
+    "time_zone",
+    "descriptors",
+    "faulthandler",
+    "interpreter",
+    "numpy_settings",
+    "priority",
+    "search_path",
+    "modules",
+    "functions",
+    "registries",
+    "decimal_context",
+    "threads",
+]
+
+
+class StateChange(Struct, frozen=True):
+    """A change that a case left in its process: its kind, the names of the changed parts, and the remedy.
+
+    precreg `repaired` the process, or `replaced` the worker. In the process of the command a change may have no remedy:
+    it `remains`. `others` counts the parts beyond the named ones.
+    """
+
+    kind: StateKind
+    names: tuple[str, ...]
+    remedy: Literal["repaired", "replaced", "remains"]
+    others: int = 0
 
 
 class Failure(Struct, frozen=True):
@@ -23,7 +62,7 @@ class Execution(Struct, frozen=True):
     A digest is that of a seed's last run. If runs differ as the case declares, it is the digest of all their digests
     in order. `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
-    execution without outputs has a `failure`.
+    execution without outputs has a `failure`. `left` are the changes that the case left in its process.
     """
 
     inputs: tuple[str, ...] = ()
@@ -32,6 +71,7 @@ class Execution(Struct, frozen=True):
     unsteady: tuple[str, ...] = ()
     failure: Failure | None = None
     differences: tuple[RepeatDifference, ...] = ()
+    left: tuple[StateChange, ...] = ()
 
 
 class Positions(Struct, frozen=True):
