@@ -21,6 +21,11 @@ from .formats import format_of as format_of
 from .formats import numpy_dtype as numpy_dtype
 from .formats import rounding_named as rounding_named
 from .operations_numpy import RoundedOperation as RoundedOperation
+from .processor_mode import ORDINARY_MODE as ORDINARY_MODE
+from .processor_mode import describe_floating_point_mode as describe_floating_point_mode
+from .processor_mode import floating_point_mode as floating_point_mode
+from .processor_mode import ordinary_mode as ordinary_mode
+from .processor_mode import set_ordinary_mode as set_ordinary_mode
 from .rounding import cast as cast
 from .rounding import native_backend as native_backend
 from .rounding import round_to as round_to

@@ -84,12 +84,22 @@ class SeedTask(NamedTuple):
         """Return the answer to a batch; a failure of user code is a part of it."""
         import numpy as np
 
+        from precreg.run.worker import imported_modules
+        from precreg.subject import current_watch
+
+        watch = current_watch()
+        if watch is not None:
+            watch.begin_case(imported_modules(batch.case, self.project))
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
             with np.errstate(all="ignore"):
                 return self.compute(batch, self.project)
         except CaseFailed as failed:
             return BatchAnswer(batch.key, failure=failed.failure)
+        finally:
+            # The record names the changes that the case left in its own run.
+            if watch is not None:
+                watch.end_case()
 
     def decoder(self) -> msgpack.Decoder[BatchAnswer]:
         """Return the decoder of answers."""

@@ -17,7 +17,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from msgspec import msgpack
 from msgspec.structs import replace
@@ -41,6 +41,8 @@ READY_MESSAGE = b""
 # The first byte of a message with an answer. After its last answer a worker runs no further item, because the item
 # left its process in a state that could reach others.
 ANSWER, LAST_ANSWER = b"\x00", b"\x01"
+# The worker does not run the next item of its batch.
+RETIRES_MESSAGE = b"\x02"
 
 
 class WorkerTask(Protocol[_Item, _Answer]):
@@ -93,13 +95,24 @@ class CaseTask(NamedTuple):
         if self.trees is not None:
             # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
             case = replace(case, benchmark=None)
-        known = living_children()
-        outcome = _note_processes(self._runner()(case, self.project, self.chain), known)
+        outcome = self._run_watched(case)
         if outcome.execution.failure is None:
             return outcome
         from precreg.subject import add_printed_output
 
         return add_printed_output(outcome, printed())
+
+    def _run_watched(self, case: Case) -> Outcome:
+        """Return the outcome with the changes that the case left in its process. Raises WorkerRetires."""
+        from precreg.subject import current_watch
+
+        watch, known = current_watch(), living_children()
+        if watch is None:
+            return _note_left(self._runner()(case, self.project, self.chain), _left_processes(known, "remains"))
+        watch.begin_case(imported_modules(case, self.project))
+        outcome = self._runner()(case, self.project, self.chain)
+        remedy: Literal["replaced", "remains"] = "replaced" if watch.in_worker else "remains"
+        return _note_left(outcome, (*watch.end_case(), *_left_processes(known, remedy)))
 
     def decoder(self) -> msgpack.Decoder[Outcome]:
         """Return the decoder of outcomes."""
@@ -131,21 +144,40 @@ class CaseTask(NamedTuple):
         return run_case
 
 
-def _note_processes(outcome: Outcome, known: Set[int]) -> Outcome:
-    """Add the processes that the subject left running, apart from `known`, to the facts of an outcome."""
+def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a case names, with the folder of its suite."""
+    folder = str(project / case.directory)
+    for computation in (case.subject, case.oracle, case.benchmark):
+        if computation is not None and computation.kind == "python":
+            yield folder, str(computation.spec).partition(":")[0]
+
+
+def _note_left(outcome: Outcome, left: Iterable[StateChange]) -> Outcome:
+    """Add changes of the process to the facts of an outcome."""
+    if not (changes := (*outcome.execution.left, *left)):
+        return outcome
+    return replace(outcome, execution=replace(outcome.execution, left=changes))
+
+
+def _left_processes(known: Set[int], remedy: Literal["replaced", "remains"]) -> tuple[StateChange, ...]:
+    """Name the processes that a subject left running, apart from `known`."""
     left = left_children(known)
     if not left:
-        return outcome
-    names = ", ".join(name_process(pid) for pid in left[:MAX_NAMED_PROCESSES])
-    more = len(left) - MAX_NAMED_PROCESSES
-    change = StateChange("processes", f"{names} and {more} more" if more > 0 else names)
-    return replace(outcome, execution=replace(outcome.execution, left=(*outcome.execution.left, change)))
+        return ()
+    names = tuple(name_process(pid) for pid in left[:MAX_NAMED_PROCESSES])
+    return (StateChange("processes", names, remedy, max(0, len(left) - MAX_NAMED_PROCESSES)),)
 
 
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
     """Yield the outcome of each case in turn, from this process; timeouts do not apply."""
-    for case in cases:
-        with redirect_stdout(_PrintedInProcess()) as printed, redirect_stderr(printed):
+    from precreg.subject import watch_case_in_process
+
+    for number, case in enumerate(cases):
+        with (
+            redirect_stdout(_PrintedInProcess()) as printed,
+            redirect_stderr(printed),
+            watch_case_in_process(is_first=number == 0),
+        ):
             outcome = task.run(case, printed.getvalue)
         yield outcome
 
@@ -198,15 +230,22 @@ def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
 
 
 def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], printed: int) -> None:
-    read_printed, known = partial(read_end, printed), living_children()
+    # Late, because it brings numpy, which the parent does without.
+    from precreg.subject import WorkerRetires, watch_worker
+
+    read_printed, known, watch = partial(read_end, printed), living_children(), watch_worker()
     connection.send_bytes(READY_MESSAGE)
     while items := _receive_batch(connection):
         for item in items:
             _empty_file(printed)
             enter_stage(Activity.OTHER)
-            content = _encode_answer(task, item, task.run(item, read_printed))
+            try:
+                content = _encode_answer(task, item, task.run(item, read_printed))
+            except WorkerRetires:
+                connection.send_bytes(RETIRES_MESSAGE)
+                return
             # Not ended here: a later item may count on a process that an earlier one started once.
-            is_last = bool(left_children(known))
+            is_last = watch.is_spoiled or bool(left_children(known))
             connection.send_bytes((LAST_ANSWER if is_last else ANSWER) + content)
             if is_last:
                 return

@@ -30,7 +30,7 @@ from precreg.errors import UserError
 from precreg.run.channel import BrokenMessage, ParentConnection
 from precreg.run.processes import kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
-from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, WorkerStart, WorkerTask, read_end
+from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
 from precreg.subject import STAGE_BYTES, Activity, Stage, read_stage
 from precreg.types import Failure, Reason
 
@@ -303,6 +303,9 @@ class WorkerPool(Generic[_Item, _Answer]):
         if message == READY_MESSAGE and not worker.ready and not worker.answered:
             worker.ready = True
             self._assign()
+            return
+        if message == RETIRES_MESSAGE:
+            self._return_batch(worker)
             return
         kind = message[:1]
         if not worker.batch or kind not in (ANSWER, LAST_ANSWER):

@@ -80,6 +80,21 @@ def leave_module_space() -> None:
     _on_path = False
 
 
+def path_of_others() -> list[str]:
+    """Return sys.path without the entered folder."""
+    own = _entered.path if _entered is not None and _on_path else []
+    if sys.path[: len(own)] == own:
+        return sys.path[len(own) :]
+    # User code put entries before them.
+    return [folder for folder in sys.path if folder not in own]
+
+
+def set_path_of_others(path: list[str]) -> None:
+    """Make sys.path the given one, after the entered folder."""
+    own = _entered.path if _entered is not None and _on_path else []
+    sys.path[:] = [*own, *path]
+
+
 def _leave(left: ModuleSpace, entered: ModuleSpace) -> None:
     """Set aside the modules that the entered folder would not find."""
     # A library that both folders find stays: loading numpy twice in a process fails.

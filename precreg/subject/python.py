@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
+from precreg.subject.health import note_import, note_use
 from precreg.subject.module_space import ModuleSpace, enter_module_space
-from precreg.subject.stage import note_import
+from precreg.subject.stage import mark_import
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
 if TYPE_CHECKING:
@@ -59,14 +60,17 @@ def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) ->
 
 
 def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+    module_name, _, attribute = spec.partition(":")
+    key = (space.path[0], module_name)
     if spec not in space.functions:
-        module_name, _, attribute = spec.partition(":")
         # Not SurroundingsRestored: libraries set variables on import that they need later.
-        note_import(True)
-        with SettingsRestored():
+        mark_import(True)
+        with SettingsRestored() as settings:
             module = _import_module(module_name, space)
-        note_import(False)
+        mark_import(False)
+        note_import(key, settings.mode)
         space.functions[spec] = _find_attribute(module, attribute)
+    note_use(key)
     return space.functions[spec]
 
 

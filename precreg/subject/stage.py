@@ -54,7 +54,7 @@ def enter_stage(activity: Activity, seed: int = 0, repeat: int = 0) -> None:
     _LAYOUT.pack_into(_shared, 0, activity, False, seed, repeat)
 
 
-def note_import(importing: bool) -> None:
+def mark_import(importing: bool) -> None:
     """Note that the import of the user's module begins or ends; the step stays the same."""
     _shared[_IMPORTING] = importing
 

@@ -14,40 +14,77 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from locale import LC_NUMERIC, setlocale
-from types import TracebackType
+from signal import SIGINT, default_int_handler, getsignal, signal
+from threading import current_thread, main_thread
+from types import FrameType, TracebackType
+from typing import Any
 
 from msgspec.structs import replace
 
 import precreg
 from precreg.errors import UserError
-from precreg.types import Failure, Outcome, Reason
+from precreg.types import Failure, Outcome, Reason, StateChange
+
+# The floating-point modes that calls and imports left since the last look of health.py.
+_left_modes: set[int] = set()
+
+
+@cache
+def _modules_of_calls() -> tuple[Any, Any]:
+    """Return numpy and precreg's arithmetic: a session imports this module for its failures, and needs neither."""
+    # Once, because user code can put another module under the name of numpy.
+    import numpy as np
+
+    import precreg.arithmetic.processor_mode as mode
+
+    return np, mode
+
+
+def take_left_modes() -> set[int]:
+    """Return the floating-point modes that calls left since the last time, and forget them."""
+    taken = {*_left_modes}
+    _left_modes.clear()
+    return taken
+
+
+def mode_change(mode: int) -> tuple[StateChange, ...]:
+    """Return the change that left a floating-point mode, which precreg repairs at once; none for the ordinary mode."""
+    named = _modules_of_calls()[1].describe_floating_point_mode(mode)
+    return (StateChange("floating_point_mode", named, "repaired"),) if named else ()
 
 
 class SettingsRestored:
     """Restore the state that imports change.
 
-    That is the warning filters, numpy's error handling, standard streams, current folder, recursion limit and numeric
-    locale. Inside, numpy ignores overflow and the like. Environment variables stay.
+    That is the floating-point mode, warning filters, numpy's error handling, standard streams, current folder,
+    recursion limit and numeric locale. Inside, numpy ignores overflow and the like, and the processor rounds to nearest
+    and keeps subnormal numbers. Environment variables stay. `mode` is the floating-point mode that was left.
     """
 
     # A class costs a microsecond less per call than a generator with @contextmanager.
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> SettingsRestored:
         """Save the state."""
-        import numpy as np  # late: sessions import this module for its failures, and need no numpy
-
+        np, self._arithmetic = _modules_of_calls()
         self._process, self._folder, self._numbers = os.getpid(), os.getcwd(), setlocale(LC_NUMERIC)
         self._streams, self._recursion = (sys.stdin, sys.stdout, sys.stderr), sys.getrecursionlimit()
         self._filters = warnings.filters.copy()  # type: ignore[attr-defined]
         self._errors = np.errstate(all="ignore")
         self._errors.__enter__()
+        self._arithmetic.set_ordinary_mode()
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Restore the parts that changed."""
         # A child that user code forked and that returned from the call must not continue the run a second time.
         if os.getpid() != self._process:
             os._exit(0)
+        self.mode: int = self._arithmetic.floating_point_mode()
+        if self.mode != self._arithmetic.ORDINARY_MODE:
+            _left_modes.add(self.mode)
+            self._arithmetic.set_ordinary_mode()
         self._errors.__exit__(None, None, None)
         sys.setrecursionlimit(self._recursion)
         sys.stdin, sys.stdout, sys.stderr = self._streams
@@ -64,10 +101,11 @@ class SettingsRestored:
 class SurroundingsRestored(SettingsRestored):
     """Restore the state that calls change: the settings of an import and the environment variables."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> SurroundingsRestored:
         """Save the state."""
         super().__enter__()
         self._variables = _variables().copy()
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Restore the parts that changed."""
@@ -108,16 +146,53 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
         self.failure = failure
 
 
+# The interrupts from the keyboard; None while nothing notes them, so that any KeyboardInterrupt may come from there.
+_interrupts: list[int] | None = None
+_handler_before: Any = default_int_handler
+
+
+def note_every_interrupt() -> None:
+    """Take every KeyboardInterrupt as user code's, in a process that the keyboard does not reach."""
+    global _interrupts
+    _interrupts = []
+
+
+@contextmanager
+def interrupts_noted() -> Iterator[None]:
+    """Note interrupts from the keyboard inside, so that a KeyboardInterrupt without one is user code's."""
+    global _interrupts, _handler_before
+    # Python runs handlers in the main thread alone, and a handler of C code cannot be called.
+    if current_thread() is not main_thread() or not callable(getsignal(SIGINT)):
+        yield
+        return
+    _interrupts, _handler_before = [], signal(SIGINT, _note_interrupt)
+    try:
+        yield
+    finally:
+        _interrupts = None
+        signal(SIGINT, _handler_before)
+
+
+def _note_interrupt(number: int, frame: FrameType | None) -> None:
+    if _interrupts is not None:
+        _interrupts.append(number)
+    _handler_before(number, frame)
+
+
 @contextmanager
 def blame_failures(reason: Reason) -> Iterator[None]:
     """Turn every exception inside, SystemExit included, into CaseFailed with that reason.
 
-    CaseFailed passes unchanged, and so does KeyboardInterrupt.
+    CaseFailed passes unchanged, and so does an interrupt from the keyboard.
     """
     try:
         yield
-    except (KeyboardInterrupt, CaseFailed):
+    except CaseFailed:
         raise
+    except KeyboardInterrupt as error:
+        if _interrupts is None or _interrupts:
+            raise
+        raise CaseFailed(describe_failure(error, reason)) from None
     except BaseException as error:
         raise CaseFailed(describe_failure(error, reason)) from None
 

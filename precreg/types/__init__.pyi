@@ -50,6 +50,7 @@ from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
 from .outcome import SeedFigures as SeedFigures
 from .outcome import StateChange as StateChange
+from .outcome import StateKind as StateKind
 from .pair import AverageRatio as AverageRatio
 from .pair import BenchmarkDifference as BenchmarkDifference
 from .pair import BetterOnFreshInputs as BetterOnFreshInputs

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Reason, RepeatDifference
+
+# The parts of a process that a case may change for the cases after it.
+StateKind = Literal[
+    "floating_point_mode",
+    "signal_handlers",
+    "blocked_signals",
+    "timers",
+    "resource_limits",
+    "umask",
+    "locale",
+    "time_zone",
+    "descriptors",
+    "faulthandler",
+    "interpreter",
+    "numpy_settings",
+    "priority",
+    "search_path",
+    "modules",
+    "functions",
+    "registries",
+    "decimal_context",
+    "threads",
+    "processes",
+]
+
+
+class StateChange(Struct, frozen=True):
+    """A change that a case left in its process: its kind, the names of the changed parts, and the remedy.
+
+    precreg `repaired` the process, or `replaced` the worker. In the process of the command a change may have no remedy:
+    it `remains`. `others` counts the parts beyond the named ones.
+    """
+
+    kind: StateKind
+    names: tuple[str, ...]
+    remedy: Literal["repaired", "replaced", "remains"]
+    others: int = 0
 
 
 class Failure(Struct, frozen=True):
@@ -17,24 +56,13 @@ class Failure(Struct, frozen=True):
     detail: str = ""
 
 
-class StateChange(Struct, frozen=True):
-    """State of the process that a case left changed: its kind, such as "processes", and the details.
-
-    `repaired` is True if the case's own worker undid the change, and False if another worker took its place.
-    """
-
-    kind: str
-    detail: str
-    repaired: bool = False
-
-
 class Execution(Struct, frozen=True):
     """Facts of one run of a case: digests of inputs (per seed) and outputs (per output, per seed), and its time.
 
     A digest is that of a seed's last run. If runs differ as the case declares, it is the digest of all their digests
     in order. `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
-    execution without outputs has a `failure`.
+    execution without outputs has a `failure`. `left` are the changes that the case left in its process.
     """
 
     inputs: tuple[str, ...] = ()
@@ -43,7 +71,6 @@ class Execution(Struct, frozen=True):
     unsteady: tuple[str, ...] = ()
     failure: Failure | None = None
     differences: tuple[RepeatDifference, ...] = ()
-    # State of the process that the case left changed.
     left: tuple[StateChange, ...] = ()
 
 

@@ -113,8 +113,8 @@ def test_processes_that_a_case_leaves_are_named_and_ended(project, hostile_case,
     before, bad, after = [outcome.execution.left for outcome in outcomes]
     assert before == after == ()
     (change,) = bad
-    assert (change.kind, change.repaired) == ("processes", False)
-    assert ("sleep 1000" if subject == "shell_in_background" else "python") in change.detail
+    assert (change.kind, change.remedy) == ("processes", "replaced")
+    assert ("sleep 1000" if subject == "shell_in_background" else "python") in change.names[0]
 
 
 @pytest.mark.parametrize("subject", [*LEAVERS, "session_that_hangs", "session_that_dies"])

@@ -1,0 +1,169 @@
+"""What did a case leave in its process, and may the process run another case?
+
+precreg checks the process after each case. It puts settings back. A worker whose program changed runs no further case,
+and another worker takes its place. A change by the import of a subject's module stays for the cases that use this
+module: alone they would import it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
+from precreg.subject.process_settings import (
+    SETTINGS,
+    Setting,
+    cancel_traceback_timer,
+    count_system_threads,
+    descriptor_setting,
+)
+from precreg.subject.program_state import ProgramState
+from precreg.subject.surroundings import interrupts_noted, mode_change, note_every_interrupt, take_left_modes
+from precreg.types import StateChange, StateKind
+
+# A folder that has modules of its own, and the name of a module that a computation of a case names.
+ImportKey = tuple[str, str]
+
+# A change may concern every function of numpy, and a reader needs a few.
+_MAX_NAMES = 5
+
+
+class WorkerRetires(Exception):  # noqa: N818  (an event, not an error of ours)
+    """End a worker before a case that its program would change."""
+
+
+class ProcessWatch:
+    """The state of this process before a case, and the changes that cases left.
+
+    `is_spoiled` is True if the process should run no further case. `in_worker` is False in the command's own process.
+    """
+
+    def __init__(self, *, in_worker: bool) -> None:
+        """Take the state. A worker, in contrast to the command, can be replaced, and owns its descriptors."""
+        self.is_spoiled = False
+        self.in_worker = in_worker
+        self._settings: tuple[Setting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
+        self._program = ProgramState()
+        self._noted: dict[StateChange, None] = {}
+        # The changes by imports, and the modules whose imports changed the program.
+        self._by_import: dict[ImportKey, tuple[StateChange, ...]] = {}
+        self._kept: set[ImportKey] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take the present state as the one before a case: other code than cases may have changed it."""
+        self._values = [setting.read() for setting in self._settings]
+        self._threads = count_system_threads()
+        self._program.absorb()
+
+    def begin_case(self, modules: Iterable[ImportKey]) -> None:
+        """Prepare for a case that uses these modules. Raises WorkerRetires if imports of others changed the program."""
+        if self.in_worker and self._kept and not self._kept.issubset(modules):
+            raise WorkerRetires
+        take_left_modes()
+        self._noted.clear()
+
+    def note_import(self, key: ImportKey, mode: int) -> None:
+        """Attribute the changes since the case began to the import of a module that left a floating-point mode."""
+        found = [*self._repair_settings(), *mode_change(mode)]
+        if changes := self._program.changes():
+            found += (self._change(kind, names, self._remedy()) for kind, names in changes.items())
+            self._kept.add(key)
+            self._program.absorb()
+        if found:
+            self._by_import[key] = tuple(found)
+
+    def note_use(self, key: ImportKey) -> None:
+        """Attribute the changes by the import of a module to the present case, which uses it."""
+        if key in self._by_import:
+            self._noted |= dict.fromkeys(self._by_import[key])
+
+    def end_case(self) -> tuple[StateChange, ...]:
+        """Check the process, put back what can be put back, and return the changes that the case left."""
+        for mode in take_left_modes() | {floating_point_mode()}:
+            self._noted |= dict.fromkeys(mode_change(mode))
+        set_ordinary_mode()
+        self._noted |= dict.fromkeys(self._repair_settings())
+        if changes := self._program.changes():
+            self._noted |= dict.fromkeys(self._restore_program(changes))
+        return tuple(self._noted)
+
+    def _repair_settings(self) -> Iterator[StateChange]:
+        for number, setting in enumerate(self._settings):
+            before = self._values[number]
+            if places := setting.changes(before):
+                is_repaired = setting.repair(before, places)
+                names = tuple(setting.names[place] for place in places)
+                yield self._change(setting.kind, names, "repaired" if is_repaired else self._remedy())
+                self.is_spoiled |= not is_repaired
+                self._values[number] = setting.read()
+        threads = count_system_threads()
+        if threads > self._threads and cancel_traceback_timer(threads):
+            yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
+        if threads != self._threads:
+            self._threads = count_system_threads()
+
+    def _restore_program(self, changes: dict[StateKind, tuple[str, ...]]) -> Iterator[StateChange]:
+        self.is_spoiled = True
+        if not self.in_worker:
+            self._program.restore(changes)
+        left = {} if self.in_worker else self._program.changes()
+        for kind, names in changes.items():
+            is_restored = not self.in_worker and kind not in left
+            yield self._change(kind, names, "repaired" if is_restored else self._remedy())
+        self._program.absorb()
+
+    def _remedy(self) -> Literal["replaced", "remains"]:
+        return "replaced" if self.in_worker else "remains"
+
+    def _change(
+        self, kind: StateKind, names: tuple[str, ...], remedy: Literal["repaired", "replaced", "remains"]
+    ) -> StateChange:
+        return StateChange(kind, names[:_MAX_NAMES], remedy, max(0, len(names) - _MAX_NAMES))
+
+
+# The state is the process's, so the watch is global, too. None where nobody watches: a test that calls run_case.
+_watch: ProcessWatch | None = None
+
+
+def watch_worker() -> ProcessWatch:
+    """Begin to watch this worker, which computes in the ordinary floating-point mode from here on."""
+    global _watch
+    set_ordinary_mode()
+    note_every_interrupt()
+    _watch = ProcessWatch(in_worker=True)
+    return _watch
+
+
+@contextmanager
+def watch_case_in_process(*, is_first: bool) -> Iterator[None]:
+    """Watch one case in the process of the command or of pytest, in the ordinary floating-point mode.
+
+    `is_first` says that other code ran in this process since the last case.
+    """
+    global _watch
+    with ordinary_mode(), interrupts_noted():
+        if _watch is None:
+            _watch = ProcessWatch(in_worker=False)
+        elif is_first:
+            _watch.refresh()
+        yield
+
+
+def current_watch() -> ProcessWatch | None:
+    """Return the watch of this process; None without one."""
+    return _watch
+
+
+def note_import(key: ImportKey, mode: int) -> None:
+    """Note that a module was imported for a computation, as `ProcessWatch.note_import` does."""
+    if _watch is not None:
+        _watch.note_import(key, mode)
+
+
+def note_use(key: ImportKey) -> None:
+    """Note that the present case uses a module."""
+    if _watch is not None:
+        _watch.note_use(key)

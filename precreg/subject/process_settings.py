@@ -1,0 +1,233 @@
+"""Which settings of the process can user code change, so that precreg can put them back?
+
+A setting here belongs to the whole process and has a plain value: to write the former value undoes the change. What
+modules, functions and threads do is in program_state.py.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from locale import LC_ALL, setlocale
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from precreg.types import StateKind
+
+
+class Setting(NamedTuple):
+    """A group of values: `read` returns one for each name, and `write` puts the value of one place back."""
+
+    kind: StateKind
+    names: tuple[str, ...]
+    read: Callable[[], tuple[Any, ...]]
+    write: Callable[[int, Any], object]
+
+    def changes(self, before: tuple[Any, ...]) -> list[int]:
+        """Return the places whose values are no longer those of `before`."""
+        now = self.read()
+        return [] if now == before else [place for place, value in enumerate(before) if now[place] != value]
+
+    def repair(self, before: tuple[Any, ...], places: list[int]) -> bool:
+        """Write the former values of some places, and return True if the process has them again."""
+        for place in places:
+            # The system refuses a hard limit, and Python a handler outside of the main thread.
+            with suppress(OSError, ValueError, TypeError, RuntimeError):
+                self.write(place, before[place])
+        return not self.changes(before)
+
+
+# signal.getsignal converts its results to enums, which takes 15 us for all signals; the module below it takes 3.
+_getsignal: Callable[[int], Any] = import_module("_signal").getsignal
+_pthread_sigmask: Callable[[int, Any], set[int]] = import_module("_signal").pthread_sigmask
+_SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
+_TIMERS = {"real": signal.ITIMER_REAL, "virtual": signal.ITIMER_VIRTUAL, "profiling": signal.ITIMER_PROF}
+_LIMITS = {
+    name: getattr(resource, name)
+    for name in ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
+    for name in (f"RLIMIT_{name}",)
+    if hasattr(resource, name)
+}
+
+
+def _signal_names() -> tuple[str, ...]:
+    known = {int(number): number.name for number in signal.Signals}
+    return tuple(known.get(number, f"signal {number}") for number in _SIGNALS)
+
+
+def _restore_mask(_: int, before: set[int]) -> None:
+    # A signal that waits would be delivered now, and an alarm would end the process.
+    while signal.sigpending() and signal.sigtimedwait(signal.sigpending(), 0) is not None:
+        pass
+    _pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _armed_timers() -> tuple[bool, ...]:
+    return tuple(signal.getitimer(timer)[0] > 0 for timer in _TIMERS.values())
+
+
+def _disarm(place: int, before: bool) -> None:
+    # The time that a timer of the caller had left is not known, so it stays as it is.
+    if not before:
+        signal.setitimer([*_TIMERS.values()][place], 0)
+
+
+def _read_umask() -> tuple[int]:
+    # umask returns the mask only together with setting one.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return (mask,)
+
+
+class _Part(NamedTuple):
+    """One value of the interpreter, with the functions that get and put it."""
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+
+
+def _attribute(owner: Any, name: str) -> _Part:
+    return _Part(name, partial(getattr, owner, name), partial(setattr, owner, name))
+
+
+def _event_loop_policy() -> Any:
+    return getattr(sys.modules.get("asyncio.events"), "_event_loop_policy", None)
+
+
+def _restore_event_loop_policy(before: Any) -> None:
+    # Not set_event_loop_policy, which warns in newer versions of Python. A policy that is None is made at its next use.
+    sys.modules["asyncio.events"]._event_loop_policy = before  # type: ignore[attr-defined]
+
+
+_INTERPRETER = (
+    _Part("sys.settrace", sys.gettrace, sys.settrace),
+    _Part("sys.setprofile", sys.getprofile, sys.setprofile),
+    _Part("threading.settrace", threading.gettrace, threading.settrace),
+    _Part("threading.setprofile", threading.getprofile, threading.setprofile),
+    _Part("threading.stack_size", threading.stack_size, threading.stack_size),
+    _attribute(sys, "excepthook"),
+    _attribute(sys, "displayhook"),
+    _attribute(sys, "unraisablehook"),
+    _attribute(threading, "excepthook"),
+    _Part("switch interval", sys.getswitchinterval, sys.setswitchinterval),
+    _Part("digits of integers", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    _Part("gc.enable", gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()),
+    _Part("gc.set_threshold", gc.get_threshold, lambda threshold: gc.set_threshold(*threshold)),
+    _Part("gc.set_debug", gc.get_debug, gc.set_debug),
+    _Part("gc.callbacks", gc.callbacks.copy, lambda before: gc.callbacks.__setitem__(slice(None), before)),
+    _Part("event loop policy", _event_loop_policy, _restore_event_loop_policy),
+)
+_READ_INTERPRETER = tuple(part.get for part in _INTERPRETER)
+_NUMPY = (
+    _Part("seterrcall", np.geterrcall, np.seterrcall),
+    _Part("setbufsize", np.getbufsize, np.setbufsize),
+    _Part("printoptions", np.get_printoptions, lambda options: np.set_printoptions(**options)),
+)
+_PRIORITY = (
+    _Part("nice", partial(os.getpriority, os.PRIO_PROCESS, 0), partial(os.setpriority, os.PRIO_PROCESS, 0)),
+    *(
+        [_Part("processors", partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0))]
+        if sys.platform == "linux"
+        else []
+    ),
+)
+
+
+def _parts(kind: StateKind, parts: tuple[_Part, ...]) -> Setting:
+    getters = tuple(part.get for part in parts)
+    return Setting(
+        kind,
+        tuple(part.name for part in parts),
+        lambda: tuple([get() for get in getters]),
+        lambda place, before: parts[place].put(before),
+    )
+
+
+SETTINGS = (
+    Setting(
+        "signal_handlers",
+        _signal_names(),
+        lambda: tuple(map(_getsignal, _SIGNALS)),
+        lambda place, before: signal.signal(_SIGNALS[place], before),
+    ),
+    Setting("blocked_signals", ("mask",), lambda: (_pthread_sigmask(signal.SIG_BLOCK, ()),), _restore_mask),
+    Setting("timers", tuple(_TIMERS), _armed_timers, _disarm),
+    Setting(
+        "resource_limits",
+        tuple(_LIMITS),
+        lambda: tuple(map(resource.getrlimit, _LIMITS.values())),
+        lambda place, before: resource.setrlimit([*_LIMITS.values()][place], before),
+    ),
+    Setting("umask", ("umask",), _read_umask, lambda _, before: os.umask(before)),
+    Setting("locale", ("locale",), lambda: (setlocale(LC_ALL),), lambda _, before: setlocale(LC_ALL, before)),
+    # The variable TZ is restored after each call, and the C library reads it only when it is asked to.
+    Setting("time_zone", ("time zone",), lambda: (time.tzname,), lambda _, __: time.tzset()),
+    Setting("faulthandler", ("enable",), lambda: (faulthandler.is_enabled(),), lambda _, __: faulthandler.enable()),
+    _parts("interpreter", _INTERPRETER),
+    _parts("numpy_settings", _NUMPY),
+    _parts("priority", _PRIORITY),
+)
+
+_STANDARD = ("stdin", "stdout", "stderr")
+
+
+def descriptor_setting() -> Setting:
+    """Return the setting of the three standard descriptors, with copies of them as they are now."""
+    copies = [os.dup(number) if _identity(number) else None for number in range(len(_STANDARD))]
+
+    def write(place: int, _: Any) -> None:
+        copy = copies[place]
+        if copy is None:
+            os.close(place)
+        else:
+            os.dup2(copy, place)
+
+    return Setting("descriptors", _STANDARD, lambda: tuple([_identity(number) for number in (0, 1, 2)]), write)
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Return the device and the inode behind a descriptor, or None where it is closed."""
+    try:
+        facts = os.fstat(descriptor)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+# The folder has an entry for each thread. Its number of links takes 2 us, and a list of its entries takes 7.
+_TASKS = "/proc/self/task"
+# A thread that has ended leaves the folder a moment later.
+_PATIENCE_S, _STEPS = 0.005, 40
+
+
+@cache
+def _counts_threads() -> bool:
+    return os.path.isdir(_TASKS)
+
+
+def count_system_threads() -> int:
+    """Return a number that grows by one with each thread of this process, native threads included; 0 if unknown."""
+    return os.stat(_TASKS).st_nlink if _counts_threads() else 0
+
+
+def cancel_traceback_timer(threads: int) -> bool:
+    """Cancel faulthandler.dump_traceback_later, and return True if one of the `threads` was waiting for it."""
+    # The timer is a thread that only faulthandler knows.
+    faulthandler.cancel_dump_traceback_later()
+    for _ in range(_STEPS):
+        if count_system_threads() < threads:
+            return True
+        time.sleep(_PATIENCE_S)
+    return False

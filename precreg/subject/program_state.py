@@ -1,0 +1,274 @@
+"""Which parts of the program can user code change: its search path, modules, functions, registries and threads?
+
+Nothing but a new process undoes such a change for certain: another module may have copied a patched function, and a
+thread runs on. In the process of the command, precreg restores the parts that it can.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import copyreg
+import decimal
+import hashlib
+import json
+import math
+import operator
+import os
+import pickle
+import random
+import struct
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import numpy  # loaded before the first state is taken
+
+from precreg.subject.module_space import path_of_others, set_path_of_others
+from precreg.types import StateKind
+
+# Packages whose modules no user code may replace or remove.
+_GUARDED = sys.stdlib_module_names | {"ml_dtypes", "msgspec", "numpy", "precreg", "xxhash"}
+
+# Modules whose functions most results go through; the imports above load those of Python before any user code runs.
+_WATCHED_MODULES = frozenset(
+    {
+        *(module.__name__ for module in (builtins, copy, copyreg, decimal, hashlib, json, math, operator, os, pickle)),
+        *(module.__name__ for module in (numpy, random, struct, threading, time, warnings)),
+        *("cmath", "fractions", "functools", "itertools", "re", "statistics", "json.decoder", "json.encoder"),
+        *("ml_dtypes", "msgspec", "msgspec.json", "msgspec.msgpack", "msgspec.structs", "xxhash"),
+        *("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random", "numpy.matlib"),
+    }
+)
+# The functions of numpy call each other by the names in these modules, below numpy._core (before version 2, numpy.core).
+_WATCHED_CORE = frozenset(
+    {"_methods", "einsumfunc", "fromnumeric", "function_base", "multiarray", "numeric", "shape_base", "umath"}
+)
+_WATCHED_OF_PRECREG = ("precreg.arithmetic", "precreg.measure", "precreg.run.case_run", "precreg.storage.array_file")
+_WATCHED_CLASSES = (json.JSONDecoder, json.JSONEncoder, random.Random)
+# In these every value counts, as math.pi does. Elsewhere modules set their own variables.
+_CONSTANT = frozenset({"builtins", "cmath", "math", "numpy"})
+_ABSENT = object()
+
+# Tables of functions by type. Libraries add their own types; a change of a known type is user code's.
+_REGISTRIES: dict[str, dict[Any, Any]] = {
+    "copyreg.dispatch_table": copyreg.dispatch_table,
+    "copy.copy": copy._copy_dispatch,  # type: ignore[attr-defined]
+    "copy.deepcopy": copy._deepcopy_dispatch,  # type: ignore[attr-defined]
+}
+
+# A thread that ends by itself soon, such as one of a pool that was just shut down, changes nothing later.
+_THREAD_PATIENCE_S = 0.05
+
+Changes = dict[StateKind, tuple[str, ...]]
+
+
+class _Namespace:
+    """The values of a module or class by name, as they were."""
+
+    def __init__(self, name: str, values: MutableMapping[str, Any] | MappingProxyType[str, Any], owner: Any) -> None:
+        self.name, self._now, self._owner = name, values, owner
+        self._keeps_all = name in _CONSTANT
+        self.update()
+
+    def update(self) -> None:
+        self._names, self._values = tuple(self._now), tuple(self._now.values())
+
+    def is_same(self) -> bool:
+        """Return True if every value is the same object; fast, and never true after a change."""
+        try:
+            # Tuples compare by identity first, 12 ns for each value.
+            return tuple(self._now.values()) == self._values
+        except ValueError:
+            # An array took the place of another one.
+            return False
+
+    def changed(self) -> dict[str, Any]:
+        """Return the former values of the changed names; a name that is new has none."""
+        found = {
+            name: value
+            for name, value in zip(self._names, self._values, strict=True)
+            if self._now.get(name, _ABSENT) is not value and (self._keeps_all or _is_code(value))
+        }
+        if self.name == builtins.__name__:
+            # Every module sees a new name of builtins. An interactive session keeps its last value in "_".
+            found |= dict.fromkeys(self._now.keys() - {*self._names, "_"}, _ABSENT)
+        return found
+
+    def restore(self, former: dict[str, Any]) -> None:
+        for name, value in former.items():
+            if value is _ABSENT:
+                delattr(self._owner, name)
+            else:
+                setattr(self._owner, name, value)
+        self.update()
+
+
+class ProgramState:
+    """The state of the program at one time, and its changes since."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, _Namespace] = {}
+        self._seen: set[str] = set()
+        self._former: dict[str, dict[str, Any]] = {}
+        for kind in _WATCHED_CLASSES:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            self._namespaces[name] = _Namespace(name, vars(kind), kind)
+        self.absorb()
+
+    def absorb(self) -> None:
+        """Take the present state as the one to compare with."""
+        self._path, self._path_list = path_of_others(), sys.path
+        self._meta_path, self._path_hooks = [*sys.meta_path], [*sys.path_hooks]
+        self._modules_dict = sys.modules
+        self._decimal = decimal.getcontext().copy()
+        self._registries = {name: dict(registry) for name, registry in _REGISTRIES.items()}
+        self._threads = {*sys._current_frames()}
+        for namespace in self._namespaces.values():
+            if not namespace.is_same():
+                namespace.update()
+        self._absorb_modules()
+
+    def _absorb_modules(self) -> None:
+        modules = self._modules_dict
+        self._loaded = tuple(modules.values())
+        self._modules = {name: module for name, module in modules.items() if name.partition(".")[0] in _GUARDED}
+        for name in self._modules.keys() - self._seen:
+            module = modules[name]
+            if _is_watched(name) and isinstance(module, ModuleType):
+                self._namespaces[name] = _Namespace(name, vars(module), module)
+        self._seen.update(self._modules)
+
+    def changes(self) -> Changes:
+        """Return the names of the changed parts by kind; normal imports are no change."""
+        found: Changes = {}
+        if path_of_others() != self._path or not _same(sys.path_hooks, self._path_hooks):
+            found["search_path"] = ("sys.path",) if path_of_others() != self._path else ("sys.path_hooks",)
+        elif not _same(sys.meta_path, self._meta_path) and not self._only_installed_finders():
+            found["search_path"] = ("sys.meta_path",)
+        patched = tuple(self._patched())
+        if replaced := self._replaced_modules():
+            found["modules"] = replaced
+        if patched:
+            found["functions"] = patched
+        if registries := tuple(name for name in _REGISTRIES if self._registry_changed(name)):
+            found["registries"] = registries
+        if _decimal_facts(decimal.getcontext()) != _decimal_facts(self._decimal):
+            found["decimal_context"] = ("decimal context",)
+        if threads := self._new_threads():
+            found["threads"] = threads
+        return found
+
+    def restore(self, kinds: Changes) -> None:
+        """Put back what can be put back: everything apart from threads, and from copies that other modules made."""
+        if "search_path" in kinds:
+            sys.path, sys.path_hooks[:], sys.meta_path[:] = self._path_list, self._path_hooks, self._meta_path
+            set_path_of_others(self._path)
+        if "modules" in kinds:
+            sys.modules = self._modules_dict
+            sys.modules.update(self._modules)
+        for name, former in self._former.items():
+            if name in self._namespaces:
+                self._namespaces[name].restore(former)
+        if "registries" in kinds:
+            for name, registry in _REGISTRIES.items():
+                registry.update(self._registries[name])
+        if "decimal_context" in kinds:
+            decimal.setcontext(self._decimal.copy())
+
+    def _only_installed_finders(self) -> bool:
+        """Return True if all that is new are finders of installed packages at the end: they find nothing of others."""
+        known = len(self._meta_path)
+        new = sys.meta_path[known:]
+        return _same(sys.meta_path[:known], self._meta_path) and not any(
+            _is_of_project((finder if isinstance(finder, type) else type(finder)).__module__) for finder in new
+        )
+
+    def _patched(self) -> Iterator[str]:
+        """Yield the patched names of the watched modules, and keep their former values."""
+        self._former = {}
+        for namespace in self._namespaces.values():
+            if namespace.is_same():
+                continue
+            if former := namespace.changed():
+                self._former[namespace.name] = former
+                yield from (f"{namespace.name}.{name}" for name in former)
+            else:
+                namespace.update()
+
+    def _replaced_modules(self) -> tuple[str, ...]:
+        if sys.modules is self._modules_dict and tuple(sys.modules.values()) == self._loaded:
+            return ()
+        found = [name for name, module in self._modules.items() if sys.modules.get(name) is not module]
+        if sys.modules is not self._modules_dict:
+            found.append("sys.modules")
+        # A module that was loaded and patched in the same case has no former values.
+        new = {name for name in sys.modules if name.partition(".")[0] in _GUARDED} - self._seen
+        found += (name for name in new if _has_functions_of_project(sys.modules[name]))
+        if not found:
+            self._absorb_modules()
+        return tuple(found)
+
+    def _registry_changed(self, name: str) -> bool:
+        before, now = self._registries[name], _REGISTRIES[name]
+        if len(now) == len(before) and now == before:
+            return False
+        if any(now.get(key) is not value for key, value in before.items()):
+            return True
+        new = {key: now[key] for key in now.keys() - before.keys()}
+        if any(not _is_of_project(key.__module__) and _is_of_project(value.__module__) for key, value in new.items()):
+            return True
+        self._registries[name] = dict(now)
+        return False
+
+    def _new_threads(self) -> tuple[str, ...]:
+        """Return the names of the threads that were not there before and do not end within moments."""
+        if sys._current_frames().keys() <= self._threads:
+            return ()
+        names = {thread.ident: thread for thread in threading.enumerate()}
+        new = [names.get(ident) for ident in sys._current_frames() if ident not in self._threads]
+        for thread in new:
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(_THREAD_PATIENCE_S)
+        running = sys._current_frames().keys() - self._threads
+        return tuple(names[ident].name if ident in names else "unnamed thread" for ident in running)
+
+
+def _is_watched(name: str) -> bool:
+    package, _, module = name.rpartition(".")
+    is_core = package in ("numpy._core", "numpy.core") and module in _WATCHED_CORE
+    return name in _WATCHED_MODULES or is_core or name.startswith(_WATCHED_OF_PRECREG)
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or isinstance(value, ModuleType)
+
+
+def _same(now: list[Any], before: list[Any]) -> bool:
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def _decimal_facts(context: decimal.Context) -> tuple[Any, ...]:
+    # Without the flags, which every inexact operation sets.
+    numbers = (context.prec, context.Emin, context.Emax, context.capitals, context.clamp)
+    return (*numbers, context.rounding, context.traps)
+
+
+def _has_functions_of_project(module: ModuleType) -> bool:
+    values = [*getattr(module, "__dict__", {}).values()]
+    return any(callable(value) and _is_of_project(getattr(value, "__module__", None)) for value in values)
+
+
+def _is_of_project(name: Any) -> bool:
+    """Return True if a module belongs neither to Python nor to an installed package."""
+    if not isinstance(name, str) or name.partition(".")[0] in _GUARDED:
+        return False
+    file = getattr(sys.modules.get(name.partition(".")[0]), "__file__", None)
+    if not isinstance(file, str):
+        return False
+    return not {"site-packages", "dist-packages"} & {*Path(file).parts}
