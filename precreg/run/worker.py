@@ -79,16 +79,22 @@ class CaseTask(NamedTuple):
     runner: CaseRunner | None = None
 
     def prepare(self) -> None:
-        """Lead imports to the other version, if there is one, and import the runner."""
+        """Lead imports to the other version, if there is one, import the runner, and keep the oracles apart."""
         if self.trees is not None:
             redirect_imports(self.trees)
         self._runner()
+        from precreg.run.oracle import run_oracles_apart
+
+        run_oracles_apart()
 
     def run(self, case: Case, printed: Callable[[], str]) -> Outcome:
         """Return the outcome of a case; a failure gets the end of the printed text."""
         if self.trees is not None:
             # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
             case = replace(case, benchmark=None)
+        from precreg.run.oracle import start_oracle_process
+
+        start_oracle_process()
         outcome = self._runner()(case, self.project, self.chain)
         if outcome.execution.failure is None:
             return outcome

@@ -10,6 +10,9 @@ from .call import subject_kind as subject_kind
 from .module_space import TreePair as TreePair
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports
+from .opened import OpenedFiles as OpenedFiles
+from .opened import inside_project as inside_project
+from .opened import touches as touches
 from .python import run_python as run_python
 from .surroundings import DETAIL_LENGTH as DETAIL_LENGTH
 from .surroundings import CaseFailed as CaseFailed

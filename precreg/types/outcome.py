@@ -23,7 +23,8 @@ class Execution(Struct, frozen=True):
     A digest is that of a seed's last run. If runs differ as the case declares, it is the digest of all their digests
     in order. `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
-    execution without outputs has a `failure`.
+    execution without outputs has a `failure`. `oracle` has a digest of all outputs of the reference or golden per seed,
+    and `oracle_files` the project's files that its process opened, none if nobody noted them.
     """
 
     inputs: tuple[str, ...] = ()
@@ -32,6 +33,8 @@ class Execution(Struct, frozen=True):
     unsteady: tuple[str, ...] = ()
     failure: Failure | None = None
     differences: tuple[RepeatDifference, ...] = ()
+    oracle: tuple[str, ...] = ()
+    oracle_files: tuple[str, ...] = ()
 
 
 class Positions(Struct, frozen=True):
