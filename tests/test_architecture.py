@@ -60,6 +60,8 @@ ON_ARRAYS = {
     "quality",
     "run.case_run",
     "run.computation",
+    "run.oracle",
+    "run.oracle_process",
     "run.worker",
     "storage.array_file",
     "storage.npy",
@@ -78,7 +80,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 RANK = {room: level for level, room in enumerate(ROOMS)}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 45
-MAX_MODULES = 222
+MAX_MODULES = 225
 
 # Values that a run or a comparison finds. report/ writes their sentences.
 FACTUAL = {"Finding", "RunFinding", "Verdict", "IntegrityChange", "PairedRun"}

@@ -56,6 +56,8 @@ def entry_from(outcome: Outcome, fingerprint: str, commit: str, processor: str =
         groups=output_group_sums(outputs),
         described=list(outcome.described),
         processor=processor,
+        oracle=list(outcome.execution.oracle),
+        oracle_files=list(outcome.execution.oracle_files),
     )
 
 
@@ -226,4 +228,5 @@ def _smallest(values: Sequence[AcceptedValue], same_definition: Sequence[int]) -
 def _same_value(entry: BaselineEntry, former: BaselineEntry) -> bool:
     # The same proposal accepted again has another date and confirmation, but the same value.
     without = {"accepted": [], "reach": {}, "date": "", "confirmation": "", "seen": []}
+    without |= {"oracle": [], "oracle_files": []}
     return replace(entry, **without) == replace(former, **without)

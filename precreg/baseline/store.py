@@ -169,6 +169,7 @@ def check_entry(entry: BaselineEntry) -> None:
 
 
 def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
+    yield from (("oracle", len(digests)) for digests in (entry.oracle,) if digests)
     for name, output in entry.outputs.items():
         yield f"outputs.{name}.digests", len(output.digests)
         for metric, values in output.metrics.items():

@@ -7,7 +7,7 @@ Each seed goes one way: draw the inputs, run the subject and repeat it, run the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from math import isfinite
@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic import dtype_name, format_of
+from precreg.arithmetic import dtype_name
 from precreg.errors import UserError
 from precreg.measure import (
     add_analyzer_metrics,
@@ -36,6 +36,7 @@ from precreg.run.computation import (
     missing_requirement,
     run_on_device,
 )
+from precreg.run.oracle import OracleRun, copy_inputs, run_oracle
 from precreg.storage import array_digest, element_bytes
 from precreg.subject import (
     Activity,
@@ -62,6 +63,10 @@ from precreg.types import (
 
 _PLAIN = PlainComputation()
 
+# Seeds go to the process of the oracle together, because each message costs some 0.1 ms; the arrays of seeds that wait
+# take this much memory at most, and one seed more.
+SEED_BYTES = 1 << 20
+
 
 class SubjectRun(NamedTuple):
     """The arrays and digests of one run of the subject, by output."""
@@ -83,12 +88,17 @@ class _Actual(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """One seed: the digest of its inputs, the subject's results, comparisons, and outputs that the subject lacks."""
+    """One seed: the digest of its inputs, the subject's results, comparisons, and outputs that the subject lacks.
+
+    `oracle` is the digest of the oracle's outputs, and `oracle_files` are the project's files that it opened so far.
+    """
 
     inputs: str
     actual: _Actual
     comparisons: list[Comparison]
     missing: list[str]
+    oracle: str
+    oracle_files: tuple[str, ...]
 
 
 @np.errstate(all="ignore")
@@ -100,17 +110,41 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...], computation: Cas
     becomes the failure of the outcome; nothing is raised.
     """
     computation = computation or _PLAIN
-    seeds = range(computation.first_seed, computation.first_seed + case.seeds)
     try:
         absent = [reason for needed in case.requires if (reason := missing_requirement(needed, chain))]
         if absent:
             raise CaseFailed(Failure(Reason.UNAVAILABLE, "; ".join(absent)))
-        return _outcome(case, [_run_seed(case, seed, project, chain, computation) for seed in seeds])
+        return _outcome(case, [*_run_seeds(case, project, chain, computation)])
     except CaseFailed as failed:
         return Outcome(case.id, case.definition, Execution(failure=failed.failure))
 
 
-def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], computation: CaseComputation) -> _Sample:
+class _Started(NamedTuple):
+    """One seed between its subject and its oracle: the inputs, as the subject's call has them, and the results."""
+
+    seed: int
+    call: Call
+    actual: _Actual
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of inputs and outputs."""
+        runs = (self.call.inputs, *self.actual.runs)
+        return sum(array.nbytes for arrays in runs for array in arrays.values())
+
+
+def _run_seeds(case: Case, project: Path, chain: tuple[str, ...], computation: CaseComputation) -> Iterator[_Sample]:
+    """Run the subject on seed after seed, and the oracle on as many seeds at once as fit into SEED_BYTES."""
+    waiting: list[_Started] = []
+    for seed in range(computation.first_seed, computation.first_seed + case.seeds):
+        waiting.append(_start_seed(case, seed, project, computation))
+        if sum(started.size for started in waiting) >= SEED_BYTES:
+            yield from _finish_seeds(case, waiting, chain, computation)
+            waiting = []
+    yield from _finish_seeds(case, waiting, chain, computation)
+
+
+def _start_seed(case: Case, seed: int, project: Path, computation: CaseComputation) -> _Started:
     directory = suite_folder(project, case.directory)
     with blame_failures(Reason.SUBJECT_ERROR):
         enter_stage(Activity.DRAWING, seed)
@@ -118,10 +152,48 @@ def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], comp
             "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
-        actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
+        return _Started(seed, call, computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call)))
+
+
+def _finish_seeds(
+    case: Case, waiting: Sequence[_Started], chain: tuple[str, ...], computation: CaseComputation
+) -> Iterator[_Sample]:
+    """Run the oracle on the inputs of all seeds that wait for it, and measure each seed."""
+    if not waiting:
+        return
+    call = waiting[0].call
+    # At the first seed that needs it: a self-test may have kept the outputs of all.
+    run_all = cache(
+        lambda: run_oracle(case, [started.call.inputs for started in waiting], call.directory, call.project)
+    )
+    for place, started in enumerate(waiting):
+        yield _finish_seed(case, started, chain, computation, lambda place=place: _judge(run_all(), place))  # type: ignore[misc]
+
+
+class _Judge(NamedTuple):
+    """The oracle's outputs at one seed, their digest, and the project's files that its process opened so far."""
+
+    arrays: Arrays
+    digest: str
+    files: tuple[str, ...]
+
+
+def _judge(run: OracleRun, place: int) -> _Judge:
+    arrays = run.outputs[place]
+    return _Judge(arrays, combine_digests(array_digests(arrays)), run.files)
+
+
+def _finish_seed(
+    case: Case,
+    started: _Started,
+    chain: tuple[str, ...],
+    computation: CaseComputation,
+    compute_oracle: Callable[[], _Judge],
+) -> _Sample:
+    seed, call, actual = started
     with blame_failures(Reason.REFERENCE_ERROR):
         enter_stage(Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE, seed)
-        oracle = computation.reuse("oracle", seed, lambda: run_oracle(case, inputs, directory, project))
+        oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
@@ -136,8 +208,9 @@ def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], comp
             comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
     # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
     recorded = oracle if case.oracle.kind == "files" else {}
+    inputs = combine_digests(array_digests(call.inputs | recorded))
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
-    return _Sample(combine_digests(array_digests(inputs | recorded)), actual._replace(runs=[]), comparisons, missing)
+    return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, digest, files)
 
 
 def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
@@ -153,6 +226,9 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
         duration_s=min(sample.actual.duration_s for sample in samples),
         unsteady=tuple(difference.output for difference in differences),
         differences=differences,
+        oracle=tuple(sample.oracle for sample in samples),
+        # The last seed's list has all of them: a process notes its files from its start.
+        oracle_files=samples[-1].oracle_files if samples else (),
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
     return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
@@ -197,17 +273,10 @@ def run_subject_once(case: Case, call: Call) -> Outputs:
 
     Raises UserError as `run_on_device` does.
     """
-    own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(call.params))
+    own = replace(call, inputs=copy_inputs(call.inputs), params=deepcopy(call.params))
     if case.device is None:
         return _compute(case.subject, own)
     return run_on_device(case.device, own, lambda call: _compute(case.subject, call))
-
-
-def run_oracle(case: Case, inputs: Arrays, directory: Path, project: Path) -> Arrays:
-    """Return the oracle's outputs for inputs that it may change."""
-    # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
-    prepare = _copy_inputs if case.role == "golden" else _promote_inputs
-    return _compute(case.oracle, Call(prepare(inputs), deepcopy(case.params), directory, project)).arrays
 
 
 def _compute(computation: Computation, call: Call) -> Outputs:
@@ -228,7 +297,7 @@ def _add_benchmarks(
     that the benchmark lacks or gives in another shape, and for NaN and infinities that the oracle does not have.
     """
     # The subject may be computed on a simulated device; the benchmark is an implementation of its own.
-    own = replace(call, inputs=_copy_inputs(call.inputs), params=deepcopy(case.params), arithmetic=None)
+    own = replace(call, inputs=copy_inputs(call.inputs), params=deepcopy(case.params), arithmetic=None)
     arrays = _compute(benchmark, own).arrays
     found = []
     for comparison in comparisons:
@@ -375,26 +444,6 @@ def combine_digests(digests: dict[str, str]) -> str:
     """Return one digest for named digests: 32 hexadecimal characters."""
     lines = "".join(f"{name} {digest}\n" for name, digest in digests.items())
     return hashlib.sha256(lines.encode()).hexdigest()[:32]
-
-
-def _copy_inputs(inputs: Arrays) -> Arrays:
-    # "K" keeps the layout of the elements: numpy adds rows and columns up in different orders and precisions.
-    return {name: array.copy("K") for name, array in inputs.items()}
-
-
-def _promote_inputs(inputs: Arrays) -> Arrays:
-    return {name: array.astype(_reference_dtype(array.dtype)) for name, array in inputs.items()}
-
-
-@cache
-def _reference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which a reference computes: float64, longdouble for float64 itself; integers stay."""
-    number_format = format_of(dtype.name)
-    if number_format is None:
-        return dtype
-    # finfo.nmant leaves out the leading bit, which `precision` counts.
-    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.longdouble
-    return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)
 
 
 # One path for all cases and seeds of a suite.

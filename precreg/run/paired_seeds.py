@@ -79,6 +79,9 @@ class SeedTask(NamedTuple):
         if self.trees is not None:
             redirect_imports(self.trees)
         import precreg.run.case_run  # noqa: F401
+        from precreg.run.oracle import start_oracle_process
+
+        start_oracle_process()
 
     def run(self, batch: SeedBatch, printed: Callable[[], str]) -> BatchAnswer:
         """Return the answer to a batch; a failure of user code is a part of it."""
@@ -137,7 +140,8 @@ def leave_outputs(batch: SeedBatch, project: Path) -> BatchAnswer:
 
 def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
     """Run the present version and the reference on each seed, and measure the outputs of both versions."""
-    from precreg.run.case_run import run_oracle, suite_folder
+    from precreg.run.case_run import suite_folder
+    from precreg.run.oracle import run_oracle
 
     accepted = msgpack.decode(batch.file.read_bytes(), type=list[list[_Packed]])
     # Removed before anything can fail: outputs may be large, and a look has many batches.
@@ -152,7 +156,7 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
         if place == 0 and batch.case.deterministic:
             unsteady = _unsteady(batch, drawn, outputs, project)
         with blame_failures(Reason.REFERENCE_ERROR):
-            oracle = run_oracle(batch.case, drawn, directory, project)
+            (oracle,) = run_oracle(batch.case, [drawn], directory, project).outputs
             figures.append({name: _measure(former[name], outputs[name], oracle[name]) for name in outputs})
     return BatchAnswer(batch.key, tuple(inputs), tuple(figures), unsteady)
 

@@ -85,10 +85,13 @@ class CaseTask(NamedTuple):
     runner: CaseRunner | None = None
 
     def prepare(self) -> None:
-        """Lead imports to the other version, if there is one, and import the runner."""
+        """Lead imports to the other version, if there is one, import the runner, and start the process of the oracles."""
         if self.trees is not None:
             redirect_imports(self.trees)
         self._runner()
+        from precreg.run.oracle import start_oracle_process
+
+        start_oracle_process()
 
     def run(self, case: Case, printed: Callable[[], str]) -> Outcome:
         """Return the outcome of a case; a failure gets the end of the printed text."""
@@ -217,9 +220,9 @@ def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
         os.chdir(start.folder)
         task: WorkerTask[Any, Any] = pickle.loads(start.task)
         sys.path[:] = start.path
-        task.prepare()
         _redirect_output(printed)
         share_stage(stage)
+        task.prepare()
         _run_batches(connection, task, printed)
         code = 0
     except BaseException:

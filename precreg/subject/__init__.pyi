@@ -18,6 +18,9 @@ from .health import watch_worker as watch_worker
 from .module_space import TreePair as TreePair
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports
+from .opened import OpenedFiles as OpenedFiles
+from .opened import inside_project as inside_project
+from .opened import touches as touches
 from .python import run_python as run_python
 from .stage import STAGE_BYTES as STAGE_BYTES
 from .stage import Activity as Activity

@@ -62,7 +62,9 @@ class Execution(Struct, frozen=True):
     A digest is that of a seed's last run. If runs differ as the case declares, it is the digest of all their digests
     in order. `duration_s` is the subject's own time in seconds, the smallest over seeds and repeats. `unsteady` names
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
-    execution without outputs has a `failure`. `left` are the changes that the case left in its process.
+    execution without outputs has a `failure`. `left` are the changes that the case left in its process. `oracle` has a
+    digest of all outputs of the reference or golden per seed, and `oracle_files` the project's files that its process
+    opened, none if nobody noted them.
     """
 
     inputs: tuple[str, ...] = ()
@@ -72,6 +74,8 @@ class Execution(Struct, frozen=True):
     failure: Failure | None = None
     differences: tuple[RepeatDifference, ...] = ()
     left: tuple[StateChange, ...] = ()
+    oracle: tuple[str, ...] = ()
+    oracle_files: tuple[str, ...] = ()
 
 
 class Positions(Struct, frozen=True):

@@ -133,6 +133,10 @@ class BaselineEntry(Struct, frozen=True, forbid_unknown_fields=True):
     processor: str = ""
     # The fingerprints of other environments that gave the same bits; left out if empty.
     seen: list[str] = field(default_factory=list)
+    # A digest of all outputs of the reference or golden per seed, and the project's files that it opened, relative to
+    # the project; a folder ends in a slash. Left out if unknown.
+    oracle: list[str] = field(default_factory=list)
+    oracle_files: list[str] = field(default_factory=list)
 
 
 class Baseline(Struct, frozen=True):

@@ -1,10 +1,10 @@
 """Subjects that attack the processes around them; copied into the project of a test."""
 
+import gc
 import json
 import os
 import signal
 import socket
-import stat
 import struct
 import subprocess
 import sys
@@ -14,6 +14,8 @@ import time
 import numpy as np
 from msgspec import msgpack
 
+from precreg.run.channel import WorkerConnection
+
 MARK = b"\xc1prc"
 
 
@@ -22,9 +24,9 @@ def same(x, **params):
 
 
 def connection():
-    """Return the descriptor of the one socket of this process: its worker's connection."""
-    (found,) = [each for each in open_descriptors() if stat.S_ISSOCK(os.fstat(each).st_mode)]
-    return found
+    """Return the descriptor of this worker's connection; its other sockets lead to the process of references."""
+    (found,) = [each for each in gc.get_objects() if isinstance(each, WorkerConnection)]
+    return found._descriptor
 
 
 def open_descriptors():
@@ -227,38 +229,6 @@ def ends_the_server(x):
 def ignores_children(x):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
-
-
-def writes_later(x, file):
-    """Leave a thread that writes into the connection while the next case runs."""
-
-    def write_later():
-        while not os.path.exists(file):
-            time.sleep(0.001)
-        write(b"late")
-
-    threading.Thread(target=write_later, daemon=True).start()
-    return x
-
-
-def closes_later(x, file):
-    def close_later():
-        while not os.path.exists(file):
-            time.sleep(0.001)
-        os.close(connection())
-
-    threading.Thread(target=close_later, daemon=True).start()
-    return x
-
-
-def lets_the_thread_write(x, file):
-    """Say that this case runs, and end once the thread of the case before it had its time."""
-    with open(file, "a") as stream:
-        stream.write(f"{os.getpid()}\n")
-    with open(file) as stream:
-        if len(set(stream)) == 1:
-            wait()
-    return x
 
 
 SLEEPER = "import os, sys, time; os.environ['HOSTILE']; time.sleep(1000)"

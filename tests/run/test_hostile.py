@@ -90,15 +90,43 @@ def test_an_attack_lasts_no_longer_than_the_timeout(project, hostile_case, case,
     assert before.execution.failure is after.execution.failure is None
 
 
-@pytest.mark.parametrize("subject", ["writes_later", "closes_later"])
-def test_the_case_after_an_attack_runs_again_in_another_process(project, hostile_case, tmp_path, subject):
-    params = {"file": str(tmp_path / "started")}
+# A thread that a case starts makes another worker run the next case. One that an import starts stays for the cases of the
+# module, and attacks the second of them.
+LATE = """
+import os, threading, time
+from hostile import connection, wait, write
+
+def attack():
+    while not os.path.exists({file!r}):
+        time.sleep(0.001)
+    {attack}
+
+if not os.path.exists({file!r}):
+    threading.Thread(target=attack, daemon=True).start()
+
+def same(x):
+    return x
+
+def lets_the_thread_attack(x):
+    with open({file!r}, "a") as stream:
+        stream.write(f"{{os.getpid()}}\\n")
+    with open({file!r}) as stream:
+        if len(set(stream)) == 1:
+            wait()
+    return x
+"""
+
+
+@pytest.mark.parametrize("attack", ['write(b"late")', "os.close(connection())"])
+def test_the_case_after_an_attack_runs_again_in_another_process(project, hostile_case, tmp_path, attack):
+    file = tmp_path / "started"
+    (project / "suites" / "unit" / "late.py").write_text(LATE.format(file=str(file), attack=attack))
     cases = [
-        hostile_case(subject, params=params),
-        hostile_case("lets_the_thread_write", name="next", params=params),
+        replace(hostile_case("same"), subject=Computation("python", "late:same")),
+        replace(hostile_case("same", name="next"), subject=Computation("python", "late:lets_the_thread_attack")),
     ]
     assert [outcome.execution.failure for outcome in run(project, cases)] == [None, None]
-    assert len(set((tmp_path / "started").read_text().split())) == 2
+    assert len(set(file.read_text().split())) == 2
 
 
 LEAVERS = ["daemon", "new_session", "moves_to_a_group", "shell_in_background", "generations"]

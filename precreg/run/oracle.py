@@ -1,0 +1,107 @@
+"""How is the oracle of a case computed: on which inputs, in which process, and which files does it open?
+
+A worker computes oracles in a process of their own (`oracle_process.py`). Without workers the oracle runs beside the
+subject, and its files are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from precreg.arithmetic import format_of
+from precreg.run.computation import Arrays
+from precreg.run.oracle_process import OracleProcess
+from precreg.subject import Call, CaseFailed, inside_project, subject_kind
+from precreg.types import Case, Computation
+
+
+class OracleRun(NamedTuple):
+    """The outputs of an oracle at each seed, and the files that its process opened so far; none if nobody noted them.
+
+    `files` are relative to the project, and `opened` has the absolute paths of all files that are not installed.
+    """
+
+    outputs: list[Arrays]
+    files: tuple[str, ...] = ()
+    opened: frozenset[str] = frozenset()
+
+
+# The cases of a suite mostly open the same files.
+@cache
+def _files(opened: frozenset[str], project: Path) -> tuple[str, ...]:
+    return inside_project(opened, project)
+
+
+class _OracleCall(NamedTuple):
+    """One computation of an oracle without its inputs; all of it travels to another process."""
+
+    oracle: Computation
+    widened: bool
+    params: dict[str, Any]
+    directory: Path
+    project: Path
+
+
+# The process of a worker's oracles. None in a process that is no worker: oracles run beside the subject there.
+_process: OracleProcess | None = None
+
+
+def start_oracle_process() -> None:
+    """Fork the process of this worker's oracles; no user code may have run yet."""
+    global _process
+    _process = OracleProcess(_compute)
+
+
+def run_oracle(case: Case, inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:
+    """Return the oracle's outputs for the inputs of each seed, which stay as they are; `directory` is the suite's.
+
+    Raises CaseFailed, and errors of user code.
+    """
+    # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
+    call = _OracleCall(case.oracle, case.role != "golden", case.params, directory, project)
+    # Recorded files run no code.
+    if _process is None or case.oracle.kind == "files":
+        return OracleRun([_compute(call, each) for each in inputs])
+    reply = _process.call(_key(call), call, inputs)
+    if reply.failure is not None:
+        raise CaseFailed(reply.failure)
+    return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened)
+
+
+def _key(call: _OracleCall) -> tuple[str, str, Path, Path]:
+    """Return the modules that a call needs: oracles with the same ones share a process."""
+    module = call.oracle.spec.partition(":")[0] if call.oracle.kind == "python" else ""
+    return call.oracle.kind, module, call.directory, call.project
+
+
+def _compute(call: _OracleCall, inputs: Arrays) -> Arrays:
+    prepared = _promote_inputs(inputs) if call.widened else copy_inputs(inputs)
+    own = Call(prepared, deepcopy(call.params), call.directory, call.project)
+    return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
+
+
+def copy_inputs(inputs: Arrays) -> Arrays:
+    """Return copies of inputs with the layout of their elements."""
+    # "K" keeps the layout: numpy adds rows and columns up in different orders and precisions.
+    return {name: array.copy("K") for name, array in inputs.items()}
+
+
+def _promote_inputs(inputs: Arrays) -> Arrays:
+    return {name: array.astype(_reference_dtype(array.dtype)) for name, array in inputs.items()}
+
+
+@cache
+def _reference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which a reference computes: float64, longdouble for float64 itself; integers stay."""
+    number_format = format_of(dtype.name)
+    if number_format is None:
+        return dtype
+    # finfo.nmant leaves out the leading bit, which `precision` counts.
+    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.longdouble
+    return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)

@@ -1,0 +1,264 @@
+"""How does a worker run references in a process that has not imported its subjects?
+
+Before its first case a worker forks a process that never runs user code. That process forks one child for the modules
+of each reference, and the child computes. So a reference sees no patch, registry or option that a subject leaves in its
+process, and the files that the child opens are those of the reference alone. All of them are in the worker's process
+group, and end with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.run.computation import Arrays
+from precreg.subject import CaseFailed, OpenedFiles, describe_failure
+from precreg.types import Failure, Reason
+
+# Children that stay. A suite with references in several modules would otherwise import these anew for each case.
+KEPT_CHILDREN = 4
+
+# Arrays up to this size travel in the message itself; larger ones are written from their own memory, without a copy.
+_SMALL_BYTES = 1 << 16
+
+# In front of each message. Whoever writes something else into the socket breaks one case, and not the next one.
+_FRAME = struct.Struct("<8sQ")
+_MAGIC = b"precreg\x01"
+_NUMBER = struct.Struct("<q")
+_FIRST_DESCRIPTOR = 3
+
+
+class OracleReply(NamedTuple):
+    """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far."""
+
+    outputs: list[Arrays]
+    opened: frozenset[str]
+    failure: Failure | None = None
+
+
+class _Child(NamedTuple):
+    """One child by its process id, with the socket to it."""
+
+    pid: int
+    socket: socket.socket
+
+
+class OracleProcess:
+    """The process beside a worker that runs references; `compute` gives the outputs of a message and its inputs."""
+
+    def __init__(self, compute: Callable[[Any, Arrays], Arrays]) -> None:
+        """Fork the process. Nothing of the user may be imported yet."""
+        self._control, theirs = socket.socketpair()
+        self._children: OrderedDict[Any, _Child] = OrderedDict()
+        self._opened: dict[Any, frozenset[str]] = {}
+        with warnings.catch_warnings():
+            # Python 3.12 warns about a fork beside threads. The worker's other thread only waits for the parent's end.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
+        if self.pid == 0:
+            _run_to_end(lambda: _start_children(theirs, compute), self._control)
+        theirs.close()
+
+    def call(self, key: Any, message: Any, inputs: Sequence[Arrays]) -> OracleReply:
+        """Run a message on each set of inputs, in the child of a key.
+
+        Raises CaseFailed (reference_error) if the child gives no reply.
+        """
+        child = self._child(key)
+        try:
+            _send(child.socket, message, inputs)
+            (failure, opened), outputs = _receive(child.socket)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, self._describe_loss(key, child, error))) from None
+        if opened is not None:
+            self._opened[key] = opened
+        return OracleReply(outputs, self._opened.get(key, frozenset()), failure)
+
+    def _child(self, key: Any) -> _Child:
+        if key not in self._children:
+            while len(self._children) >= KEPT_CHILDREN:
+                self._end(next(iter(self._children)))
+            ours, theirs = _connection()
+            with theirs:
+                socket.send_fds(self._control, [_NUMBER.pack(0)], [theirs.fileno()])
+            self._children[key] = _Child(self._answer(), ours)
+        self._children.move_to_end(key)
+        return self._children[key]
+
+    def _answer(self) -> int:
+        (number,) = _NUMBER.unpack(_receive_bytes(self._control, _NUMBER.size))
+        return int(number)
+
+    def _end(self, key: Any) -> int:
+        """End a child and return its wait status."""
+        child = self._children.pop(key)
+        self._opened.pop(key, None)
+        child.socket.close()
+        self._control.sendall(_NUMBER.pack(child.pid))
+        return self._answer()
+
+    def _describe_loss(self, key: Any, child: _Child, error: Exception) -> str:
+        """Return how a child ended, in the words of the pool."""
+        try:
+            code = os.waitstatus_to_exitcode(self._end(key))
+        except (OSError, EOFError):
+            return "the process that runs references ended"
+        if not isinstance(error, OSError | EOFError):
+            return f"answered with something else than arrays: {error}"
+        if code >= 0:
+            return f"its process exited with code {code}"
+        known = -code in list(signal.Signals)
+        return f"its process was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+
+
+def _connection() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets, the first with a number that no standard descriptor has."""
+    ours, theirs = socket.socketpair()
+    # A subject may have closed a standard descriptor. precreg opens it again after the case, and a socket that took its
+    # number would be lost.
+    with ours:
+        return socket.socket(fileno=fcntl(ours.fileno(), F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)), theirs
+
+
+def _run_to_end(work: Callable[[], None], foreign: socket.socket) -> None:
+    """Run the work of a forked process, and end it without any of the worker's cleanup."""
+    code = 1
+    try:
+        foreign.close()
+        work()
+        code = 0
+    except (EOFError, OSError):
+        # The worker is gone, or does not need this process any more.
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def _start_children(control: socket.socket, compute: Callable[[Any, Arrays], Arrays]) -> None:
+    """Fork a child for each socket that comes, and end the child of each process id that comes."""
+    children: set[int] = set()
+    while True:
+        data, descriptors, *_ = socket.recv_fds(control, _NUMBER.size, 1)
+        if len(data) < _NUMBER.size:
+            return
+        (pid,) = _NUMBER.unpack(data)
+        if descriptors:
+            with socket.socket(fileno=descriptors[0]) as connection:
+                pid = os.fork()
+                if pid == 0:
+                    _run_to_end(lambda connection=connection: _serve_calls(connection, compute), control)  # type: ignore[misc]
+            children.add(pid)
+            control.sendall(_NUMBER.pack(pid))
+        elif pid not in children:
+            # A subject wrote into the socket. It must not choose whom this process kills.
+            return
+        else:
+            children.remove(pid)
+            # A child that has ended by itself keeps its own status; one that hangs must not stop its worker.
+            os.kill(pid, signal.SIGKILL)
+            control.sendall(_NUMBER.pack(os.waitpid(pid, 0)[1]))
+
+
+def _serve_calls(connection: socket.socket, compute: Callable[[Any, Arrays], Arrays]) -> None:
+    """Compute each message that comes, until the worker closes the socket."""
+    gc.freeze()
+    opened, sent = OpenedFiles(), -1
+    while True:
+        message, inputs = _receive(connection)
+        failure, outputs = None, list[Arrays]()
+        try:
+            # Overflow and the like raise no warnings, because the comparison counts them.
+            with np.errstate(all="ignore"):
+                outputs = [compute(message, each) for each in inputs]
+        except CaseFailed as failed:
+            failure = failed.failure
+        except BaseException as error:
+            failure = describe_failure(error, Reason.REFERENCE_ERROR)
+        # Most calls open nothing new.
+        new = len(opened) != sent
+        sent = len(opened)
+        _send(connection, (failure, opened.paths() if new else None), outputs)
+
+
+def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:
+    packed = [{name: _pack(array) for name, array in arrays.items()} for arrays in sets]
+    large: list[NDArray[np.uint8]] = []
+    kinds = [[(name, *_kind(*each, large)) for name, each in arrays.items()] for arrays in packed]
+    header = pickle.dumps((message, kinds), protocol=5)
+    connection.sendall(_FRAME.pack(_MAGIC, len(header)) + header)
+    for data in large:
+        connection.sendall(data.data)
+
+
+def _kind(axes: list[int], array: NDArray[Any], large: list[NDArray[np.uint8]]) -> tuple[Any, ...]:
+    """Return dtype, shape, order of the axes, and the bytes of a small array; add those of another one to `large`."""
+    data = array.reshape(-1).view(np.uint8)
+    if data.nbytes <= _SMALL_BYTES:
+        return array.dtype, array.shape, axes, data.tobytes()
+    large.append(data)
+    return array.dtype, array.shape, axes, None
+
+
+def _receive(connection: socket.socket) -> tuple[Any, list[Arrays]]:
+    """Return a message with its sets of arrays. Raises EOFError at the end, and UnpicklingError for anything else."""
+    magic, length = _FRAME.unpack(_receive_bytes(connection, _FRAME.size))
+    if magic != _MAGIC:
+        raise pickle.UnpicklingError(f"{magic!r}")
+    message, kinds = pickle.loads(_receive_bytes(connection, length))
+    return message, [{name: _receive_array(connection, *kind) for name, *kind in each} for each in kinds]
+
+
+def _receive_bytes(connection: socket.socket, number: int) -> bytearray:
+    data = bytearray(number)
+    _fill(connection, memoryview(data))
+    return data
+
+
+def _fill(connection: socket.socket, view: memoryview) -> None:
+    while view:
+        taken = connection.recv_into(view)
+        if not taken:
+            raise EOFError
+        view = view[taken:]
+
+
+def _pack(array: NDArray[Any]) -> tuple[list[int], NDArray[Any]]:
+    """Return the order of the axes in memory, and the array in that order: sums depend on the order, so it travels."""
+    axes, ordered = _in_memory_order(array)
+    if not ordered.flags.c_contiguous:
+        axes, ordered = _in_memory_order(array.copy("K"))
+    return (axes, ordered) if ordered.flags.c_contiguous else ([*range(array.ndim)], array.copy("C"))
+
+
+def _in_memory_order(array: NDArray[Any]) -> tuple[list[int], NDArray[Any]]:
+    if array.flags.c_contiguous:
+        return [*range(array.ndim)], array
+    axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return axes, array.transpose(axes)
+
+
+def _receive_array(
+    connection: socket.socket, dtype: np.dtype[Any], shape: tuple[int, ...], axes: list[int], data: bytes | None
+) -> NDArray[Any]:
+    array: NDArray[Any] = np.empty(shape, dtype)
+    if data is not None:
+        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
+    else:
+        _fill(connection, array.reshape(-1).view(np.uint8).data)
+    # The inverse of the order in which the axes were sent.
+    return array.transpose(sorted(range(array.ndim), key=axes.__getitem__)) if array.ndim > 1 else array
