@@ -40,7 +40,7 @@ from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER
-from precreg.subject import escape_surrogates
+from precreg.subject import escape_surrogates, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
@@ -53,6 +53,7 @@ from precreg.types import (
     Reason,
     RunRecord,
     RunWarning,
+    ShadowingFiles,
     UnknownCommit,
     UnwritableFolder,
     is_test_defined,
@@ -66,6 +67,10 @@ PAIR_AUTO, PAIR_OFF = "auto", "off"
 # Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
 # have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
 GARBAGE_THRESHOLD = 50_000
+
+
+# Files that a warning names; it counts the others.
+MAX_FILES = 10
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -291,7 +296,10 @@ class Session:
         `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
-        request, notices = self.request, () if self._is_writable else (UnwritableFolder(WORKING_FOLDER),)
+        request, notices = self.request, list[RunWarning]()
+        if not self._is_writable:
+            notices.append(UnwritableFolder(WORKING_FOLDER))
+        notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
         record = finish_record(
             self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices
@@ -309,6 +317,12 @@ class Session:
         finally:
             summarize(record, written)
         return record
+
+
+def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:
+    """Return a warning that names the modules on the search paths of cases that shadow others; none without any."""
+    files = shadowing_files(project, {case.directory for case in cases})
+    return [ShadowingFiles(tuple(files[:MAX_FILES]), max(0, len(files) - MAX_FILES))] if files else []
 
 
 def begin_record(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:

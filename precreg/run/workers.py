@@ -31,7 +31,7 @@ from precreg.run.channel import BrokenMessage, ParentConnection
 from precreg.run.processes import kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
 from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, WorkerStart, WorkerTask, read_end
-from precreg.subject import STAGE_BYTES, Activity, Stage, read_stage
+from precreg.subject import Activity, Stage, read_stage, stage_file
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -90,11 +90,10 @@ class WorkerProcess(Generic[_Item]):
         ours, theirs = socket.socketpair()
         self.connection = ParentConnection(ours)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._stage = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._stage.truncate(STAGE_BYTES)
+        self._stage = stage_file()
         # While this end is open here too, the worker's death would not close the connection.
         with theirs:
-            return fork_worker([theirs.fileno(), self._printed.fileno(), self._stage.fileno()])
+            return fork_worker([theirs.fileno(), self._printed.fileno(), self._stage])
 
     def give(self, items: list[_Item]) -> None:
         """Send a batch of items."""
@@ -109,7 +108,7 @@ class WorkerProcess(Generic[_Item]):
 
     def failure(self, reason: Reason, how: str) -> Failure:
         """Return the failure of the running item: what it was doing, and the end of its printed text."""
-        stage = read_stage(self._stage.fileno())
+        stage = read_stage(self._stage)
         return Failure(reason, how if stage is None else f"{how} while {_describe(stage)}", self._read_printed())
 
     def _read_printed(self) -> str:
@@ -140,7 +139,7 @@ class WorkerProcess(Generic[_Item]):
         """Close all that the parent holds of the worker."""
         self.connection.close()
         self._printed.close()
-        self._stage.close()
+        os.close(self._stage)
         os.close(self.process.status)
 
 

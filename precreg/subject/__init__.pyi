@@ -10,13 +10,14 @@ from .call import subject_kind as subject_kind
 from .module_space import TreePair as TreePair
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports
+from .module_space import shadowing_files as shadowing_files
 from .python import run_python as run_python
-from .stage import STAGE_BYTES as STAGE_BYTES
 from .stage import Activity as Activity
 from .stage import Stage as Stage
 from .stage import enter_stage as enter_stage
 from .stage import read_stage as read_stage
 from .stage import share_stage as share_stage
+from .stage import stage_file as stage_file
 from .surroundings import DETAIL_LENGTH as DETAIL_LENGTH
 from .surroundings import CaseFailed as CaseFailed
 from .surroundings import SurroundingsRestored as SurroundingsRestored
