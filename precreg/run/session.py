@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.baseline import (
+    BASELINES_FOLDER,
     BaselineLookup,
     Baselines,
     Proposal,
@@ -39,7 +40,7 @@ from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
-from precreg.storage import WORKING_FOLDER
+from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
@@ -58,7 +59,7 @@ from precreg.types import (
     UnwritableFolder,
     is_test_defined,
 )
-from precreg.vcs import affected_cases, git_state, project_folder
+from precreg.vcs import affected_cases, git_state, project_folder, remove_abandoned_checkouts
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
 
 # Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
@@ -216,6 +217,7 @@ class Session:
     def begin(self, selection: Mapping[str, Any]) -> None:
         """Begin the record with everything that is known before the first case runs."""
         request = self.request
+        _remove_abandoned(request.project, request.output)
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
         self.record = replace(
             begun, findings=self.criteria.findings, against=self.criteria.commit, strict=request.strict
@@ -317,6 +319,14 @@ class Session:
         finally:
             summarize(record, written)
         return record
+
+
+def _remove_abandoned(project: Path, output: Path) -> None:
+    """Remove the temporary files and checkouts that killed runs of this user left."""
+    working, baselines = project / WORKING_FOLDER, project / BASELINES_FOLDER
+    for folder in (output, *working.glob("**/"), *baselines.glob("**/")):
+        remove_abandoned_files(folder)
+    remove_abandoned_checkouts()
 
 
 def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:

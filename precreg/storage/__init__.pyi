@@ -12,6 +12,7 @@ from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
+from .files import abandoned_folders as abandoned_folders
 from .files import find_project as find_project
 from .files import flush_folder as flush_folder
 from .files import lock_file as lock_file
@@ -19,10 +20,12 @@ from .files import make_scratch_folder as make_scratch_folder
 from .files import open_replacement as open_replacement
 from .files import path_beside_suite as path_beside_suite
 from .files import pause_gc as pause_gc
+from .files import remove_abandoned_files as remove_abandoned_files
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors
 from .files import require_path as require_path
 from .files import resolve_inside as resolve_inside
+from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
