@@ -352,7 +352,7 @@ class WorkerPool(Generic[_Item, _Answer]):
             raise UserError("no-workers", f"expected a worker process to start but it {worker.describe_end()}")
 
     def _lose_server(self) -> Iterator[_Answer]:
-        """Remove all workers, because the server that forked them died; one running item alone may be the cause."""
+        """Remove all workers, because the server that forked them died; an item that ran alone then crashed."""
         for worker in self._workers:
             worker.ready = False
         running = [worker for worker in self._workers if worker.batch]
@@ -360,7 +360,7 @@ class WorkerPool(Generic[_Item, _Answer]):
             self._lost_servers += 1
             if self._lost_servers == MAX_LOST_SERVERS:
                 raise UserError("no-workers", "expected a worker process to start but the server of workers died")
-        if len(running) == 1:
+        if len(running) == 1 and self._task.item_key(running[0].batch[0]) in self._suspects:
             yield from self._lose_worker(running[0], "lost the server of its process")
         for worker in list(self._workers):
             # The next server runs these one after the other, so that a second loss has one cause.
