@@ -49,6 +49,9 @@ MAX_BATCH = 32
 # Batches shrink with the number of waiting items, so that all workers finish together.
 BATCHES_PER_WORKER = 4
 
+# Processes that die before they take an item, one after the other, before a run gives up.
+MAX_FAILED_STARTS = 3
+
 # Servers that die while no item runs, before a run gives up: something outside of it kills them.
 MAX_LOST_SERVERS = 5
 
@@ -209,7 +212,7 @@ class WorkerPool(Generic[_Item, _Answer]):
         self._workers: set[WorkerProcess[_Item]] = set()
         self._selector = DefaultSelector()
         self._decoder = task.decoder()
-        self._suspects, self._lost_servers = set[str](), 0
+        self._suspects, self._lost_servers, self._failed_starts = set[str](), 0, 0
 
     def run(self, items: Sequence[_Item]) -> Iterator[_Answer]:
         """Yield the answer to every item as it comes, as `run_in_workers` does."""
@@ -347,8 +350,9 @@ class WorkerPool(Generic[_Item, _Answer]):
             yield from self._lose_server()
             return
         yield from self._lose_worker(worker, worker.describe_end())
-        # Another process would die in the same way, and another, without end.
-        if not had_started:
+        # Something else may have killed one process. Otherwise the next would die in the same way, without end.
+        self._failed_starts = 0 if had_started else self._failed_starts + 1
+        if self._failed_starts == MAX_FAILED_STARTS:
             raise UserError("no-workers", f"expected a worker process to start but it {worker.describe_end()}")
 
     def _lose_server(self) -> Iterator[_Answer]:
