@@ -48,7 +48,7 @@ _shared: mmap | bytearray = bytearray(STAGE_BYTES)
 
 def stage_file() -> int:
     """Return a descriptor of a new file for stages. On Linux no subject can cut it off."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not hasattr(os, "memfd_create"):
         with tempfile.TemporaryFile() as file:
             os.ftruncate(file.fileno(), STAGE_BYTES)
             return os.dup(file.fileno())
