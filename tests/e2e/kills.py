@@ -213,13 +213,12 @@ def kills(number, seed=0):
     """Yield so many kills: a third at the writes in turn, the others at lines of the journal and at random times."""
     choose = random.Random(seed)
     for index in range(number):
-        how = HOWS[index % len(HOWS)]
         if index % 3 == 0:
             yield Kill(choose.choice(["kill", "kill_group"]), "write", 1 + index // 3)
         elif index % 3 == 1:
-            yield Kill(HOWS[index // 3 % len(HOWS)], "line", choose.randint(1, 16))
+            yield Kill(choose.choice(HOWS), "line", choose.randint(1, 16))
         else:
-            yield Kill(how, "time", choose.uniform(0.05, 2.0))
+            yield Kill(choose.choice(HOWS), "time", choose.uniform(0.05, 2.0))
 
 
 def main(number):
