@@ -30,6 +30,7 @@ from .review import reject_environments as reject_environments
 from .review import reject_proposals as reject_proposals
 from .review import require_unchanged as require_unchanged
 from .review import select_proposals as select_proposals
+from .store import BASELINES_FOLDER as BASELINES_FOLDER
 from .store import BaselineKey as BaselineKey
 from .store import BaselineLookup as BaselineLookup
 from .store import Baselines as Baselines

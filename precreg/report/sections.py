@@ -33,6 +33,7 @@ from precreg.types import (
     RunFinding,
     RunRecord,
     RunWarning,
+    ShadowingFiles,
     SkippedFiles,
     SmallOutputGrew,
     StoredText,
@@ -225,6 +226,11 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
+        case ShadowingFiles(files, others):
+            named = _first_of(files, others)
+            return (
+                f"files with names of Python's modules or of libraries, which imports may find in their place: {named}"
+            )
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
         case MissingBenchmark(benchmark, pairs, others):

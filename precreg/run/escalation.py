@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +25,7 @@ from precreg.run.paired_seeds import (
     measure_versions,
 )
 from precreg.run.workers import WorkerPool
+from precreg.storage import temporary_folder
 from precreg.types import (
     PAIRED_LOSS,
     Case,
@@ -191,8 +191,8 @@ class Escalation:
         """Yield the result of each case as soon as its test ends. Raises UserError (no-workers)."""
         tests = [CaseTest(each, self._cache.load(each.key)) for each in cases]
         self._cases = len(tests)
-        with TemporaryDirectory(prefix="precreg-pair-") as folder:
-            for result in self._run(tests, Path(folder)):
+        with temporary_folder() as folder:
+            for result in self._run(tests, folder):
                 self._done += 1
                 yield result
 

@@ -51,6 +51,9 @@ def _prctl(option: int, value: int) -> bool:
 
 def has_children() -> bool:
     """Return whether this process has a child, alive or not. That costs a microsecond."""
+    # macOS has no waitid, and no list of children either.
+    if sys.platform == "darwin":
+        return False
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -125,3 +128,18 @@ def kill_group(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with suppress(OSError):
             kill(pid, SIGKILL)
+
+
+def wait_with_group(pid: int) -> int | None:
+    """Return the status of a child that ended, once its group is killed, too; None for a child that goes on."""
+    if sys.platform == "darwin":
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            return None
+        kill_group(pid)
+        return status
+    # The group's number belongs to nobody else until the child is waited for.
+    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        return None
+    kill_group(pid)
+    return os.waitpid(pid, 0)[1]

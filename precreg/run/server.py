@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from errno import EAGAIN
 from importlib import import_module
 from pathlib import Path
 from select import POLLIN, poll
@@ -25,7 +26,7 @@ from typing import NamedTuple, NoReturn
 import precreg
 from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
-from precreg.run.processes import adopt_orphans, die_with_parent, end_orphans, kill_group
+from precreg.run.processes import adopt_orphans, die_with_parent, end_orphans, kill_group, wait_with_group
 
 # All that a plain case needs, loaded once in the server.
 _PRELOADED = ("precreg.run.case_run", "precreg.subject.python", "precreg.run.worker")
@@ -39,6 +40,8 @@ _PASSED = 4
 # A new server loads numpy before it answers, which takes a minute on a machine that is busy with other things.
 _START_PATIENCE_S = 300.0
 _EXIT_PATIENCE_S = 5.0
+# Servers that may end at once before a run gives up.
+_SERVERS = 3
 _PARENT_POLL_S = 1.0
 
 # The package is loaded from its file, so that its folder need not be on sys.path: that may be the project's root.
@@ -152,31 +155,46 @@ def continue_server() -> None:
 def fork_worker(descriptors: Sequence[int]) -> ForkedWorker:
     """Have the server fork a worker that gets these descriptors: its connection, printed text and stage.
 
-    Raises OSError or EOFError if the server does not answer; then the next call starts another one.
+    Raises OSError if the system cannot fork, and EOFError if servers end again and again.
     """
+    for _ in range(_SERVERS - 1):
+        # A subject may have killed the server a moment ago.
+        with suppress(BrokenPipeError, ConnectionResetError, EOFError):
+            return _request_worker(descriptors)
+    return _request_worker(descriptors)
+
+
+def _request_worker(descriptors: Sequence[int]) -> ForkedWorker:
     start_fork_server()
     continue_server()
     assert _running is not None
     status, theirs = os.pipe()
     try:
-        socket.send_fds(_running.connection, [_REQUEST], [*descriptors, theirs])
-        os.close(theirs)
-        theirs = -1
-        waiting = poll()
-        waiting.register(status, POLLIN)
-        if not waiting.poll(_START_PATIENCE_S * 1000):
-            raise TimeoutError(f"the server of workers did not answer within {_START_PATIENCE_S:g} s")
-        written = os.read(status, _NUMBER.size)
-        if len(written) < _NUMBER.size:
-            raise EOFError("the server of workers ended")
+        try:
+            socket.send_fds(_running.connection, [_REQUEST], [*descriptors, theirs])
+        finally:
+            os.close(theirs)
+        return ForkedWorker(_read_pid(status), status)
     except BaseException:
         os.close(status)
-        if theirs >= 0:
-            os.close(theirs)
+        # A server that cannot fork, or answers too late, is of no use, and nobody else would end its worker.
         _running.process.kill()
         _running.process.wait()
         raise
-    return ForkedWorker(_NUMBER.unpack(written)[0], status)
+
+
+def _read_pid(status: int) -> int:
+    waiting = poll()
+    waiting.register(status, POLLIN)
+    if not waiting.poll(_START_PATIENCE_S * 1000):
+        raise TimeoutError(f"the server of workers did not answer within {_START_PATIENCE_S:g} s")
+    written = os.read(status, _NUMBER.size)
+    if len(written) < _NUMBER.size:
+        raise EOFError("the server of workers ended")
+    pid: int = _NUMBER.unpack(written)[0]
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid))
+    return pid
 
 
 def serve_requests(descriptor: int) -> NoReturn:
@@ -232,7 +250,14 @@ class _Forks:
         if not request:
             self._end_all()
         *given, status = passed
-        server, pid = os.getpid(), os.fork()
+        server = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.write(status, _NUMBER.pack(-(error.errno or EAGAIN)))
+            for each in passed:
+                os.close(each)
+            return
         if pid == 0:
             self._become_worker(given, server)
         for each in given:
@@ -269,10 +294,8 @@ class _Forks:
     def _report_ends(self) -> None:
         """Report the workers that ended, after the processes that they left are gone."""
         for pid in list(self._statuses):
-            # The group's number belongs to nobody else until the worker is waited for.
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                kill_group(pid)
-                _, status = os.waitpid(pid, 0)
+            status = wait_with_group(pid)
+            if status is not None:
                 end_orphans(self._statuses.keys())
                 self._write(pid, status)
                 os.close(self._statuses.pop(pid))

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.baseline import (
+    BASELINES_FOLDER,
     BaselineLookup,
     Baselines,
     Proposal,
@@ -39,8 +40,8 @@ from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
-from precreg.storage import WORKING_FOLDER
-from precreg.subject import escape_surrogates
+from precreg.storage import WORKING_FOLDER, remove_abandoned_files
+from precreg.subject import escape_surrogates, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
@@ -54,11 +55,12 @@ from precreg.types import (
     Reason,
     RunRecord,
     RunWarning,
+    ShadowingFiles,
     UnknownCommit,
     UnwritableFolder,
     is_test_defined,
 )
-from precreg.vcs import NamedCommit, affected_cases, git_state, project_folder
+from precreg.vcs import NamedCommit, affected_cases, git_state, project_folder, remove_abandoned_checkouts
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
 
 # Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
@@ -67,6 +69,10 @@ PAIR_AUTO, PAIR_OFF = "auto", "off"
 # Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
 # have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
 GARBAGE_THRESHOLD = 50_000
+
+
+# Files that a warning names; it counts the others.
+MAX_FILES = 10
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -212,6 +218,7 @@ class Session:
     def begin(self, selection: Mapping[str, Any]) -> None:
         """Begin the record with everything that is known before the first case runs."""
         request = self.request
+        _remove_abandoned(request.project, request.output)
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
         self.record = replace(
             begun,
@@ -297,7 +304,10 @@ class Session:
         `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
-        request, notices = self.request, () if self._is_writable else (UnwritableFolder(WORKING_FOLDER),)
+        request, notices = self.request, list[RunWarning]()
+        if not self._is_writable:
+            notices.append(UnwritableFolder(WORKING_FOLDER))
+        notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
         record = finish_record(
             self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices
@@ -319,6 +329,20 @@ class Session:
 
 def _chosen(named: NamedCommit) -> ChosenRevision:
     return ChosenRevision(escape_surrogates(named.revision), named.is_merge_base)
+
+
+def _remove_abandoned(project: Path, output: Path) -> None:
+    """Remove the temporary files and checkouts that killed runs of this user left."""
+    working, baselines = project / WORKING_FOLDER, project / BASELINES_FOLDER
+    for folder in (output, *working.glob("**/"), *baselines.glob("**/")):
+        remove_abandoned_files(folder)
+    remove_abandoned_checkouts()
+
+
+def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:
+    """Return a warning that names the modules on the search paths of cases that shadow others; none without any."""
+    files = shadowing_files(project, {case.directory for case in cases})
+    return [ShadowingFiles(tuple(files[:MAX_FILES]), max(0, len(files) - MAX_FILES))] if files else []
 
 
 def begin_record(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:

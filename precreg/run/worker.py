@@ -85,7 +85,7 @@ class CaseTask(NamedTuple):
     runner: CaseRunner | None = None
 
     def prepare(self) -> None:
-        """Lead imports to the other version, if there is one, import the runner, and start the process of the oracles."""
+        """Lead imports to the other version, if any, import the runner, and start the process of the oracles."""
         if self.trees is not None:
             redirect_imports(self.trees)
         self._runner()

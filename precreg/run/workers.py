@@ -31,7 +31,7 @@ from precreg.run.channel import BrokenMessage, ParentConnection
 from precreg.run.processes import kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
 from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
-from precreg.subject import STAGE_BYTES, Activity, Stage, read_stage
+from precreg.subject import Activity, Stage, read_stage, stage_file
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -48,6 +48,9 @@ MAX_BATCH = 32
 
 # Batches shrink with the number of waiting items, so that all workers finish together.
 BATCHES_PER_WORKER = 4
+
+# Processes that die before they take an item, one after the other, before a run gives up.
+MAX_FAILED_STARTS = 3
 
 # Servers that die while no item runs, before a run gives up: something outside of it kills them.
 MAX_LOST_SERVERS = 5
@@ -90,11 +93,10 @@ class WorkerProcess(Generic[_Item]):
         ours, theirs = socket.socketpair()
         self.connection = ParentConnection(ours)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._stage = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._stage.truncate(STAGE_BYTES)
+        self._stage = stage_file()
         # While this end is open here too, the worker's death would not close the connection.
         with theirs:
-            return fork_worker([theirs.fileno(), self._printed.fileno(), self._stage.fileno()])
+            return fork_worker([theirs.fileno(), self._printed.fileno(), self._stage])
 
     def give(self, items: list[_Item]) -> None:
         """Send a batch of items."""
@@ -109,7 +111,7 @@ class WorkerProcess(Generic[_Item]):
 
     def failure(self, reason: Reason, how: str) -> Failure:
         """Return the failure of the running item: what it was doing, and the end of its printed text."""
-        stage = read_stage(self._stage.fileno())
+        stage = read_stage(self._stage)
         return Failure(reason, how if stage is None else f"{how} while {_describe(stage)}", self._read_printed())
 
     def _read_printed(self) -> str:
@@ -140,7 +142,7 @@ class WorkerProcess(Generic[_Item]):
         """Close all that the parent holds of the worker."""
         self.connection.close()
         self._printed.close()
-        self._stage.close()
+        os.close(self._stage)
         os.close(self.process.status)
 
 
@@ -210,7 +212,7 @@ class WorkerPool(Generic[_Item, _Answer]):
         self._workers: set[WorkerProcess[_Item]] = set()
         self._selector = DefaultSelector()
         self._decoder = task.decoder()
-        self._suspects, self._lost_servers = set[str](), 0
+        self._suspects, self._lost_servers, self._failed_starts = set[str](), 0, 0
 
     def run(self, items: Sequence[_Item]) -> Iterator[_Answer]:
         """Yield the answer to every item as it comes, as `run_in_workers` does."""
@@ -351,12 +353,13 @@ class WorkerPool(Generic[_Item, _Answer]):
             yield from self._lose_server()
             return
         yield from self._lose_worker(worker, worker.describe_end())
-        # Another process would die in the same way, and another, without end.
-        if not had_started:
+        # Something else may have killed one process. Otherwise the next would die in the same way, without end.
+        self._failed_starts = 0 if had_started else self._failed_starts + 1
+        if self._failed_starts == MAX_FAILED_STARTS:
             raise UserError("no-workers", f"expected a worker process to start but it {worker.describe_end()}")
 
     def _lose_server(self) -> Iterator[_Answer]:
-        """Remove all workers, because the server that forked them died; one running item alone may be the cause."""
+        """Remove all workers, because the server that forked them died; an item that ran alone then crashed."""
         for worker in self._workers:
             worker.ready = False
         running = [worker for worker in self._workers if worker.batch]
@@ -364,7 +367,7 @@ class WorkerPool(Generic[_Item, _Answer]):
             self._lost_servers += 1
             if self._lost_servers == MAX_LOST_SERVERS:
                 raise UserError("no-workers", "expected a worker process to start but the server of workers died")
-        if len(running) == 1:
+        if len(running) == 1 and self._task.item_key(running[0].batch[0]) in self._suspects:
             yield from self._lose_worker(running[0], "lost the server of its process")
         for worker in list(self._workers):
             # The next server runs these one after the other, so that a second loss has one cause.

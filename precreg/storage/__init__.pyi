@@ -13,6 +13,7 @@ from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
+from .files import abandoned_folders as abandoned_folders
 from .files import files_matching as files_matching
 from .files import find_project as find_project
 from .files import fixed_folder as fixed_folder
@@ -23,10 +24,12 @@ from .files import open_replacement as open_replacement
 from .files import path_beside_suite as path_beside_suite
 from .files import pattern_matches as pattern_matches
 from .files import pause_gc as pause_gc
+from .files import remove_abandoned_files as remove_abandoned_files
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors
 from .files import require_path as require_path
 from .files import resolve_inside as resolve_inside
+from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy

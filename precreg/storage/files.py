@@ -79,16 +79,83 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
+            # A run that does not see this process, in another container for instance, sees the lock.
+            with suppress(OSError):
+                lock_file(stream)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        # The content must be on disk before the rename: after a power cut the new name could have no content.
-        os.replace(temporary, path)
+            # The content must be on disk before the rename: after a power cut the new name could have no content.
+            os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+_TEMPORARY_FILE = re.compile(r"\..+\.([0-9]{1,10})\.tmp", re.DOTALL)
+_TEMPORARY_FOLDER = re.compile(r"precreg-([0-9]{1,10})-.+")
+_LOCK_NAME = ".precreg-lock"
+
+
+def remove_abandoned_files(folder: Path) -> None:
+    """Remove the temporary files that killed writers left in a folder; do nothing if that fails."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            named, path = _TEMPORARY_FILE.fullmatch(entry.name), Path(entry.path)
+            if not named or not entry.is_file(follow_symlinks=False):
+                continue
+            if _is_abandoned(path, int(named[1])) and _take_lock(path):
+                path.unlink()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Give a folder in the system's temporary folder. If this process is killed, a later run removes it."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix=f"precreg-{os.getpid()}-") as name, Path(name, _LOCK_NAME).open("wb") as stream:
+        lock_file(stream)
+        yield Path(name)
+
+
+def abandoned_folders() -> list[Path]:
+    """Return the temporary folders of killed processes of this user."""
+    from tempfile import gettempdir
+
+    found = []
+    with suppress(OSError):
+        for name in os.listdir(gettempdir()):
+            named, folder = _TEMPORARY_FOLDER.fullmatch(name), Path(gettempdir(), name)
+            if named and _is_abandoned(folder, int(named[1])) and _take_lock(folder / _LOCK_NAME):
+                found.append(folder)
+    return found
+
+
+def _is_abandoned(path: Path, writer: int) -> bool:
+    """Return whether the process that made a file or folder is gone, and this user owns it."""
+    try:
+        if path.lstat().st_uid != os.geteuid() or path.is_symlink():
+            return False
+        os.kill(writer, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _take_lock(path: Path) -> bool:
+    """Return whether no process holds the lock of a file; a file that is missing has no lock."""
+    try:
+        # Without O_NONBLOCK a pipe of that name would block.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as stream:
+            return lock_file(stream)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def lock_file(stream: IO[bytes], timeout_s: float = 0.0) -> bool:

@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
 from os.path import realpath
 from pathlib import Path
+from pkgutil import ModuleInfo, iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -25,8 +26,8 @@ class ModuleSpace:
     """
 
     # Python has one module per name and process. Entering a space exchanges the front of sys.path, and moves those
-    # modules out of sys.modules that the folder would find in another place. The space stays entered after a call, so
-    # that an import inside a function finds its module later; `leave_module_space` ends that for foreign code.
+    # modules out of sys.modules that the folder would find in another place. Its modules stay loaded after a call, but
+    # `leave_module_space` takes the folder off sys.path: a selectors.py of the user's would reach foreign code.
 
     def __init__(self, directory: Path, project: Path) -> None:
         folders = [directory, *directory.parents]
@@ -41,6 +42,40 @@ class ModuleSpace:
         if found is None or (loaded is not None and _location(found) == _location(loaded)):
             return None
         return _location(found)
+
+
+# Libraries that precreg imports while it computes a case.
+_NEEDED = frozenset({"lazy_loader", "ml_dtypes", "msgspec", "numpy", "packaging", "precreg", "yaml"})
+# `test` is the suite of Python's own tests, and the usual name of a project's.
+_SHADOWED = (sys.stdlib_module_names | _NEEDED) - {"test"}
+
+
+def shadowing_files(project: Path, directories: Iterable[str]) -> list[str]:
+    """Return the files that imports of subjects may find in place of a module of Python or a library, sorted.
+
+    `directories` are the folders of suites, relative to the project, as the files are.
+    """
+    folders = {folder for directory in directories for folder in (Path(directory), *Path(directory).parents)}
+    return sorted(
+        file.as_posix()
+        for folder in folders
+        for module in iter_modules([str(project / folder)])
+        if module.name in _SHADOWED and not _is_loaded_from(module.name, project / folder)
+        for file in [_file_of(module, folder)]
+    )
+
+
+def _file_of(module: ModuleInfo, folder: Path) -> Path:
+    if module.ispkg:
+        return folder / module.name
+    spec = module.module_finder.find_spec(module.name, None)
+    return folder / Path(spec.origin if spec is not None and spec.origin else f"{module.name}.py").name
+
+
+def _is_loaded_from(name: str, folder: Path) -> bool:
+    """Return whether the loaded module is the folder's own: then the project is that library."""
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    return loaded is not None and realpath(loaded).startswith(f"{realpath(folder)}{os.sep}")
 
 
 # precreg itself is never set aside or redirected, even if its own checkout is the project under test.

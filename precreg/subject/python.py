@@ -21,7 +21,7 @@ from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.health import note_import, note_use
-from precreg.subject.module_space import ModuleSpace, enter_module_space
+from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
 from precreg.subject.stage import mark_import
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
@@ -34,12 +34,16 @@ def run_python(spec: str, call: Call) -> Outputs:
 
     Raises UserError (missing-module, missing-function, bad-outputs), and the function's own exceptions.
     """
-    function = _find_function(spec, enter_module_space(call.directory, call.project))
-    with SurroundingsRestored():
-        started = perf_counter_ns()
-        returned = _call(function, call)
-        duration_s = (perf_counter_ns() - started) / 1e9
-    return Outputs(name_outputs(returned), duration_s)
+    space = enter_module_space(call.directory, call.project)
+    try:
+        function = _find_function(spec, space)
+        with SurroundingsRestored():
+            started = perf_counter_ns()
+            returned = _call(function, call)
+            duration_s = (perf_counter_ns() - started) / 1e9
+        return Outputs(name_outputs(returned), duration_s)
+    finally:
+        leave_module_space()
 
 
 def _call(function: Callable[..., Any], call: Call) -> Any:

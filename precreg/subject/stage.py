@@ -6,7 +6,10 @@ shares nothing, and writes nowhere.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
+import tempfile
 from enum import IntEnum
 from mmap import mmap
 from struct import Struct
@@ -43,10 +46,24 @@ _IMPORTING = 1
 _shared: mmap | bytearray = bytearray(STAGE_BYTES)
 
 
+def stage_file() -> int:
+    """Return a descriptor of a new file for stages. On Linux no subject can cut it off."""
+    if sys.platform != "linux" or not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryFile() as file:
+            os.ftruncate(file.fileno(), STAGE_BYTES)
+            return os.dup(file.fileno())
+    # Writing a stage beyond the file's end would kill the worker.
+    descriptor = os.memfd_create("precreg-stage", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, STAGE_BYTES)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return descriptor
+
+
 def share_stage(descriptor: int) -> None:
     """Write stages into this file from now on; it has STAGE_BYTES bytes at least."""
     global _shared
     _shared = mmap(descriptor, STAGE_BYTES)
+    os.close(descriptor)
 
 
 def enter_stage(activity: Activity, seed: int = 0, repeat: int = 0) -> None:

@@ -195,6 +195,7 @@ from .warning import RunFinding as RunFinding
 from .warning import RunFindingFact as RunFindingFact
 from .warning import RunWarning as RunWarning
 from .warning import SettingFact as SettingFact
+from .warning import ShadowingFiles as ShadowingFiles
 from .warning import SkipAdded as SkipAdded
 from .warning import SkippedFiles as SkippedFiles
 from .warning import StoredText as StoredText

@@ -144,7 +144,17 @@ class UnmeasuredBenchmark(Fact, frozen=True, tag="unmeasured_benchmark"):
     problem: str
 
 
-RunWarning = ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | StoredText
+class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
+    """Files that user code finds under the names of Python's modules or of libraries that precreg needs.
+
+    The first few files, relative to the project, and the number of the others.
+    """
+
+    files: tuple[str, ...]
+    others: int = 0
+
+
+RunWarning = ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | ShadowingFiles | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 

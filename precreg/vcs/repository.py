@@ -8,6 +8,7 @@ a run.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.environment import merge_request_base
 from precreg.errors import UserError
+from precreg.storage import abandoned_folders, temporary_folder
 from precreg.vcs.command import NamedCommit, named_commit, require_readable, run_git, run_git_bytes
 
 if TYPE_CHECKING:
@@ -130,11 +132,9 @@ def files_at_commit(
     Files for which `read` is true have their content, byte by byte as git stores it. Files for which only `named` is
     true exist and are empty. Links are links, and submodules are absent. The folder has the project's name.
     """
-    from tempfile import TemporaryDirectory
-
     # git's filters do not run on the contents: they could run commands of the repository. So a file in LFS is only its
     # pointer here.
-    with TemporaryDirectory(prefix="precreg-") as temporary:
+    with temporary_folder() as temporary:
         folder = Path(realpath(temporary), project.name or "root")
         folder.mkdir()
         files = [file for file in _list_files(project, commit) if read(file.path) or named(file.path)]
@@ -204,9 +204,7 @@ def checkout_commit(root: Path, commit: str) -> Iterator[Path]:
     Raises:
         UserError: no-checkout, with git's message.
     """
-    from tempfile import TemporaryDirectory
-
-    with _unwind_on_signals(), TemporaryDirectory(prefix="precreg-") as temporary:
+    with _unwind_on_signals(), temporary_folder() as temporary:
         place = Path(temporary, root.name or "root")
         without_hooks = ("-c", f"core.hooksPath={os.devnull}")
         try:
@@ -218,6 +216,15 @@ def checkout_commit(root: Path, commit: str) -> Iterator[Path]:
         finally:
             # Forced twice: once for changed files, once more for a locked worktree.
             run_git(root, "worktree", "remove", "--force", "--force", str(place))
+
+
+def remove_abandoned_checkouts() -> None:
+    """Remove the temporary folders of this user's killed runs, and their entries in git's lists of worktrees."""
+    for folder in abandoned_folders():
+        for link in folder.glob("*/.git"):
+            if link.is_file():
+                run_git(link.parent, "worktree", "remove", "--force", "--force", str(link.parent))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 from msgspec import msgpack
@@ -173,28 +174,22 @@ def closes_every_descriptor(x):
 
 def junk_to_every_descriptor(x):
     for each in open_descriptors():
-        try:
+        with suppress(OSError):
             os.write(each, b"\xffjunk" * 100)
-        except OSError:
-            pass
     return x
 
 
 def numbers_to_every_descriptor(x):
     for each in open_descriptors():
-        try:
+        with suppress(OSError):
             os.write(each, struct.pack("<q", 0) * 10)
-        except OSError:
-            pass
     return x
 
 
 def truncates_every_descriptor(x):
     for each in open_descriptors():
-        try:
+        with suppress(OSError):
             os.ftruncate(each, 0)
-        except OSError:
-            pass
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -90,8 +90,8 @@ def test_an_attack_lasts_no_longer_than_the_timeout(project, hostile_case, case,
     assert before.execution.failure is after.execution.failure is None
 
 
-# A thread that a case starts makes another worker run the next case. One that an import starts stays for the cases of the
-# module, and attacks the second of them.
+# A thread that a case starts makes another worker run the next case. One that an import starts stays for the cases of
+# the module, and attacks the second of them.
 LATE = """
 import os, threading, time
 from hostile import connection, wait, write
