@@ -15,8 +15,7 @@ from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_
 from precreg.subject.process_settings import (
     SETTINGS,
     Setting,
-    cancel_traceback_timer,
-    count_system_threads,
+    SystemThreads,
     descriptor_setting,
 )
 from precreg.subject.program_state import ProgramState
@@ -45,7 +44,8 @@ class ProcessWatch:
         self.is_spoiled = False
         self._in_worker = in_worker
         self._settings: tuple[Setting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
-        self._program = ProgramState()
+        self._reads = [setting.read for setting in self._settings]
+        self._program, self._system_threads = ProgramState(), SystemThreads()
         self._noted: dict[StateChange, None] = {}
         # The changes by imports, and the modules whose imports changed the program.
         self._by_import: dict[ImportKey, tuple[StateChange, ...]] = {}
@@ -54,9 +54,13 @@ class ProcessWatch:
 
     def refresh(self) -> None:
         """Take the present state as the one before a case: other code than cases may have changed it."""
-        self._values = [setting.read() for setting in self._settings]
-        self._threads = count_system_threads()
+        self._values = [read() for read in self._reads]
+        self._threads = self._system_threads.count()
         self._program.absorb()
+
+    def accept_threads(self) -> None:
+        """Take the present threads as others': between two cases a display of the progress may start one."""
+        self._program.accept_threads()
 
     def begin_case(self, modules: Iterable[ImportKey]) -> None:
         """Prepare for a case that uses these modules. Raises WorkerRetires if imports of others changed the program."""
@@ -91,6 +95,15 @@ class ProcessWatch:
         return tuple(self._noted)
 
     def _repair_settings(self) -> Iterator[StateChange]:
+        if [read() for read in self._reads] != self._values:
+            yield from self._repair_each()
+        threads = self._system_threads.count()
+        if threads > self._threads and self._system_threads.cancel_traceback_timer():
+            yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
+        if threads != self._threads:
+            self._threads = self._system_threads.count()
+
+    def _repair_each(self) -> Iterator[StateChange]:
         for number, setting in enumerate(self._settings):
             before = self._values[number]
             if places := setting.changes(before):
@@ -99,11 +112,6 @@ class ProcessWatch:
                 yield self._change(setting.kind, names, "repaired" if is_repaired else self._remedy())
                 self.is_spoiled |= not is_repaired
                 self._values[number] = setting.read()
-        threads = count_system_threads()
-        if threads > self._threads and cancel_traceback_timer(threads):
-            yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
-        if threads != self._threads:
-            self._threads = count_system_threads()
 
     def _restore_program(self, changes: dict[StateKind, tuple[str, ...]]) -> Iterator[StateChange]:
         self.is_spoiled = True
@@ -149,6 +157,8 @@ def watch_case_in_process(*, is_first: bool) -> Iterator[None]:
             _watch = ProcessWatch(in_worker=False)
         elif is_first:
             _watch.refresh()
+        else:
+            _watch.accept_threads()
         yield
 
 
