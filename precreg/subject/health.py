@@ -8,7 +8,7 @@ module: alone they would import it, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Literal
 
 from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
@@ -17,6 +17,7 @@ from precreg.subject.process_settings import (
     Setting,
     SystemThreads,
     descriptor_setting,
+    forget_event_loop,
 )
 from precreg.subject.program_state import ProgramState
 from precreg.subject.surroundings import interrupts_noted, mode_change, note_every_interrupt, take_left_modes
@@ -69,15 +70,18 @@ class ProcessWatch:
         take_left_modes()
         self._noted.clear()
 
-    def note_import(self, key: ImportKey, mode: int) -> None:
-        """Attribute the changes since the case began to the import of a module that left a floating-point mode."""
-        found = [*self._repair_settings(), *mode_change(mode)]
+    @contextmanager
+    def watch_import(self, key: ImportKey) -> Iterator[None]:
+        """Attribute the changes inside to the import of a module, and those before to the present case."""
+        self._note_changes()
+        yield
+        found = [*self._repair_settings()]
         if changes := self._program.changes():
             found += (self._change(kind, names, self._remedy()) for kind, names in changes.items())
             self._kept.add(key)
             self._program.absorb()
         if found:
-            self._by_import[key] = tuple(found)
+            self._by_import[key] = tuple(dict.fromkeys((*self._by_import.get(key, ()), *found)))
 
     def note_use(self, key: ImportKey) -> None:
         """Attribute the changes by the import of a module to the present case, which uses it."""
@@ -86,15 +90,20 @@ class ProcessWatch:
 
     def end_case(self) -> tuple[StateChange, ...]:
         """Check the process, put back what can be put back, and return the changes that the case left."""
-        for mode in take_left_modes() | {floating_point_mode()}:
-            self._noted |= dict.fromkeys(mode_change(mode))
-        set_ordinary_mode()
+        self._note_changes()
+        if self._in_worker:
+            forget_event_loop()
+        return tuple(self._noted)
+
+    def _note_changes(self) -> None:
         self._noted |= dict.fromkeys(self._repair_settings())
         if changes := self._program.changes():
             self._noted |= dict.fromkeys(self._restore_program(changes))
-        return tuple(self._noted)
 
     def _repair_settings(self) -> Iterator[StateChange]:
+        for mode in take_left_modes() | {floating_point_mode()}:
+            yield from mode_change(mode)
+        set_ordinary_mode()
         if [read() for read in self._reads] != self._values:
             yield from self._repair_each()
         threads = self._system_threads.count()
@@ -167,10 +176,11 @@ def current_watch() -> ProcessWatch | None:
     return _watch
 
 
-def note_import(key: ImportKey, mode: int) -> None:
-    """Note that a module was imported for a computation, as `ProcessWatch.note_import` does."""
-    if _watch is not None:
-        _watch.note_import(key, mode)
+@contextmanager
+def watch_import(key: ImportKey) -> Iterator[None]:
+    """Watch the import of a module for a computation, as `ProcessWatch.watch_import` does."""
+    with nullcontext() if _watch is None else _watch.watch_import(key):
+        yield
 
 
 def note_use(key: ImportKey) -> None:

@@ -102,15 +102,6 @@ def _attribute(owner: Any, name: str) -> _Part:
     return _Part(name, partial(getattr, owner, name), partial(setattr, owner, name))
 
 
-def _event_loop_policy() -> Any:
-    return getattr(sys.modules.get("asyncio.events"), "_event_loop_policy", None)
-
-
-def _restore_event_loop_policy(before: Any) -> None:
-    # Not set_event_loop_policy, which warns in newer versions of Python. A policy that is None is made at its next use.
-    sys.modules["asyncio.events"]._event_loop_policy = before  # type: ignore[attr-defined]
-
-
 _INTERPRETER = (
     _Part("sys.settrace", sys.gettrace, sys.settrace),
     _Part("sys.setprofile", sys.getprofile, sys.setprofile),
@@ -127,7 +118,6 @@ _INTERPRETER = (
     _Part("gc.set_threshold", gc.get_threshold, lambda threshold: gc.set_threshold(*threshold)),
     _Part("gc.set_debug", gc.get_debug, gc.set_debug),
     _Part("gc.callbacks", gc.callbacks.copy, lambda before: gc.callbacks.__setitem__(slice(None), before)),
-    _Part("event loop policy", _event_loop_policy, _restore_event_loop_policy),
 )
 _READ_INTERPRETER = tuple(part.get for part in _INTERPRETER)
 # From version 2 on, numpy.errstate around each call restores them.
@@ -180,6 +170,14 @@ SETTINGS = (
     _parts("numpy_settings", _NUMPY),
     _parts("priority", _PRIORITY),
 )
+
+
+def forget_event_loop() -> None:
+    """Make asyncio begin anew: a computation that sets no loop then gets a new one, as in a new process."""
+    # asyncio.run alone makes a policy, and no reader needs to know that. Not set_event_loop_policy: newer versions warn.
+    if (events := sys.modules.get("asyncio.events")) is not None and getattr(events, "_event_loop_policy", None):
+        events._event_loop_policy = None  # type: ignore[attr-defined]
+
 
 _STANDARD = ("stdin", "stdout", "stderr")
 

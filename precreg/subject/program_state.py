@@ -48,7 +48,7 @@ _WATCHED_MODULES = frozenset(
         *("precreg.measure.comparison", "precreg.run.case_run", "precreg.storage.array_file"),
     }
 )
-# The functions of numpy call each other by the names in these modules, below numpy._core (before version 2, numpy.core).
+# The functions of numpy call each other by the names in these modules of numpy._core (before version 2, numpy.core).
 _WATCHED_CORE = frozenset({"_methods", "fromnumeric"})
 _WATCHED_CLASSES = (json.JSONDecoder, json.JSONEncoder, random.Random)
 # In these every value counts, as math.pi does. Elsewhere modules set their own variables.
@@ -94,8 +94,9 @@ class _Namespace:
             for name, value in zip(self._names, self._values, strict=True)
             if self._now.get(name, _ABSENT) is not value and (self._keeps_all or _is_code(value))
         }
-        if self.name == builtins.__name__:
-            # Every module sees a new name of builtins. An interactive session keeps its last value in "_".
+        if self.name == builtins.__name__ or isinstance(self._owner, type):
+            # Every module sees a new name of builtins, and a class hides the inherited one by it. An interactive session
+            # keeps its last value in "_".
             found |= dict.fromkeys(self._now.keys() - {*self._names, "_"}, _ABSENT)
         return found
 
@@ -167,7 +168,7 @@ class ProgramState:
             and sys.meta_path == self._meta_path
             and sys.path_hooks == self._path_hooks
             and _decimal_facts() == self._decimal_facts
-            and _REGISTRIES == self._registries
+            and self._registries == _REGISTRIES
             and same_values(self._pairs)
         )
 
@@ -300,4 +301,3 @@ def _is_of_project(name: Any) -> bool:
     if not isinstance(file, str):
         return False
     return not {"site-packages", "dist-packages"} & {*Path(file).parts}
-

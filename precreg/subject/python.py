@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
-from precreg.subject.health import note_import, note_use
+from precreg.subject.health import note_use, watch_import
 from precreg.subject.module_space import ModuleSpace, enter_module_space
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
 
@@ -63,9 +63,8 @@ def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
     key = (space.path[0], module_name)
     if spec not in space.functions:
         # Not SurroundingsRestored: libraries set variables on import that they need later.
-        with SettingsRestored() as settings:
+        with watch_import(key), SettingsRestored():
             module = _import_module(module_name, space)
-        note_import(key, settings.mode)
         space.functions[spec] = _find_attribute(module, attribute)
     note_use(key)
     return space.functions[spec]

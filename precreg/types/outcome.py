@@ -10,7 +10,6 @@ from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
 from precreg.types.verdict import Reason, RepeatDifference
 
-
 # The parts of a process that a case may change for the cases after it.
 StateKind = Literal[
     "floating_point_mode",
