@@ -174,7 +174,7 @@ SETTINGS = (
 
 def forget_event_loop() -> None:
     """Make asyncio begin anew: a computation that sets no loop then gets a new one, as in a new process."""
-    # asyncio.run alone makes a policy, and no reader needs to know that. Not set_event_loop_policy: newer versions warn.
+    # asyncio.run alone makes a policy, and no reader needs to know that. set_event_loop_policy warns in newer versions.
     if (events := sys.modules.get("asyncio.events")) is not None and getattr(events, "_event_loop_policy", None):
         events._event_loop_policy = None  # type: ignore[attr-defined]
 

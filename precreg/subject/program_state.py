@@ -95,8 +95,8 @@ class _Namespace:
             if self._now.get(name, _ABSENT) is not value and (self._keeps_all or _is_code(value))
         }
         if self.name == builtins.__name__ or isinstance(self._owner, type):
-            # Every module sees a new name of builtins, and a class hides the inherited one by it. An interactive session
-            # keeps its last value in "_".
+            # Every module sees a new name of builtins, and in a class it hides the inherited one. An interactive
+            # session keeps its last value in "_".
             found |= dict.fromkeys(self._now.keys() - {*self._names, "_"}, _ABSENT)
         return found
 
