@@ -109,11 +109,12 @@ def _run_seed(case: Case, seed: int, project: Path, chain: tuple[str, ...], comp
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
+        digest = combine_digests(actual.digests)
     with blame_failures(Reason.REFERENCE_ERROR):
         oracle = computation.reuse("oracle", seed, lambda: run_oracle(case, inputs, directory, project))
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
-            f"measured {combine_digests(actual.digests)}",
+            f"measured {digest}",
             seed,
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )

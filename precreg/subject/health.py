@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, signal
 from typing import Literal
 
 from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
@@ -17,7 +18,8 @@ from precreg.subject.process_settings import (
     Setting,
     SystemThreads,
     descriptor_setting,
-    forget_event_loop,
+    event_loop_policy,
+    restore_event_loop_policy,
 )
 from precreg.subject.program_state import ProgramState
 from precreg.subject.surroundings import interrupts_noted, mode_change, note_every_interrupt, take_left_modes
@@ -56,7 +58,7 @@ class ProcessWatch:
     def refresh(self) -> None:
         """Take the present state as the one before a case: other code than cases may have changed it."""
         self._values = [read() for read in self._reads]
-        self._threads = self._system_threads.count()
+        self._threads, self._event_loops = self._system_threads.count(), event_loop_policy()
         self._program.absorb()
 
     def accept_threads(self) -> None:
@@ -91,8 +93,7 @@ class ProcessWatch:
     def end_case(self) -> tuple[StateChange, ...]:
         """Check the process, put back what can be put back, and return the changes that the case left."""
         self._note_changes()
-        if self._in_worker:
-            forget_event_loop()
+        restore_event_loop_policy(self._event_loops)
         return tuple(self._noted)
 
     def _note_changes(self) -> None:
@@ -143,12 +144,17 @@ class ProcessWatch:
 
 # The state is the process's, so the watch is global, too. None where nobody watches: a test that calls run_case.
 _watch: ProcessWatch | None = None
+# The watch of the command's process, which rests between cases.
+_resting: ProcessWatch | None = None
 
 
 def watch_worker() -> ProcessWatch:
     """Begin to watch this worker, which computes in the ordinary floating-point mode from here on."""
     global _watch
     set_ordinary_mode()
+    # The worker has a process group of its own, so an interrupt is a signal that its subject sends to itself.
+    signal(SIGINT, default_int_handler)
+    pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     note_every_interrupt()
     _watch = ProcessWatch(in_worker=True)
     return _watch
@@ -160,15 +166,19 @@ def watch_case_in_process(*, is_first: bool) -> Iterator[None]:
 
     `is_first` says that other code ran in this process since the last case.
     """
-    global _watch
+    global _watch, _resting
     with ordinary_mode(), interrupts_noted():
-        if _watch is None:
-            _watch = ProcessWatch(in_worker=False)
+        if _resting is None:
+            _resting = ProcessWatch(in_worker=False)
         elif is_first:
-            _watch.refresh()
+            _resting.refresh()
         else:
-            _watch.accept_threads()
-        yield
+            _resting.accept_threads()
+        _watch = _resting
+        try:
+            yield
+        finally:
+            _watch = None
 
 
 def current_watch() -> ProcessWatch | None:

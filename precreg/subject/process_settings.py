@@ -172,11 +172,16 @@ SETTINGS = (
 )
 
 
-def forget_event_loop() -> None:
-    """Make asyncio begin anew: a computation that sets no loop then gets a new one, as in a new process."""
+def event_loop_policy() -> Any:
+    """Return the policy of asyncio, which has the current event loop; None before its first use."""
+    return getattr(sys.modules.get("asyncio.events"), "_event_loop_policy", None)
+
+
+def restore_event_loop_policy(before: Any) -> None:
+    """Put a policy back: a computation that sets no event loop then gets the same as without the cases before it."""
     # asyncio.run alone makes a policy, and no reader needs to know that. set_event_loop_policy warns in newer versions.
-    if (events := sys.modules.get("asyncio.events")) is not None and getattr(events, "_event_loop_policy", None):
-        events._event_loop_policy = None  # type: ignore[attr-defined]
+    if event_loop_policy() is not before:
+        sys.modules["asyncio.events"]._event_loop_policy = before  # type: ignore[attr-defined]
 
 
 _STANDARD = ("stdin", "stdout", "stderr")

@@ -130,7 +130,7 @@ def limits_stack(x):
 
 def dumps_traceback_later(x):
     """faulthandler"""
-    faulthandler.dump_traceback_later(2, exit=True)
+    faulthandler.dump_traceback_later(2, exit=True, file=2)
 
 
 def disables_faulthandler(x):
