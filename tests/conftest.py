@@ -59,7 +59,8 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(package, kind_name, module):
-        (tmp_path / f"{module}.py").write_text("def run(spec, call):\n    return spec\n")
+        code = "from precreg.subject import Outputs\ndef run(spec, call):\n    return Outputs({spec: [1.0]}, 0.5)\n"
+        (tmp_path / f"{module}.py").write_text(code)
         metadata = tmp_path / f"{package}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

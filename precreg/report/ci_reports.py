@@ -32,6 +32,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.processes import explain_process_changes
 from precreg.report.sections import (
     Standing,
     describe_orphan,
@@ -138,7 +139,8 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Ma
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
         # The test passes, and its details show that it is wrong.
         case Status.PASSED:
-            test.stdout = strip_controls(_passed_output(case, advice)) or None
+            lines = filter(None, (_passed_output(case, advice), *explain_process_changes(case)))
+            test.stdout = strip_controls("\n".join(lines)) or None
     return test
 
 
@@ -195,6 +197,7 @@ def _body(case: CaseResult) -> str:
         sentences,
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
+        explain_process_changes(case),
         describe_provenance(case),
     ]
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))

@@ -36,6 +36,7 @@ from precreg.report.describe import (
     strip_controls,
 )
 from precreg.report.pairs import describe_judge
+from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
     describe_finding_counts,
@@ -328,6 +329,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         "unseen": describe_unseen(record),
+        "processes": describe_process_changes(results),
+        "process_count": count_process_changes(results),
         "improved": improved_cases(record),
         "known_bad": known_bad_cases(record),
         "found": found,

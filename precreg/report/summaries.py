@@ -38,6 +38,7 @@ from precreg.report.describe import (
     strip_controls,
 )
 from precreg.report.pairs import describe_paired_run
+from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
 from precreg.report.sections import (
     STANDING_LABELS,
     Standing,
@@ -90,6 +91,7 @@ def render_run_markdown(record: RunRecord) -> str:
         parts.append(f"Known bad, and passed by their baselines: {_ids(bad)}.")
     if record.orphans:
         parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
+    parts += _markdown_processes(record)
     if record.warnings:
         texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
         parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
@@ -123,6 +125,16 @@ def _markdown_unseen(record: RunRecord) -> list[str]:
         for note in describe_unseen(record)
     ]
     return ["\n".join(notes)] if notes else []
+
+
+def _markdown_processes(record: RunRecord) -> list[str]:
+    """Return the list of the changes that cases left in their process."""
+    notes = describe_process_changes(record.results)
+    if not notes:
+        return []
+    lines = [f"- {escape_markdown(note.text)}: {_ids(note.ids)}" for note in notes[:MAX_MARKDOWN_IDS]]
+    more = [f"- and {len(notes) - MAX_MARKDOWN_IDS} other changes"] if len(notes) > MAX_MARKDOWN_IDS else []
+    return [f"{count_process_changes(record.results)}:\n\n" + "\n".join([*lines, *more])]
 
 
 def _markdown_findings(record: RunRecord) -> list[str]:
@@ -278,6 +290,7 @@ def explain_result(result: CaseResult) -> list[str]:
     verdict = result.verdict
     texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
     texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
+    texts += explain_process_changes(result)
     # Provenance explains a change against the baseline. Errors and proposals have no figures to compare.
     if verdict.status is Status.FAILED:
         texts += describe_provenance(result)
@@ -319,6 +332,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         orphans = list_some([*map(describe_orphan, record.orphans)], MAX_TERMINAL_IDS)
         lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
     lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_RUN_WARNINGS]]
+    lines += _changed_processes(record)
     if reports:
         lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
     if (
@@ -334,6 +348,17 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     if any(finding.binding for finding in record.findings):
         lines.append("allow     name an intended change in baselines/allow.yaml: its case, change and reason")
     return [*lines, *_unseen(record), f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+
+
+def _changed_processes(record: RunRecord) -> Iterator[str]:
+    """Yield the changes that cases left in their process, with the cases."""
+    notes = describe_process_changes(record.results)
+    if notes:
+        yield f"process   {count_process_changes(record.results)}"
+    for note in notes[:MAX_RUN_WARNINGS]:
+        yield f"          {note.text}: {list_some(note.ids, MAX_TERMINAL_IDS)}"
+    if len(notes) > MAX_RUN_WARNINGS:
+        yield f"          and {len(notes) - MAX_RUN_WARNINGS} other changes; the report has all of them"
 
 
 def _unseen(record: RunRecord) -> Iterator[str]:

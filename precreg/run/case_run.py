@@ -125,6 +125,8 @@ class _Started(NamedTuple):
     seed: int
     call: Call
     actual: _Actual
+    # Of all outputs.
+    digest: str
 
     @property
     def size(self) -> int:
@@ -152,7 +154,8 @@ def _start_seed(case: Case, seed: int, project: Path, computation: CaseComputati
             "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
-        return _Started(seed, call, computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call)))
+        actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
+        return _Started(seed, call, actual, combine_digests(actual.digests))
 
 
 def _finish_seeds(
@@ -190,14 +193,14 @@ def _finish_seed(
     computation: CaseComputation,
     compute_oracle: Callable[[], _Judge],
 ) -> _Sample:
-    seed, call, actual = started
+    seed, call, actual, actual_digest = started
     with blame_failures(Reason.REFERENCE_ERROR):
         enter_stage(Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE, seed)
         oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
-            f"measured {combine_digests(actual.digests)}",
+            f"measured {actual_digest}",
             seed,
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )

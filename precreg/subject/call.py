@@ -120,10 +120,42 @@ def require_numeric(output: object, array: NDArray[Any]) -> NDArray[Any]:
     raise UserError("bad-outputs", f"expected an array of numbers but got output {output} of dtype={array.dtype}")
 
 
+# Longer names make no readable table, and the name of a file may have 255 bytes.
+MAX_OUTPUT_NAME = 200
+
+
 def _name(name: object) -> str:
-    if isinstance(name, str):
-        return name
-    raise UserError("bad-outputs", f"expected output names that are strings but got name={name!r}")
+    """Return a name that records and baselines can store. Raises UserError (bad-outputs) for any other value."""
+    if not isinstance(name, str):
+        raise UserError(
+            "bad-outputs", f"expected output names that are strings but got name={name!r:.{MAX_OUTPUT_NAME}}"
+        )
+    if len(name) > MAX_OUTPUT_NAME:
+        message = f"expected output names of at most {MAX_OUTPUT_NAME} characters but got {len(name)}"
+        raise UserError("bad-outputs", f"{message}: {name[:20]!a}...")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        # JSON cannot store a lone surrogate.
+        raise UserError("bad-outputs", f"expected output names of Unicode characters but got name={name!a}") from None
+    return name
+
+
+def _checked(outputs: Outputs) -> Outputs:
+    """Return the outputs of an installed kind, as `name_outputs` makes them: arrays of numbers under names.
+
+    Raises:
+        UserError: bad-outputs.
+    """
+    import numpy as np
+
+    if not isinstance(outputs, Outputs) or not isinstance(outputs.arrays, Mapping):
+        raise UserError("bad-outputs", f"expected a kind of subject to return Outputs but got {type(outputs).__name__}")
+    arrays = {
+        _name(name): require_numeric(name, value) if type(value) is np.ndarray else _array(name, value)
+        for name, value in outputs.arrays.items()
+    }
+    return Outputs(arrays, float(outputs.duration_s))
 
 
 def _array(output: object, value: object) -> NDArray[Any]:
@@ -132,14 +164,18 @@ def _array(output: object, value: object) -> NDArray[Any]:
     if value is None:
         raise UserError("bad-outputs", f"expected an array but got None for output {output}")
     if isinstance(value, int | float) and not isinstance(value, np.generic):
-        return np.array(value, dtype=np.float64)
+        try:
+            return np.array(value, dtype=np.float64)
+        except OverflowError as error:
+            message = f"expected a number that float64 can hold but got {error} for output {output}"
+            raise UserError("bad-outputs", message) from error
     if _is_masked(value):
         advice = "fill the mask first, array.filled(...)"
         raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
     try:
         # A copy, because the function may keep its buffer and overwrite it in the next call.
         array = np.array(value, order="C")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
     return require_numeric(output, array)
 
@@ -228,6 +264,6 @@ def subject_kind(name: str) -> SubjectKind:
     # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
     def restored(spec: Any, call: Call) -> Outputs:
         with SurroundingsRestored():
-            return run(spec, call)
+            return _checked(run(spec, call))
 
     return restored

@@ -8,16 +8,18 @@ module: alone they would import it, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, signal
 from typing import Literal
 
 from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
 from precreg.subject.process_settings import (
     SETTINGS,
     Setting,
-    cancel_traceback_timer,
-    count_system_threads,
+    SystemThreads,
     descriptor_setting,
+    event_loop_policy,
+    restore_event_loop_policy,
 )
 from precreg.subject.program_state import ProgramState
 from precreg.subject.surroundings import interrupts_noted, mode_change, note_every_interrupt, take_left_modes
@@ -45,7 +47,8 @@ class ProcessWatch:
         self.is_spoiled = False
         self.in_worker = in_worker
         self._settings: tuple[Setting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
-        self._program = ProgramState()
+        self._reads = [setting.read for setting in self._settings]
+        self._program, self._system_threads = ProgramState(), SystemThreads()
         self._noted: dict[StateChange, None] = {}
         # The changes by imports, and the modules whose imports changed the program.
         self._by_import: dict[ImportKey, tuple[StateChange, ...]] = {}
@@ -54,9 +57,13 @@ class ProcessWatch:
 
     def refresh(self) -> None:
         """Take the present state as the one before a case: other code than cases may have changed it."""
-        self._values = [setting.read() for setting in self._settings]
-        self._threads = count_system_threads()
+        self._values = [read() for read in self._reads]
+        self._threads, self._event_loops = self._system_threads.count(), event_loop_policy()
         self._program.absorb()
+
+    def accept_threads(self) -> None:
+        """Take the present threads as others': between two cases a display of the progress may start one."""
+        self._program.accept_threads()
 
     def begin_case(self, modules: Iterable[ImportKey]) -> None:
         """Prepare for a case that uses these modules. Raises WorkerRetires if imports of others changed the program."""
@@ -65,15 +72,18 @@ class ProcessWatch:
         take_left_modes()
         self._noted.clear()
 
-    def note_import(self, key: ImportKey, mode: int) -> None:
-        """Attribute the changes since the case began to the import of a module that left a floating-point mode."""
-        found = [*self._repair_settings(), *mode_change(mode)]
+    @contextmanager
+    def watch_import(self, key: ImportKey) -> Iterator[None]:
+        """Attribute the changes inside to the import of a module, and those before to the present case."""
+        self._note_changes()
+        yield
+        found = [*self._repair_settings()]
         if changes := self._program.changes():
             found += (self._change(kind, names, self._remedy()) for kind, names in changes.items())
             self._kept.add(key)
             self._program.absorb()
         if found:
-            self._by_import[key] = tuple(found)
+            self._by_import[key] = tuple(dict.fromkeys((*self._by_import.get(key, ()), *found)))
 
     def note_use(self, key: ImportKey) -> None:
         """Attribute the changes by the import of a module to the present case, which uses it."""
@@ -82,15 +92,28 @@ class ProcessWatch:
 
     def end_case(self) -> tuple[StateChange, ...]:
         """Check the process, put back what can be put back, and return the changes that the case left."""
-        for mode in take_left_modes() | {floating_point_mode()}:
-            self._noted |= dict.fromkeys(mode_change(mode))
-        set_ordinary_mode()
+        self._note_changes()
+        restore_event_loop_policy(self._event_loops)
+        return tuple(self._noted)
+
+    def _note_changes(self) -> None:
         self._noted |= dict.fromkeys(self._repair_settings())
         if changes := self._program.changes():
             self._noted |= dict.fromkeys(self._restore_program(changes))
-        return tuple(self._noted)
 
     def _repair_settings(self) -> Iterator[StateChange]:
+        for mode in take_left_modes() | {floating_point_mode()}:
+            yield from mode_change(mode)
+        set_ordinary_mode()
+        if [read() for read in self._reads] != self._values:
+            yield from self._repair_each()
+        threads = self._system_threads.count()
+        if threads > self._threads and self._system_threads.cancel_traceback_timer():
+            yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
+        if threads != self._threads:
+            self._threads = self._system_threads.count()
+
+    def _repair_each(self) -> Iterator[StateChange]:
         for number, setting in enumerate(self._settings):
             before = self._values[number]
             if places := setting.changes(before):
@@ -99,11 +122,6 @@ class ProcessWatch:
                 yield self._change(setting.kind, names, "repaired" if is_repaired else self._remedy())
                 self.is_spoiled |= not is_repaired
                 self._values[number] = setting.read()
-        threads = count_system_threads()
-        if threads > self._threads and cancel_traceback_timer(threads):
-            yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
-        if threads != self._threads:
-            self._threads = count_system_threads()
 
     def _restore_program(self, changes: dict[StateKind, tuple[str, ...]]) -> Iterator[StateChange]:
         self.is_spoiled = True
@@ -126,12 +144,17 @@ class ProcessWatch:
 
 # The state is the process's, so the watch is global, too. None where nobody watches: a test that calls run_case.
 _watch: ProcessWatch | None = None
+# The watch of the command's process, which rests between cases.
+_resting: ProcessWatch | None = None
 
 
 def watch_worker() -> ProcessWatch:
     """Begin to watch this worker, which computes in the ordinary floating-point mode from here on."""
     global _watch
     set_ordinary_mode()
+    # The worker has a process group of its own, so an interrupt is a signal that its subject sends to itself.
+    signal(SIGINT, default_int_handler)
+    pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     note_every_interrupt()
     _watch = ProcessWatch(in_worker=True)
     return _watch
@@ -143,13 +166,19 @@ def watch_case_in_process(*, is_first: bool) -> Iterator[None]:
 
     `is_first` says that other code ran in this process since the last case.
     """
-    global _watch
+    global _watch, _resting
     with ordinary_mode(), interrupts_noted():
-        if _watch is None:
-            _watch = ProcessWatch(in_worker=False)
+        if _resting is None:
+            _resting = ProcessWatch(in_worker=False)
         elif is_first:
-            _watch.refresh()
-        yield
+            _resting.refresh()
+        else:
+            _resting.accept_threads()
+        _watch = _resting
+        try:
+            yield
+        finally:
+            _watch = None
 
 
 def current_watch() -> ProcessWatch | None:
@@ -157,10 +186,11 @@ def current_watch() -> ProcessWatch | None:
     return _watch
 
 
-def note_import(key: ImportKey, mode: int) -> None:
-    """Note that a module was imported for a computation, as `ProcessWatch.note_import` does."""
-    if _watch is not None:
-        _watch.note_import(key, mode)
+@contextmanager
+def watch_import(key: ImportKey) -> Iterator[None]:
+    """Watch the import of a module for a computation, as `ProcessWatch.watch_import` does."""
+    with nullcontext() if _watch is None else _watch.watch_import(key):
+        yield
 
 
 def note_use(key: ImportKey) -> None:

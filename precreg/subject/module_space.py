@@ -118,10 +118,12 @@ def leave_module_space() -> None:
 def path_of_others() -> list[str]:
     """Return sys.path without the entered folder."""
     own = _entered.path if _entered is not None and _on_path else []
-    if sys.path[: len(own)] == own:
-        return sys.path[len(own) :]
+    # User code can put anything in the place of the list.
+    path = [*sys.path] if isinstance(sys.path, list | tuple) else []
+    if path[: len(own)] == own:
+        return path[len(own) :]
     # User code put entries before them.
-    return [folder for folder in sys.path if folder not in own]
+    return [folder for folder in path if folder not in own]
 
 
 def set_path_of_others(path: list[str]) -> None:

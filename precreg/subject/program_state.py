@@ -10,25 +10,26 @@ import builtins
 import copy
 import copyreg
 import decimal
+import gc
 import hashlib
 import json
 import math
 import operator
-import os
-import pickle
 import random
 import struct
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy  # loaded before the first state is taken
 
+from precreg.arithmetic import identities, same_values
 from precreg.subject.module_space import path_of_others, set_path_of_others
 from precreg.types import StateKind
 
@@ -36,20 +37,19 @@ from precreg.types import StateKind
 _GUARDED = sys.stdlib_module_names | {"ml_dtypes", "msgspec", "numpy", "precreg", "xxhash"}
 
 # Modules whose functions most results go through; the imports above load those of Python before any user code runs.
+# Each value costs some 10 ns a case, so modules of many constants, such as os, are left out.
 _WATCHED_MODULES = frozenset(
     {
-        *(module.__name__ for module in (builtins, copy, copyreg, decimal, hashlib, json, math, operator, os, pickle)),
-        *(module.__name__ for module in (numpy, random, struct, threading, time, warnings)),
-        *("cmath", "fractions", "functools", "itertools", "re", "statistics", "json.decoder", "json.encoder"),
+        *(module.__name__ for module in (builtins, copy, copyreg, hashlib, json, math, numpy, random)),
+        *(module.__name__ for module in (struct, time, warnings)),
+        *("cmath", "fractions", "functools", "itertools", "json.decoder", "json.encoder", "statistics"),
         *("ml_dtypes", "msgspec", "msgspec.json", "msgspec.msgpack", "msgspec.structs", "xxhash"),
-        *("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random", "numpy.matlib"),
+        *("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random"),
+        *("precreg.measure.comparison", "precreg.run.case_run", "precreg.storage.array_file"),
     }
 )
-# The functions of numpy call each other by the names in these modules, below numpy._core (before version 2, numpy.core).
-_WATCHED_CORE = frozenset(
-    {"_methods", "einsumfunc", "fromnumeric", "function_base", "multiarray", "numeric", "shape_base", "umath"}
-)
-_WATCHED_OF_PRECREG = ("precreg.arithmetic", "precreg.measure", "precreg.run.case_run", "precreg.storage.array_file")
+# The functions of numpy call each other by the names in these modules of numpy._core (before version 2, numpy.core).
+_WATCHED_CORE = frozenset({"_methods", "fromnumeric"})
 _WATCHED_CLASSES = (json.JSONDecoder, json.JSONEncoder, random.Random)
 # In these every value counts, as math.pi does. Elsewhere modules set their own variables.
 _CONSTANT = frozenset({"builtins", "cmath", "math", "numpy"})
@@ -65,28 +65,27 @@ _REGISTRIES: dict[str, dict[Any, Any]] = {
 # A thread that ends by itself soon, such as one of a pool that was just shut down, changes nothing later.
 _THREAD_PATIENCE_S = 0.05
 
+# The threads that Python started and that run; threading.active_count leaves out those of other modules.
+_count_threads: Callable[[], int] = import_module("_thread")._count
+
 Changes = dict[StateKind, tuple[str, ...]]
 
 
 class _Namespace:
     """The values of a module or class by name, as they were."""
 
-    def __init__(self, name: str, values: MutableMapping[str, Any] | MappingProxyType[str, Any], owner: Any) -> None:
-        self.name, self._now, self._owner = name, values, owner
+    def __init__(self, name: str, owner: Any) -> None:
+        self.name, self._owner = name, owner
+        values = vars(owner)
+        # The dictionary of a class is behind a proxy.
+        self._now: dict[str, Any] = values if isinstance(values, dict) else gc.get_referents(values)[0]
         self._keeps_all = name in _CONSTANT
         self.update()
 
     def update(self) -> None:
+        """Take the present values as the former ones."""
         self._names, self._values = tuple(self._now), tuple(self._now.values())
-
-    def is_same(self) -> bool:
-        """Return True if every value is the same object; fast, and never true after a change."""
-        try:
-            # Tuples compare by identity first, 12 ns for each value.
-            return tuple(self._now.values()) == self._values
-        except ValueError:
-            # An array took the place of another one.
-            return False
+        self.pair = (self._now, identities(self._now))
 
     def changed(self) -> dict[str, Any]:
         """Return the former values of the changed names; a name that is new has none."""
@@ -95,8 +94,9 @@ class _Namespace:
             for name, value in zip(self._names, self._values, strict=True)
             if self._now.get(name, _ABSENT) is not value and (self._keeps_all or _is_code(value))
         }
-        if self.name == builtins.__name__:
-            # Every module sees a new name of builtins. An interactive session keeps its last value in "_".
+        if self.name == builtins.__name__ or isinstance(self._owner, type):
+            # Every module sees a new name of builtins, and in a class it hides the inherited one. An interactive
+            # session keeps its last value in "_".
             found |= dict.fromkeys(self._now.keys() - {*self._names, "_"}, _ABSENT)
         return found
 
@@ -118,7 +118,7 @@ class ProgramState:
         self._former: dict[str, dict[str, Any]] = {}
         for kind in _WATCHED_CLASSES:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            self._namespaces[name] = _Namespace(name, vars(kind), kind)
+            self._namespaces[name] = _Namespace(name, kind)
         self.absorb()
 
     def absorb(self) -> None:
@@ -126,26 +126,53 @@ class ProgramState:
         self._path, self._path_list = path_of_others(), sys.path
         self._meta_path, self._path_hooks = [*sys.meta_path], [*sys.path_hooks]
         self._modules_dict = sys.modules
-        self._decimal = decimal.getcontext().copy()
+        self._decimal, self._decimal_facts = decimal.getcontext().copy(), _decimal_facts()
         self._registries = {name: dict(registry) for name, registry in _REGISTRIES.items()}
-        self._threads = {*sys._current_frames()}
+        self.accept_threads()
         for namespace in self._namespaces.values():
-            if not namespace.is_same():
+            if not same_values([namespace.pair]):
                 namespace.update()
         self._absorb_modules()
 
+    def accept_threads(self) -> None:
+        """Take the present threads as the ones that no case started."""
+        self._threads, self._thread_count = {*sys._current_frames()}, _count_threads()
+
     def _absorb_modules(self) -> None:
         modules = self._modules_dict
-        self._loaded = tuple(modules.values())
+        self._loaded, self._identities = tuple(modules.values()), identities(modules)
         self._modules = {name: module for name, module in modules.items() if name.partition(".")[0] in _GUARDED}
         for name in self._modules.keys() - self._seen:
             module = modules[name]
             if _is_watched(name) and isinstance(module, ModuleType):
-                self._namespaces[name] = _Namespace(name, vars(module), module)
+                self._namespaces[name] = _Namespace(name, module)
         self._seen.update(self._modules)
+        self._list_pairs()
+
+    def _list_pairs(self) -> None:
+        """List what a check of most cases compares."""
+        namespaces = [namespace.pair for namespace in self._namespaces.values()]
+        self._pairs = [(self._modules_dict, self._identities), *namespaces]
 
     def changes(self) -> Changes:
         """Return the names of the changed parts by kind; normal imports are no change."""
+        return {} if self._is_same() else self._find_changes()
+
+    def _is_same(self) -> bool:
+        """Return True if nothing changed, not even by an import; most cases end so."""
+        return (
+            sys.path is self._path_list
+            and sys.modules is self._modules_dict
+            and _count_threads() <= self._thread_count
+            and path_of_others() == self._path
+            and sys.meta_path == self._meta_path
+            and sys.path_hooks == self._path_hooks
+            and _decimal_facts() == self._decimal_facts
+            and self._registries == _REGISTRIES
+            and same_values(self._pairs)
+        )
+
+    def _find_changes(self) -> Changes:
         found: Changes = {}
         if path_of_others() != self._path or not _same(sys.path_hooks, self._path_hooks):
             found["search_path"] = ("sys.path",) if path_of_others() != self._path else ("sys.path_hooks",)
@@ -158,7 +185,7 @@ class ProgramState:
             found["functions"] = patched
         if registries := tuple(name for name in _REGISTRIES if self._registry_changed(name)):
             found["registries"] = registries
-        if _decimal_facts(decimal.getcontext()) != _decimal_facts(self._decimal):
+        if _decimal_facts() != self._decimal_facts:
             found["decimal_context"] = ("decimal context",)
         if threads := self._new_threads():
             found["threads"] = threads
@@ -193,16 +220,17 @@ class ProgramState:
         """Yield the patched names of the watched modules, and keep their former values."""
         self._former = {}
         for namespace in self._namespaces.values():
-            if namespace.is_same():
+            if same_values([namespace.pair]):
                 continue
             if former := namespace.changed():
                 self._former[namespace.name] = former
                 yield from (f"{namespace.name}.{name}" for name in former)
             else:
                 namespace.update()
+        self._list_pairs()
 
     def _replaced_modules(self) -> tuple[str, ...]:
-        if sys.modules is self._modules_dict and tuple(sys.modules.values()) == self._loaded:
+        if sys.modules is self._modules_dict and same_values([(sys.modules, self._identities)]):
             return ()
         found = [name for name, module in self._modules.items() if sys.modules.get(name) is not module]
         if sys.modules is not self._modules_dict:
@@ -242,7 +270,7 @@ class ProgramState:
 def _is_watched(name: str) -> bool:
     package, _, module = name.rpartition(".")
     is_core = package in ("numpy._core", "numpy.core") and module in _WATCHED_CORE
-    return name in _WATCHED_MODULES or is_core or name.startswith(_WATCHED_OF_PRECREG)
+    return name in _WATCHED_MODULES or is_core
 
 
 def _is_code(value: Any) -> bool:
@@ -253,10 +281,11 @@ def _same(now: list[Any], before: list[Any]) -> bool:
     return len(now) == len(before) and all(map(operator.is_, now, before))
 
 
-def _decimal_facts(context: decimal.Context) -> tuple[Any, ...]:
+def _decimal_facts() -> tuple[Any, ...]:
     # Without the flags, which every inexact operation sets.
+    context = decimal.getcontext()
     numbers = (context.prec, context.Emin, context.Emax, context.capitals, context.clamp)
-    return (*numbers, context.rounding, context.traps)
+    return (*numbers, context.rounding, *context.traps.values())
 
 
 def _has_functions_of_project(module: ModuleType) -> bool:

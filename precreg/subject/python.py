@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
-from precreg.subject.health import note_import, note_use
+from precreg.subject.health import note_use, watch_import
 from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
 from precreg.subject.stage import mark_import
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
@@ -69,10 +69,9 @@ def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
     if spec not in space.functions:
         # Not SurroundingsRestored: libraries set variables on import that they need later.
         mark_import(True)
-        with SettingsRestored() as settings:
+        with watch_import(key), SettingsRestored():
             module = _import_module(module_name, space)
         mark_import(False)
-        note_import(key, settings.mode)
         space.functions[spec] = _find_attribute(module, attribute)
     note_use(key)
     return space.functions[spec]

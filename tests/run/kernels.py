@@ -294,3 +294,16 @@ def gives_the_outcome_of_another(x):
     answer = msgpack.encode({"case": "unit/s/other", "definition": "1:other", "execution": {}})
     frame.f_locals["connection"].send_bytes(b"\0" + answer)
     return double(x)
+
+
+def interrupts_by_signal(x):
+    signal.raise_signal(signal.SIGINT)
+    return double(x)
+
+
+def names_badly(x):
+    return {"\ud800": double(x)}
+
+
+def gives_too_much(x):
+    return 10**400

@@ -1,3 +1,4 @@
+import signal
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,24 @@ def test_a_forked_child_gives_no_outcomes(project, case, tmp_path):
         for outcome in run_in_process(cases, CaseTask(project, CHAIN)):
             file.write(outcome.case + "\n")
     assert (tmp_path / "outcomes").read_text().splitlines() == [case.id for case in cases]
+
+
+@pytest.mark.parametrize("wrong", ["names_badly", "gives_too_much"])
+def test_an_output_that_cannot_be_stored_is_the_error_of_its_computation(project, case, wrong):
+    cases = [case(wrong, name="a"), case("double", wrong, name="b")]
+    reasons = [outcome.execution.failure.reason for outcome in run_in_process(cases, CaseTask(project, CHAIN))]
+    assert reasons == [Reason.SUBJECT_ERROR, Reason.REFERENCE_ERROR]
+
+
+def test_a_keyboard_interrupt_without_the_keyboard_is_the_subjects(project, case):
+    outcomes = run_in_process([case("interrupts_itself", name="a"), case(name="b")], CaseTask(project, CHAIN))
+    failures = [outcome.execution.failure for outcome in outcomes]
+    assert (failures[0].reason, failures[0].message) == (Reason.SUBJECT_ERROR, "KeyboardInterrupt")
+    assert failures[1] is None
+
+
+def test_an_interrupt_from_the_keyboard_ends_the_run(project, case):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        list(run_in_process([case("interrupts_by_signal", name="a")], CaseTask(project, CHAIN)))
+    assert signal.getsignal(signal.SIGINT) is before

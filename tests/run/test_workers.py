@@ -42,6 +42,8 @@ def failure_of(outcome):
         ("returns_none", Reason.SUBJECT_ERROR, "expected an array but got None for output out"),
         ("raises_its_own", Reason.SUBJECT_ERROR, "kernels.OwnError: of its own"),
         ("interrupts_itself", Reason.SUBJECT_ERROR, "KeyboardInterrupt"),
+        ("interrupts_by_signal", Reason.SUBJECT_ERROR, "KeyboardInterrupt"),
+        ("names_badly", Reason.SUBJECT_ERROR, r"expected output names of Unicode characters but got name='\ud800'"),
         ("gives_the_outcome_of_another", Reason.CRASHED, f"gave an outcome of unit/s/other in its place{RUNNING}"),
         ("exits_at_once", Reason.CRASHED, f"exited with code 5{RUNNING}"),
         ("is_killed", Reason.CRASHED, f"killed by SIGKILL{RUNNING}"),

@@ -1,9 +1,12 @@
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.call import name_outputs
+from precreg.subject import call as kinds
+from precreg.subject.call import Outputs, name_outputs
 
 
 def described(returned):
@@ -61,6 +64,10 @@ def test_an_array_is_a_copy_in_c_order():
         (object(), "output out of dtype=object"),
         ({"y": np.ma.array([1.0, 2.0], mask=[True, False])}, "masked array for output y; fill the mask first"),
         (np.ma.array([1.0, 2.0]), "masked array for output out"),
+        (10**400, "int too large to convert to float for output out"),
+        ([10**400, 0.5], "too large to convert to float for output 0"),
+        ({"\ud800": np.zeros(1)}, r"name='\ud800'"),
+        ({"n" * 201: np.zeros(1)}, "at most 200 characters but got 201: 'nnnnnnnnnnnnnnnnnnnn'..."),
     ],
 )
 def test_nonsense_is_refused(returned, message):
@@ -68,3 +75,41 @@ def test_nonsense_is_refused(returned, message):
         name_outputs(returned)
     assert caught.value.slug == "bad-outputs"
     assert message in caught.value.message
+
+
+def of_kind(monkeypatch, call, returned):
+    """Return the checked outputs of an installed kind of subject that returns these."""
+    monkeypatch.setattr(
+        kinds, "subject_entry_point", lambda _: SimpleNamespace(load=lambda: lambda spec, call: returned)
+    )
+    kinds.subject_kind.cache_clear()
+    try:
+        return kinds.subject_kind("installed")("spec", call())
+    finally:
+        kinds.subject_kind.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({"out": np.zeros(1)}, "a kind of subject to return Outputs but got dict"),
+        (Outputs([np.zeros(1)], 0.0), "a kind of subject to return Outputs but got Outputs"),
+        (Outputs({"out": None}, 0.0), "None for output out"),
+        (Outputs({"out": np.array([object()])}, 0.0), "output out of dtype=object"),
+        (Outputs({"\ud800": np.zeros(1)}, 0.0), r"name='\ud800'"),
+        (Outputs({"y": np.ma.array([1.0])}, 0.0), "masked array for output y"),
+    ],
+)
+def test_an_installed_kind_returns_arrays_of_numbers(outputs, message, monkeypatch, call):
+    with pytest.raises(UserError, match="expected") as caught:
+        of_kind(monkeypatch, call, outputs)
+    assert caught.value.slug == "bad-outputs"
+    assert message in caught.value.message
+
+
+def test_lists_and_matrices_of_an_installed_kind_become_arrays(monkeypatch, call):
+    found = of_kind(monkeypatch, call, Outputs({"a": [1.0, 2.0], "b": np.matrix([[1.0]])}, 1))
+    assert {name: (type(array), array.shape) for name, array in found.arrays.items()} == {
+        "a": (np.ndarray, (2,)),
+        "b": (np.ndarray, (1, 1)),
+    }

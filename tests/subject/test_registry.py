@@ -18,4 +18,5 @@ def test_our_own_kinds_need_no_metadata():
 
 def test_an_installed_package_adds_a_kind(install):
     install("precreg-simulator", "simulator", "simulated_kind")
-    assert subject_kind("simulator")("spec", None) == "spec"
+    outputs = subject_kind("simulator")("spec", None)
+    assert (list(outputs.arrays), outputs.duration_s) == (["spec"], 0.5)

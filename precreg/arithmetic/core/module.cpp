@@ -179,9 +179,38 @@ PyObject* compute(PyObject*, PyObject* arguments) {
     return item == 4 ? compute_as<float>(operands, to, task, seed, start) : compute_as<double>(operands, to, task, seed, start);
 }
 
+// Return the addresses of the values of a dictionary, in their order. The caller keeps the values alive.
+PyObject* identities(PyObject*, PyObject* dictionary) {
+    if (!PyDict_Check(dictionary)) return PyErr_Format(PyExc_TypeError, "expected a dictionary");
+    PyObject* const found = PyBytes_FromStringAndSize(nullptr, PyDict_Size(dictionary) * (Py_ssize_t)sizeof(PyObject*));
+    if (!found) return nullptr;
+    PyObject *key, *value;
+    char* to = PyBytes_AsString(found);
+    for (Py_ssize_t place = 0; PyDict_Next(dictionary, &place, &key, &value); to += sizeof value) memcpy(to, &value, sizeof value);
+    return found;
+}
+
+// Return True if each (dictionary, identities) of a list still has these values. It reads no object: where a comparison in
+// Python touches each object's count of references, most of the time goes to memory.
+PyObject* same_values(PyObject*, PyObject* pairs) {
+    if (!PyList_Check(pairs)) return PyErr_Format(PyExc_TypeError, "expected a list");
+    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
+        PyObject *dictionary, *value, *key;
+        const char* before;
+        Py_ssize_t bytes, place = 0;
+        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "O!y#", &PyDict_Type, &dictionary, &before, &bytes)) return nullptr;
+        if (PyDict_Size(dictionary) * (Py_ssize_t)sizeof value != bytes) Py_RETURN_FALSE;
+        for (; PyDict_Next(dictionary, &place, &key, &value); before += sizeof value)
+            if (memcmp(before, &value, sizeof value) != 0) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
 PyMethodDef METHODS[] = {{"compute", compute, METH_VARARGS, "Compute an operation on elements."},
                          {"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
-                         {"round", round, METH_VARARGS, "Round the values of a buffer to a format."}, {nullptr, nullptr, 0, nullptr}};
+                         {"round", round, METH_VARARGS, "Round the values of a buffer to a format."},
+                         {"identities", identities, METH_O, "Return the addresses of the values of a dictionary."},
+                         {"same_values", same_values, METH_O, "Compare the values of dictionaries by identity."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace

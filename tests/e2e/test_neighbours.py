@@ -1,0 +1,118 @@
+"""A case that runs later has the same results as alone, whatever the cases before it did to their process."""
+
+import ast
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import started
+
+FOLDER = Path(__file__).parent / "neighbours"
+VICTIMS = ("numbers", "python", "process", "modules", "late")
+
+
+def kinds_by_neighbour():
+    """Return, by neighbour, the kinds of the changes that it leaves."""
+    tree = ast.parse((FOLDER / "hostile.py").read_text(encoding="utf-8"))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return {node.name: ast.get_docstring(node).split() for node in functions if node.name not in ("run", "exact")}
+
+
+NEIGHBOURS = kinds_by_neighbour()
+# Another process alone undoes these, or they end the command itself.
+WORKERS_ONLY = {
+    *(name for name in NEIGHBOURS if name.startswith("leaves_a_thread")),
+    *("closes_stdin", "moves_stdout", "limits_files_for_good", "is_nice", "registers_at_exit"),
+}
+HOSTILE_SUITE = """
+suite: n{number:02}_a_{name}
+subject: hostile:run
+reference: hostile:exact
+params: {{what: {name}}}
+inputs: {{x: {{shape: 8, dtype: float32, normal: {{}}}}}}
+seeds: 1
+"""
+VICTIM_SUITE = """
+suite: n{number:02}_b_{victim}
+subject: victims:{victim}
+reference: victims:{reference}
+inputs: {{x: {{shape: 8, dtype: float32, normal: {{}}}}}}
+tolerance: {{atol: 1.0, rtol: 1.0}}
+seeds: 1
+"""
+
+
+def make_project(folder, names):
+    """Make a project in which each neighbour comes directly before victims of its own."""
+    suites = folder / "suites" / "unit"
+    suites.mkdir(parents=True)
+    for module in ("hostile.py", "victims.py"):
+        shutil.copy(FOLDER / module, suites / module)
+    (suites / "elsewhere").mkdir()
+    (suites / "elsewhere" / "only_elsewhere.py").touch()
+    for number, name in enumerate(names):
+        (suites / f"n{number:02}_a_{name}.yaml").write_text(HOSTILE_SUITE.format(number=number, name=name))
+        for victim in VICTIMS:
+            reference = "numbers" if victim == "late" else victim
+            text = VICTIM_SUITE.format(number=number, victim=victim, reference=reference)
+            (suites / f"n{number:02}_b_{victim}.yaml").write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+def run_results(project, jobs, *patterns):
+    """Run the command and return the results of its record by id, and its printed text."""
+    done = started(project, "run", *patterns, "--jobs", jobs)
+    assert done.returncode in (0, 1, 2), done.stderr
+    record = json.loads((project / "reports" / "record.json").read_text())
+    return {result["id"]: result for result in record["results"]}, done
+
+
+class Run:
+    """One run of all neighbours and victims, and one of the victims alone, with so many workers."""
+
+    def __init__(self, folder, jobs):
+        self.names = [name for name in NEIGHBOURS if jobs or name not in WORKERS_ONLY]
+        project = make_project(folder, self.names)
+        self.alone, _ = run_results(project, jobs, "*_b_*")
+        self.results, self.printed = run_results(project, jobs)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 0], ids=["one worker", "two workers", "in process"])
+def run(request, tmp_path_factory):
+    return Run(tmp_path_factory.mktemp("neighbours"), request.param)
+
+
+def facts(result):
+    execution = result["outcome"]["execution"]
+    return {
+        "verdict": (result["verdict"]["status"], result["verdict"]["reason"]),
+        "inputs": execution["inputs"],
+        "outputs": execution["outputs"],
+        "failure": execution["failure"],
+        "left": execution["left"],
+    }
+
+
+def test_there_are_many_neighbours():
+    assert len(NEIGHBOURS) >= 60
+
+
+def test_victims_compute_alone(run):
+    assert {facts(result)["failure"] for result in run.alone.values()} == {None}
+
+
+def test_a_later_case_has_the_results_that_it_has_alone(run):
+    assert len(run.alone) == len(run.names) * len(VICTIMS)
+    for id, alone in run.alone.items():
+        neighbour = run.names[int(id.split("/")[1][1:3])]
+        assert facts(run.results[id]) == facts(alone), f"{id} after {neighbour}"
+
+
+def test_the_record_names_the_neighbours_and_what_they_left(run):
+    for number, name in enumerate(run.names):
+        result = run.results[f"unit/n{number:02}_a_{name}/default"]
+        assert {change["kind"] for change in facts(result)["left"]} == set(NEIGHBOURS[name]), name
