@@ -39,6 +39,7 @@ from precreg.types import (
     RunWarning,
     StoredText,
     Study,
+    has_unclaimed_files,
     read_facts,
 )
 from precreg.verdict import combined_losses, pooled_losses, run_exit_code
@@ -159,7 +160,11 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=run_exit_code(
-            verdicts, findings=findings, empty=max(record.exit_code for record in records), strict=strict
+            verdicts,
+            findings=findings,
+            empty=max(record.exit_code for record in records),
+            strict=strict,
+            unclaimed=any(has_unclaimed_files(record.warnings) for record in records),
         ),
     )
 

@@ -163,9 +163,8 @@ def _nearest_path(pattern: str, project: Path) -> str:
         folder = folder.rpartition("/")[0]
     if not (project / folder).is_dir():
         return ""
-    wanted, name = pattern.removeprefix(folder).strip("/").partition("/")[0], f"{folder}/" if folder else ""
-    known = {entry.name: f"{name}{entry.name}" for entry in (project / folder).iterdir()}
-    return nearest(wanted, known)
+    wanted = pattern.removeprefix(folder).strip("/").partition("/")[0]
+    return nearest(wanted, (entry.name for entry in (project / folder).iterdir()))
 
 
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:

@@ -67,6 +67,7 @@ from precreg.vcs.dependency_index import (
 )
 
 _SITE = {"site-packages", "dist-packages"}
+COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
 # Linux follows as many links on the way to one file.
 _MAX_LINKS = 40
 
@@ -82,7 +83,7 @@ class ModuleNeeds(NamedTuple):
 def read_module_needs(path: Path) -> ModuleNeeds:
     """Return the needs of a module, at any depth of its code; none of a module that Python cannot parse."""
     # A compiled module has no text; its libraries are found apart.
-    tree = None if path.suffix in (".so", ".pyd") else parse_module(path.read_bytes())
+    tree = None if path.suffix in COMPILED_MODULE_SUFFIXES else parse_module(path.read_bytes())
     modules: list[ImportedName] = []
     files: list[str] = []
     for node in ast.walk(tree) if tree is not None else ():
@@ -310,7 +311,9 @@ def _search(module: str, directory: str, project: Path) -> _Search:
                 needed = read_module_needs(path)
                 waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
                 tried.update(home / file for home in (path.parent, project) for file in needed.files)
-                break
+                # Python stops at a compiled module. The source beside it may be what it is built from.
+                if path.suffix not in COMPILED_MODULE_SUFFIXES:
+                    break
     tried.update(*(_with_libraries(path, project) for path in [*tried]))
     files = frozenset[str]().union(*(_spellings(path, project) for path in tried))
     return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))

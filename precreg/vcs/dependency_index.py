@@ -32,6 +32,8 @@ INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
 # The age in ns from which a timestamp is trusted. A younger one may belong to two contents, because the clocks of file
 # systems tick: every few milliseconds, or on FAT every two seconds. git calls such files racily clean.
 SETTLED_NS = 2_000_000_000
+# Names of changed files that belong to no case, in a message.
+MAX_UNCLAIMED = 10
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
 
 # Mode and inode. For everything except folders on the way to a file, also size, mtime and ctime in ns.
