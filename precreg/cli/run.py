@@ -102,7 +102,9 @@ def run_command(
         every, unclaimed = _read_affected(project, case_options, changed)
         if every is None:
             click.echo(f"no case depends on what changed since {since}")
-            sys.exit(2 if warn_of_unclaimed(unclaimed) and others["strict"] else 0)
+            if warn_of_unclaimed(unclaimed) and others["strict"]:
+                sys.exit(2)
+            return
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     pair, pair_base = _pair(project, others.pop("pair"), ci)
