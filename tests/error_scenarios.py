@@ -339,8 +339,8 @@ SCENARIOS = {
     "unknown-metric": added("tolerance: {max_upl: 4}"),
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
     "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
-    "bad-dependencies": with_failing_declaration,
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
+    "bad-dependencies": with_failing_declaration,
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),
     "bad-study": changed(

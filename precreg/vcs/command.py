@@ -33,8 +33,9 @@ _OTHER_VARIABLES = (
 _TRUE_OBJECTS = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": f"{os.devnull}/none"}
 # Without the lock, a command of the user beside a run never finds the index locked.
 _NO_LOCKS = {"GIT_OPTIONAL_LOCKS": "0"}
-# A monitor of the file system is a program of the repository's settings, and may hide a changed file.
-_OPTIONS = ("-c", "core.fsmonitor=false")
+# Programs of the repository's settings: a monitor of the file system may hide a changed file, and a check of signatures
+# prints between the lines of a log.
+_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
 
 
 def git_environment() -> dict[str, str]:
@@ -190,14 +191,21 @@ def changed_files_since_commit(project: Path, commit: str) -> set[str]:
     options = ("--name-only", "-z", "--no-renames", "--relative", "--ignore-submodules=none", "--no-ext-diff")
     changed = run_git(project, "diff", *options, commit, "--").stdout
     untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
-    paths = {*changed.split("\0"), *untracked.split("\0")} - {""}
-    return paths.union(*(_files_below(project, path) for path in paths if os.path.isdir(project / path)))
+    return with_submodule_files(project, {*changed.split("\0"), *untracked.split("\0")} - {""})
 
 
-def _files_below(project: Path, folder: str) -> set[str]:
-    """Return the files of a submodule, or of another repository in the project. git lists its folder alone."""
+def with_submodule_files(project: Path, paths: set[str]) -> set[str]:
+    """Return changed paths and the files below those that are folders, in the working tree.
+
+    Of a submodule, or of another repository in the project, git lists the folder alone.
+    """
+    folders = (project / path for path in paths)
+    return paths.union(*(_files_below(project, each) for each in folders if each.is_dir() and not each.is_symlink()))
+
+
+def _files_below(project: Path, folder: Path) -> set[str]:
     found: set[str] = set()
-    for place, folders, files in os.walk(project / folder):
+    for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if each != ".git"]
         found.update(Path(place, file).relative_to(project).as_posix() for file in files if file != ".git")
     return found

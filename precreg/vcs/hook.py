@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.storage import replace_file, report_write_errors
-from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git
+from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git, with_submodule_files
 
 HOOK_VERSION = 1
 # Another tool's hook gets this name, and precreg's hook calls it first.
@@ -313,4 +313,4 @@ def _files_between(root: Path, folder: str, before: str, after: str) -> set[str]
     if result.returncode != 0:
         return None
     prefix = "" if folder == "." else f"{folder}/"
-    return {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""}
+    return with_submodule_files(root / folder, {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""})

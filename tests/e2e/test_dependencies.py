@@ -326,7 +326,8 @@ def test_a_submodule_is_all_of_its_files(tmp_path):
     (part / "table.py").write_text("SCALE = 1.0\n")
     repository(part)
     project = tmp_path / "project"
-    with_suite(project, "suite: s\nsubject: k:same\nreference: k:same\n", "def same():\n    from part import table\n")
+    kernel = "def same():\n    from part import table\n    return table.SCALE\n\n\ndef one():\n    return 1.0\n"
+    with_suite(project, "suite: s\nsubject: k:same\nreference: k:one\n", kernel)
     repository(project)
     allowed = ("-c", "protocol.file.allow=always")
     git(project, *allowed, "submodule", "add", "-q", str(part), "part")
@@ -336,3 +337,23 @@ def test_a_submodule_is_all_of_its_files(tmp_path):
     assert listed(project) == []
     (project / "part/table.py").write_text("SCALE = 2.0\n")
     assert listed(project) == ["unit/s/default"]
+    (project / "part/table.py").write_text("SCALE = 1.0\n")
+    assert listed(project) == []
+    # A push of another commit of the submodule lists its folder alone, too.
+    precreg(project, "run", "--jobs", "0")
+    precreg(project, "baseline", "accept", "--all", "--reason", "first")
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "remote.git")
+    git(project, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(project, "config", "push.recurseSubmodules", "no")
+    commit(project, "accepted")
+    git(project, "push", "-q", "-u", "origin", "main")
+    assert precreg(project, "hook", "install").returncode == 0
+    (project / "part/table.py").write_text("SCALE = 2.0\n")
+    for name, value in (("user.name", "Ada"), ("user.email", "ada@example.org")):
+        git(project / "part", "config", name, value)
+    commit(project / "part", "another scale")
+    git(project, "add", "-f", "part")
+    git(project, "commit", "-q", "-m", "another part")
+    passed, text = push(project)
+    assert "1 of 1 cases before the push of" in text
+    assert (passed, "FAILED   unit/s/default" in text) == (False, True), text
