@@ -308,7 +308,7 @@ def files_pushed(root: Path, folder: str, commit: str, before: str, remote: str)
 def _files_between(root: Path, folder: str, before: str, after: str) -> set[str] | None:
     """Return the files in which two commits differ; None if this repository lacks the first."""
     # A rename counts under both names. `:(literal)` keeps git from reading wildcards in a folder's name.
-    options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+    options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none", "--end-of-options")
     result = run_git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
     if result.returncode != 0:
         return None

@@ -224,7 +224,7 @@ def test_hooks_and_monitors_of_the_settings_do_not_run(work, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ran")] == []
 
 
-@pytest.mark.parametrize("command", [("history", "prune", "--keep"), ("drift", "--anchor")])
+@pytest.mark.parametrize("command", [("history", "prune", "--keep", "1", "--keep-commit"), ("drift", "--anchor")])
 def test_commands_on_histories_refuse_an_ambiguous_name(work, command):
     git(work.root, "tag", "main", work.head)
     precreg(work.root, "run")
