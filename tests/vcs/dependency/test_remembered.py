@@ -132,6 +132,7 @@ def forget():
         dependency.read_module_needs,
         dependency.libraries_linked,
         dependency._files_matching,
+        dependency._find_module,
         dependency._declaration,
         dependency_index._find_on_path,
     ):
