@@ -198,6 +198,14 @@ def path_beside_suite(project: Path, directory: str, path: str, where: Location)
     return target.relative_to(realpath(project)).as_posix()
 
 
+DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+
+
+def can_affect_cases(path: str) -> bool:
+    """Return whether a case could depend on a file of the project; documents and hidden files never matter."""
+    return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
+
+
 def pattern_matches(pattern: str, path: str) -> bool:
     """Return whether a path matches a pattern of paths, or lies in a folder that does; both are relative to one folder.
 

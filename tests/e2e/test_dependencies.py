@@ -170,6 +170,11 @@ def test_a_suite_depends_on_files_that_it_names_or_that_match(native):
     assert listed(native) == ["unit/s/default"]
 
 
+def test_explain_shows_what_a_suite_depends_on(native):
+    text = precreg(native, "explain", "unit/s/default").stdout
+    assert "depends     suites/unit/op.c, src/**/*.h, deps\n" in text
+
+
 def test_the_index_knows_named_files_and_patterns(native):
     time.sleep(SETTLED_NS / 1e9 + 0.1)
     (native / "other.c").write_text("/* other code */\n")
@@ -202,6 +207,8 @@ def test_what_a_suite_depends_on_makes_no_baseline_stale_and_no_finding(native):
         ("[../../../op.c]", "outside-project", "op.c"),
         ("[/etc/passwd]", "outside-project", "path=/etc/passwd"),
         ("['*/../../../../x']", "outside-project", "expected no .. after a wildcard"),
+        ("[../../README.md]", "bad-value", "expected no document and no hidden file"),
+        ("['../../.data/*']", "bad-value", "expected no document and no hidden file"),
         ("op.c", "bad-value", "depends"),
         ("[3]", "bad-value", "depends"),
         ("['']", "bad-value", "depends"),
