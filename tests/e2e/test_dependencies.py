@@ -141,6 +141,17 @@ def test_a_declaration_that_fails_is_a_clear_error(scripted, kind, body, receive
     assert received in done.stderr
 
 
+def test_two_declarations_of_one_kind_are_a_clear_error(scripted, kind):
+    variables = kind(DECLARED)
+    info = scripted.parent / "site" / "other_kind-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-kind\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[precreg.dependencies]\nscripted = other_kind:depends\n")
+    change(scripted / "suites/unit/fast.kernel", "x * 2", "x + x")
+    done = precreg(scripted, "list", "--changed-since", "HEAD", **variables)
+    assert "expected one declaration for kind=scripted but got other_kind:depends and our_kind:depends" in done.stderr
+
+
 @pytest.fixture
 def native(tmp_path):
     """A project of one suite whose kernels come from sources that no text names."""
