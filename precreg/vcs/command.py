@@ -185,13 +185,20 @@ def changed_files(project: Path, since: str) -> set[str]:
 
 
 def changed_files_since_commit(project: Path, commit: str) -> set[str]:
-    """Return the same as `changed_files`, for the id of an existing commit."""
+    """Return the same as `changed_files`, for the id of an existing commit. Raises UserError (no-git)."""
     # A renamed file counts under both names, because a case may depend on the old one. A submodule's own settings must
     # not hide that it changed.
     options = ("--name-only", "-z", "--no-renames", "--relative", "--ignore-submodules=none", "--no-ext-diff")
-    changed = run_git(project, "diff", *options, commit, "--").stdout
-    untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
-    return with_submodule_files(project, {*changed.split("\0"), *untracked.split("\0")} - {""})
+    changed = run_git(project, "diff", *options, commit, "--")
+    untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z")
+    for result in (changed, untracked):
+        # A repository that lost an object has no list of changes, which is not an empty one.
+        if result.returncode != 0:
+            message = " ".join(result.stderr.split())
+            raise UserError(
+                "no-git", f"expected git to compare the files of {project} with {commit[:8]} but: {message}"
+            )
+    return with_submodule_files(project, {*changed.stdout.split("\0"), *untracked.stdout.split("\0")} - {""})
 
 
 def with_submodule_files(project: Path, paths: set[str]) -> set[str]:

@@ -323,6 +323,16 @@ def test_the_fast_answer_names_the_same_files_and_few_of_many(native):
     assert (second.stdout, second.stderr) == (f"{first.stdout}light\n", first.stderr)
 
 
+def test_a_repository_that_lost_an_object_is_not_one_without_changes(native):
+    change(native / "suites/unit/k.py", "return 1.0", "return 2.0")
+    lost = git(native, "rev-parse", "HEAD:suites/unit/k.py")
+    (native / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    done = precreg(native, "run", "--changed-since", "HEAD")
+    assert (done.returncode, "nothing changed" in done.stdout) == (2, False), done.stdout
+    assert "error[no-git]: expected git to compare the files of" in done.stderr
+    assert f"unable to read {lost}" in done.stderr
+
+
 def test_a_push_names_the_files_that_belong_to_no_case(guarded):
     (guarded / "op.c").write_text("/* new code */\n")
     commit(guarded, "a source")
