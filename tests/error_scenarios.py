@@ -157,6 +157,20 @@ def with_analyzer(name, body):
     return scenario
 
 
+def with_failing_declaration(project):
+    code = "def run(spec, call):\n    ...\n\n\ndef depends(spec, folder):\n    return spec['file']\n"
+    project.write("site/scripts_kind.py", code)
+    points = (
+        "[precreg.subjects]\nscripted = scripts_kind:run\n[precreg.dependencies]\nscripted = scripts_kind:depends\n"
+    )
+    project.write("site/scripts_kind-1.dist-info/entry_points.txt", points)
+    project.write("site/scripts_kind-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: scripts-kind\nVersion: 1\n")
+    project.monkeypatch.syspath_prepend(str(project.root / "site"))
+    committed(project)
+    project.change("subject: kernels:mean", "subject: {scripted: {name: fast}}")
+    return project.run("list", "--changed-since", "HEAD")
+
+
 def changed_since_interrupted(project):
     project.run("run", "--jobs", "0")
     project.change("axis=0", "axis=1", "suites/unit/kernels.py")
@@ -335,6 +349,7 @@ SCENARIOS = {
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
     "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
+    "bad-dependencies": with_failing_declaration,
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),
     "bad-study": changed(

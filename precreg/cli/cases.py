@@ -104,6 +104,8 @@ def _definition(case: Case) -> Iterator[str]:
         yield "determinism declared nondeterministic: bits may differ, the statistics of all runs apply"
     if case.analyzers:
         yield f"analyzers   {', '.join(case.analyzers)}"
+    if case.depends:
+        yield f"depends     {', '.join(case.depends)}"
     if case.requires:
         yield f"requires    {', '.join(case.requires)}"
     if case.tags:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.options import warn_of_unclaimed
 from precreg.errors import UserError
 from precreg.vcs import (
     Push,
@@ -191,12 +192,13 @@ def _changed_files(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFil
 
 def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: str) -> int:
     """Run in place if the working tree has the commit's files, otherwise in a checkout of the commit."""
-    from precreg.vcs import no_case_affected
+    from precreg.vcs import can_be_claimed, no_case_affected
 
     project = root / folder
     others = _other_files(project, tip.commit)
     # The index answers without reading suites, if the working tree has the commit's files.
     if not others and changed is not None and no_case_affected(project, changed):
+        warn_of_unclaimed(filter(can_be_claimed, changed))
         return _nothing_to_run(tip)
     if not commit_has_path(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
         click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
@@ -252,7 +254,7 @@ def _run(
     project: Path, changed: ChangedFiles, remote: str, tip: Tip, *, where: str = "", reports: Path | None = None
 ) -> int:
     """Run the affected cases of one commit, and return the exit code."""
-    from precreg.vcs import affected_cases, load_cases_and_index
+    from precreg.vcs import affected_cases, load_cases_and_index, unclaimed_files
 
     try:
         cases = load_cases_and_index(project)
@@ -261,6 +263,7 @@ def _run(
         click.echo(f"precreg: before the push of {_named(tip)}{where}", err=True)
         raise
     if number == 0:
+        warn_of_unclaimed(unclaimed_files(cases, changed or set(), project))
         return _nothing_to_run(tip)
     click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
     from precreg.cli.run import run_and_report

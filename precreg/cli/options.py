@@ -120,7 +120,7 @@ def select_by_options(
     `changed` are the files that changed since the revision of --changed-since; by default git lists them.
     """
     from precreg.suite import Selection, select_cases
-    from precreg.vcs import affected_cases, changed_files
+    from precreg.vcs import affected_cases, changed_files, unclaimed_files
 
     since = case_options.changed_since
     selection = Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags)
@@ -128,7 +128,22 @@ def select_by_options(
     cases = select_cases(every, selection)
     if since is None:
         return cases
-    return affected_cases(cases, changed_files(project, since) if changed is None else changed, project)
+    if changed is None:
+        changed = changed_files(project, since)
+        warn_of_unclaimed(unclaimed_files(every, changed, project))
+    return affected_cases(cases, changed, project)
+
+
+def warn_of_unclaimed(files: Iterable[str]) -> bool:
+    """Print the changed files that belong to no case to stderr, and return whether there are any."""
+    from precreg.report import describe_unclaimed_files
+    from precreg.vcs import MAX_UNCLAIMED
+
+    names = sorted(files)
+    if names:
+        shown = names[:MAX_UNCLAIMED]
+        click.echo(f"precreg: warning: {describe_unclaimed_files(shown, len(names) - len(shown))}", err=True)
+    return bool(names)
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.cli.options import CaseOptions, parse_shard, project_of_option, select_by_options, selection_options
+from precreg.cli.options import (
+    CaseOptions,
+    parse_shard,
+    project_of_option,
+    select_by_options,
+    selection_options,
+    warn_of_unclaimed,
+)
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,15 +56,15 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
     "--against",
     metavar="REVISION",
     default="auto",
-    help="Judge by the baselines and bounds of this commit, or of its merge base: REVISION...; or off. Default: auto,"
-    " the base of the merge request in its pipeline, and off in any other place.",
+    help="Judge by the baselines and bounds of this commit; of a branch, and of REVISION..., by those of the merge base"
+    " with HEAD; or off. Default: auto, the base of the merge request in its pipeline, and off in any other place.",
 )
 @click.option(
     "--pair",
     metavar="REVISION",
     default="auto",
-    help="Run that version, too, side by side, and judge by it; or off. Default: auto, the accepted version, for cases"
-    " whose bits changed; in CI in merge requests alone.",
+    help="Run that version, too, side by side, and judge by it; of a branch, the merge base with HEAD; or off. Default:"
+    " auto, the accepted version, for cases whose bits changed; in CI in merge requests alone.",
 )
 # The defaults are constants of the room run, which costs more to import than a run with nothing to do. A test compares
 # the texts with them.
@@ -68,7 +75,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option(
     "--pair-run-seconds", type=click.FloatRange(0), callback=_seconds, help="In pairs: seconds in all. Default: 300."
 )
-@click.option("--strict", is_flag=True, help="Exit with 2 if a case is not clear.")
+@click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def run_command(
@@ -92,9 +99,11 @@ def run_command(
         if not changed:
             click.echo(f"nothing changed since {since}: no case to run")
             return
-        every = _read_affected(project, case_options, changed)
+        every, unclaimed = _read_affected(project, case_options, changed)
         if every is None:
             click.echo(f"no case depends on what changed since {since}")
+            if warn_of_unclaimed(unclaimed) and others["strict"]:
+                sys.exit(2)
             return
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
@@ -126,18 +135,24 @@ def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
     return PAIR_AUTO, named.commit
 
 
-def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) -> list[Case] | None:
-    """Return all cases of the project, or None if no selected case depends on a changed file."""
-    from precreg.vcs import no_case_affected
+def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) -> tuple[list[Case] | None, list[str]]:
+    """Return all cases of the project, or None if no selected case depends on a changed file.
+
+    In that case the changed files that belong to no case follow.
+    """
+    from precreg.vcs import can_be_claimed, no_case_affected
 
     # Names of suites and tags may be misspelled, which only reading the suites shows.
     if not case_options.suites and not case_options.tags and no_case_affected(project, changed):
-        return None
-    from precreg.vcs import load_cases_and_index  # late: it reads suites, which most pushes do not need
+        return None, list(filter(can_be_claimed, changed))
+    # late: they read suites, which most pushes do not need
+    from precreg.vcs import load_cases_and_index, unclaimed_files
 
     every = load_cases_and_index(project)
     # All cases and not the selected ones: orphans and duplicate names need the whole project.
-    return every if select_by_options(project, every, case_options, changed) else None
+    if select_by_options(project, every, case_options, changed):
+        return every, []
+    return None, unclaimed_files(every, changed, project)
 
 
 def _request(project: Path, case_options: CaseOptions, *, output: Path | None, **others: Any) -> RunRequest:

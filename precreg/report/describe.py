@@ -35,6 +35,7 @@ from precreg.types import (
     Verdict,
     format_distinct,
     format_number,
+    has_unclaimed_files,
     is_test_defined,
 )
 from precreg.verdict import UnseenKind, unseen_cases
@@ -285,7 +286,10 @@ def _unjudged(record: RunRecord) -> str:
     unjudged = _with_status(record, Status.ERROR, Status.PROPOSED)
     if record.strict:
         unjudged += [result for result in record.results if result.verdict.reason is Reason.NOT_CLEAR]
-    return f"{count_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}" if unjudged else ""
+    cases = f"{count_cases(len(unjudged))} could not be judged: {_reasons(unjudged)}" if unjudged else ""
+    # Without --strict a warning names the files, and the exit code stays.
+    files = "changed files belong to no case" if record.strict and has_unclaimed_files(record.warnings) else ""
+    return "; ".join(filter(None, (cases, files)))
 
 
 def _harmless(record: RunRecord) -> str:

@@ -39,6 +39,8 @@ from precreg.types import (
     RunWarning,
     StoredText,
     Study,
+    Verdict,
+    has_unclaimed_files,
     read_facts,
 )
 from precreg.verdict import combined_losses, pooled_losses, run_exit_code
@@ -158,10 +160,16 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         strict=strict,
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
-        exit_code=run_exit_code(
-            verdicts, findings=findings, empty=max(record.exit_code for record in records), strict=strict
-        ),
+        exit_code=_merged_exit_code(records, verdicts, findings, strict),
     )
+
+
+def _merged_exit_code(
+    records: Sequence[RunRecord], verdicts: Sequence[Verdict], findings: Sequence[RunFinding], strict: bool
+) -> int:
+    empty = max(record.exit_code for record in records)
+    unclaimed = any(has_unclaimed_files(record.warnings) for record in records)
+    return run_exit_code(verdicts, findings=findings, empty=empty, strict=strict, unclaimed=unclaimed)
 
 
 def _smallest(revisions: Iterable[ChosenRevision | None]) -> ChosenRevision | None:

@@ -15,6 +15,7 @@ from typing import Any, assert_never
 import msgspec
 
 from precreg.errors import nearest
+from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
     TIERS,
@@ -39,6 +40,7 @@ from precreg.types import (
     StoredText,
     ToleranceFact,
     ToleranceWarning,
+    UnclaimedFiles,
     UnknownCommit,
     UnlistedDtype,
     UnmatchedOutput,
@@ -231,6 +233,8 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return (
                 f"files with names of Python's modules or of libraries, which imports may find in their place: {named}"
             )
+        case UnclaimedFiles(files, others):
+            return describe_unclaimed_files(files, others)
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
         case MissingBenchmark(benchmark, pairs, others):

@@ -71,7 +71,11 @@ def _with_same_code(cases: Sequence[Case], commit: str, plan: Plan) -> frozenset
     restless = [case for case in cases if not case.deterministic]
     if not restless:
         return frozenset()
-    changed = affected_cases(restless, changed_files_since_commit(plan.project, commit), plan.project)
+    try:
+        changed = affected_cases(restless, changed_files_since_commit(plan.project, commit), plan.project)
+    except UserError:
+        # The other version cannot be checked out then, either, and the reason is reported there.
+        return frozenset()
     return frozenset(case.id for case in restless) - {case.id for case in changed}
 
 

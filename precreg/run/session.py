@@ -56,11 +56,21 @@ from precreg.types import (
     RunRecord,
     RunWarning,
     ShadowingFiles,
+    UnclaimedFiles,
     UnknownCommit,
     UnwritableFolder,
+    has_unclaimed_files,
     is_test_defined,
 )
-from precreg.vcs import NamedCommit, affected_cases, git_state, project_folder, remove_abandoned_checkouts
+from precreg.vcs import (
+    MAX_UNCLAIMED,
+    NamedCommit,
+    affected_cases,
+    git_state,
+    project_folder,
+    remove_abandoned_checkouts,
+    unclaimed_files,
+)
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
 
 # Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
@@ -162,6 +172,7 @@ def run_session(
     outputs.make_folder(request.output)
     session.begin(_selection(request))
     session.add_cumulative_losses(every)
+    session.add_unclaimed_files(every)
     results = session.run(cases, progress, announce)
     complete = len(cases) == len(every)
     return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
@@ -232,6 +243,14 @@ class Session:
         """Add a finding for each cumulative loss beyond its budget; all cases of the project state the budgets."""
         found = find_cumulative_losses(self.request.project, every, self.record.environment.chain)
         self.record = replace(self.record, findings=(*self.record.findings, *found))
+
+    def add_unclaimed_files(self, every: Sequence[Case]) -> None:
+        """Add a warning that names the changed files of a selection by changes that belong to no case."""
+        files = unclaimed_files(every, self.request.changed or frozenset(), self.request.project)
+        if files:
+            shown = tuple(map(escape_surrogates, files[:MAX_UNCLAIMED]))
+            fact = UnclaimedFiles(shown, len(files) - len(shown))
+            self.record = replace(self.record, warnings=(*self.record.warnings, fact))
 
     def run(self, cases: Sequence[Case], progress: Progress, announce: Announce) -> list[CaseResult]:
         """Run and judge cases in worker processes, or in this one without them; keep a journal.
@@ -387,14 +406,19 @@ def finish_record(
     losses = (*combined_losses(ordered, begun.environment), *pooled_losses(ordered))
     # Only a loss needs the allowances, so that a mistake in them stops no other run.
     findings = (*begun.findings, *(add_allowance_reasons(project, losses) if losses else ()))
+    warnings = (*begun.warnings, *noticed, *run_warnings(ran, ordered))
     return replace(
         begun,
         results=ordered,
         findings=findings,
         duration_s=round(duration_s, 3),
-        warnings=(*begun.warnings, *noticed, *run_warnings(ran, ordered)),
+        warnings=warnings,
         exit_code=run_exit_code(
-            (result.verdict for result in ordered), findings=findings, empty=NOTHING_TO_JUDGE, strict=begun.strict
+            (result.verdict for result in ordered),
+            findings=findings,
+            empty=NOTHING_TO_JUDGE,
+            strict=begun.strict,
+            unclaimed=has_unclaimed_files(warnings),
         ),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )

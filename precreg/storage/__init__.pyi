@@ -14,6 +14,7 @@ from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import abandoned_folders as abandoned_folders
+from .files import can_affect_cases as can_affect_cases
 from .files import files_matching as files_matching
 from .files import find_project as find_project
 from .files import fixed_folder as fixed_folder

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import ELOOP
+from fnmatch import translate
 from functools import lru_cache
 from itertools import takewhile
 from os.path import realpath
@@ -264,6 +265,14 @@ def path_beside_suite(project: Path, directory: str, path: str, where: Location)
     return target.relative_to(realpath(project)).as_posix()
 
 
+DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+
+
+def can_affect_cases(path: str) -> bool:
+    """Return whether a case could depend on a file of the project; documents and hidden files never matter."""
+    return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
+
+
 def pattern_matches(pattern: str, path: str) -> bool:
     """Return whether a path matches a pattern of paths, or lies in a folder that does; both are relative to one folder.
 
@@ -290,7 +299,7 @@ def fixed_folder(pattern: str) -> str:
 
 
 _WILDCARDS = frozenset("*?[")
-_WILDCARD = re.compile(r"(\*\*/|\*\*|\*|\?|\[[^/\]]+\])")
+_WILDCARD = re.compile(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^/\]]*\])")
 _MEANINGS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -306,12 +315,9 @@ def _meaning(wildcard: str) -> str:
     """Return the expression of a wildcard."""
     if wildcard in _MEANINGS:
         return _MEANINGS[wildcard]
-    inverse, characters = wildcard[1] == "!", wildcard[1:-1].removeprefix("!")
-    # Only a dash between two characters in order is a range; anything else stands for itself.
-    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", characters)
-    ranges = all(low <= high for low, high in re.findall(r"(?=(.)-(.))", characters))
-    escaped = escaped if ranges else escaped.replace("-", r"\-")
-    return f"[{'^/' if inverse else ''}{escaped}]" if escaped else re.escape(wildcard)
+    # Python's own rules for ranges and brackets; the end of a text is not meant here.
+    characters = re.sub(r"\\[zZ]$", "", translate(wildcard))
+    return f"(?!/){characters}" if wildcard.startswith("[!") and len(wildcard) > 3 else characters
 
 
 def require_path(path: str, where: Location) -> None:

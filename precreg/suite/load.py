@@ -20,6 +20,7 @@ from precreg.measure import analyzer_entry_point
 from precreg.storage import (
     DEVICES_FOLDER,
     Source,
+    can_affect_cases,
     convert_source,
     expect_mapping,
     files_matching,
@@ -148,9 +149,12 @@ def depends_patterns(suite: Suite, project: Path) -> Iterator[tuple[str, str]]:
 
 
 def require_depends(suite: Suite, project: Path) -> None:
-    """Require a file for each path and pattern of `depends:`. Raises UserError (missing-file) for the first without."""
+    """Require a file for each path and pattern of `depends:`. Raises UserError: missing-file, bad-value."""
     # Not a part of reading a suite: the suites of another commit are read without the files beside them.
     for index, (text, pattern) in enumerate(depends_patterns(suite, project)):
+        if not can_affect_cases(pattern):
+            message = f"expected no document and no hidden file, which select no case, but got depends={text}"
+            raise suite.source.error("bad-value", message, "depends", index)
         if next(files_matching(project, pattern), None) is None:
             message = f"expected a file that matches depends={text} but there is none{_nearest_path(pattern, project)}"
             raise suite.source.error("missing-file", message, "depends", index)
@@ -163,9 +167,8 @@ def _nearest_path(pattern: str, project: Path) -> str:
         folder = folder.rpartition("/")[0]
     if not (project / folder).is_dir():
         return ""
-    wanted, name = pattern.removeprefix(folder).strip("/").partition("/")[0], f"{folder}/" if folder else ""
-    known = {entry.name: f"{name}{entry.name}" for entry in (project / folder).iterdir()}
-    return nearest(wanted, known)
+    wanted = pattern.removeprefix(folder).strip("/").partition("/")[0]
+    return nearest(wanted, (entry.name for entry in (project / folder).iterdir()))
 
 
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:

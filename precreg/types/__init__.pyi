@@ -202,6 +202,7 @@ from .warning import StoredText as StoredText
 from .warning import ThresholdsFreed as ThresholdsFreed
 from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
+from .warning import UnclaimedFiles as UnclaimedFiles
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype
 from .warning import UnmatchedOutput as UnmatchedOutput
@@ -211,4 +212,5 @@ from .warning import UnreadableBase as UnreadableBase
 from .warning import UnusedAllowance as UnusedAllowance
 from .warning import UnwritableFolder as UnwritableFolder
 from .warning import VacuousTolerance as VacuousTolerance
+from .warning import has_unclaimed_files as has_unclaimed_files
 from .warning import read_facts as read_facts

@@ -122,6 +122,13 @@ class UnwritableFolder(Fact, frozen=True, tag="unwritable_folder"):
     folder: str
 
 
+class UnclaimedFiles(Fact, frozen=True, tag="unclaimed_files"):
+    """Changed files that no case is known to depend on: the first few, and the number of the others."""
+
+    files: tuple[str, ...]
+    others: int = 0
+
+
 class SkippedFiles(Fact, frozen=True, tag="skipped_files"):
     """Files of one side of a comparison in no format of arrays: the first few, and the number of the others."""
 
@@ -154,9 +161,16 @@ class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
     others: int = 0
 
 
-RunWarning = ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | ShadowingFiles | StoredText
+RunWarning = (
+    ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | StoredText
+)
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
+
+
+def has_unclaimed_files(warnings: Iterable[RunWarning]) -> bool:
+    """Return whether changed files belong to no case."""
+    return any(isinstance(fact, UnclaimedFiles) for fact in warnings)
 
 
 def read_facts(stored: Iterable[_F | str]) -> tuple[_F | StoredText, ...]:

@@ -67,6 +67,7 @@ from precreg.vcs.dependency_index import (
 )
 
 _SITE = {"site-packages", "dist-packages"}
+COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
 # Linux follows as many links on the way to one file.
 _MAX_LINKS = 40
 
@@ -82,7 +83,7 @@ class ModuleNeeds(NamedTuple):
 def read_module_needs(path: Path) -> ModuleNeeds:
     """Return the needs of a module, at any depth of its code; none of a module that Python cannot parse."""
     # A compiled module has no text; its libraries are found apart.
-    tree = None if path.suffix in (".so", ".pyd") else parse_module(path.read_bytes())
+    tree = None if path.suffix in COMPILED_MODULE_SUFFIXES else parse_module(path.read_bytes())
     modules: list[ImportedName] = []
     files: list[str] = []
     for node in ast.walk(tree) if tree is not None else ():
@@ -124,8 +125,9 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
 
 def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
     """Return the changed files that no case is known to depend on, sorted; without baselines and reports."""
-    every = tuple(cases)
-    left = {path for path in changed if can_be_claimed(path)}
+    every, left = tuple(cases), set(filter(can_be_claimed, changed))
+    if not left:
+        return []
     left.difference_update(*(case_dependencies(case, project) for case in every))
     patterns = frozenset().union(*(_patterns(case, project) for case in every))
     return sorted(path for path in left if not matches_any(patterns, path))
@@ -264,7 +266,7 @@ def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
         if file in found:
             continue
         found.add(file)
-        if isfile(file) and _is_library(file):
+        if _is_library(file) and isfile(file):
             linked = libraries_linked(file)
             folders = (*linked.folders, *os.environ.get(LIBRARY_VARIABLE, "").split(":"))
             # A name with a slash is a path, relative to the folder in which the case runs: the project.
@@ -279,7 +281,7 @@ def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
 
 def _is_library(path: Path) -> bool:
     """Return whether a name is that of a library of ELF: libop.so, libop.so.1."""
-    return ".so" in path.suffixes
+    return ".so" in path.name and ".so" in path.suffixes
 
 
 class _Search(NamedTuple):
@@ -304,32 +306,50 @@ def _search(module: str, directory: str, project: Path) -> _Search:
         done.add(name)
         waiting.append(name.rpartition(".")[0])
         installed = installed_from(name.partition(".")[0], project)
-        for path in _module_files(name, folders if installed is None else (*folders, installed)):
-            tried.add(path)
-            if isfile(path):
-                needed = read_module_needs(path)
-                waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
-                tried.update(home / file for home in (path.parent, project) for file in needed.files)
-                break
-    tried.update(*(_with_libraries(path, project) for path in [*tried]))
+        looked = _find_module(name, folders if installed is None else (*folders, installed))
+        tried.update(looked.paths)
+        for path in looked.found:
+            needed = read_module_needs(path)
+            waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
+            tried.update(home / file for home in (path.parent, project) for file in needed.files)
+    tried.update(*(_with_libraries(path, project) for path in [*tried] if ".so" in path.name))
     files = frozenset[str]().union(*(_spellings(path, project) for path in tried))
     return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
 
 
-def _module_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the paths of a module in the order in which Python looks for it; compiled modules come before sources."""
-    for path in possible_files(name, folders):
-        if path.name != "__init__.py":
-            yield from (path.with_name(path.stem + suffix) for suffix in EXTENSION_SUFFIXES)
-        yield path
+class _Looked(NamedTuple):
+    """Hold the paths at which a module was looked for, and its files."""
+
+    paths: tuple[Path, ...]
+    found: tuple[Path, ...]
 
 
+# Most modules of a project are imported by several others.
 @lru_cache(maxsize=8192)
+def _find_module(name: str, folders: tuple[Path, ...]) -> _Looked:
+    """Look for a module as Python does: in each folder as a package, then compiled, then as a source."""
+    tried: list[Path] = []
+    found: list[Path] = []
+    for path in possible_files(name, folders):
+        if path.name == "__init__.py":
+            tried.append(path)
+            compiled: list[Path] = []
+        else:
+            compiled = [path.with_name(path.stem + suffix) for suffix in EXTENSION_SUFFIXES]
+            tried += (*compiled, path)
+        # Python stops at a compiled module. The source beside it may be what it is built from.
+        found += (each for each in (*compiled, path) if isfile(each))
+        if found:
+            break
+    return _Looked(tuple(tried), tuple(found))
+
+
+@lru_cache(maxsize=32768)
 def _spellings(path: Path, project: Path) -> frozenset[str]:
     """Return the paths of a file relative to the project: its own, and the target of its links."""
+    root = f"{project}/"
     both = (normpath(path), realpath(path))
-    inside = (Path(place) for place in both if Path(place).is_relative_to(project))
-    return frozenset(place.relative_to(project).as_posix() for place in inside)
+    return frozenset(place.removeprefix(root) for place in both if place.startswith(root))
 
 
 def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:

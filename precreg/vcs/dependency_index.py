@@ -14,11 +14,12 @@ import sys
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg import __version__
 from precreg.storage import WORKING_FOLDER, pattern_matches, yaml_files
+from precreg.storage import can_affect_cases as can_affect_cases
 
 # This module imports nothing that reads suites, nor numpy or GitPython: start-up is most of a push without changes.
 
@@ -32,7 +33,8 @@ INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
 # The age in ns from which a timestamp is trusted. A younger one may belong to two contents, because the clocks of file
 # systems tick: every few milliseconds, or on FAT every two seconds. git calls such files racily clean.
 SETTLED_NS = 2_000_000_000
-DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+# Names of changed files that belong to no case, in a message.
+MAX_UNCLAIMED = 10
 
 # Mode and inode. For everything except folders on the way to a file, also size, mtime and ctime in ns.
 FileSignature = tuple[int, ...]
@@ -43,11 +45,6 @@ class PackageOrigin(NamedTuple):
 
     file: str | None
     folders: tuple[str, ...]
-
-
-def can_affect_cases(path: str) -> bool:
-    """Return whether a case could depend on a file of the project; documents and hidden files never matter."""
-    return not path.startswith(".") and PurePosixPath(path).suffix.lower() not in DOCUMENTS
 
 
 def can_be_claimed(path: str) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.storage import replace_file, report_write_errors
-from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git
+from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git, with_submodule_files
 
 HOOK_VERSION = 1
 # Another tool's hook gets this name, and precreg's hook calls it first.
@@ -308,9 +308,9 @@ def files_pushed(root: Path, folder: str, commit: str, before: str, remote: str)
 def _files_between(root: Path, folder: str, before: str, after: str) -> set[str] | None:
     """Return the files in which two commits differ; None if this repository lacks the first."""
     # A rename counts under both names. `:(literal)` keeps git from reading wildcards in a folder's name.
-    options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+    options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none", "--end-of-options")
     result = run_git(root, "diff-tree", *options, before, after, "--", f":(literal){folder}")
     if result.returncode != 0:
         return None
     prefix = "" if folder == "." else f"{folder}/"
-    return {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""}
+    return with_submodule_files(root / folder, {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""})

@@ -66,12 +66,17 @@ def git_state(project: Path) -> GitState | None:
 
 def _is_dirty(project: Path) -> bool:
     """Return whether files differ from the commit. Raises UserError (no-git) for a repository that lost objects."""
-    # git itself and not GitPython, which would pass on variables that point to another repository.
-    result = run_git(project, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
-    if result.returncode != 0:
-        message = " ".join(result.stderr.split())
-        raise UserError("no-git", f"expected git to read the repository but it says: {message}")
-    return bool(result.stdout)
+    # git itself and not GitPython, which would pass on variables that point to another repository. A comparison of
+    # contents finds lost objects, and the status finds untracked files.
+    compared = run_git(project, "diff", "--quiet", "--no-ext-diff", "--ignore-submodules=none", "HEAD")
+    if compared.returncode == 1:
+        return True
+    listed = run_git(project, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+    for result in (compared, listed):
+        if result.returncode != 0:
+            message = " ".join(result.stderr.split())
+            raise UserError("no-git", f"expected git to read the repository but it says: {message}")
+    return bool(listed.stdout)
 
 
 def git_author(project: Path) -> str:

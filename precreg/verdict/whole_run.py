@@ -60,12 +60,18 @@ COMBINED_METRIC = "mean_abs_error"
 
 
 def run_exit_code(
-    verdicts: Iterable[Verdict], *, findings: Iterable[RunFinding] = (), empty: int = 2, strict: bool = False
+    verdicts: Iterable[Verdict],
+    *,
+    findings: Iterable[RunFinding] = (),
+    empty: int = 2,
+    strict: bool = False,
+    unclaimed: bool = False,
 ) -> int:
     """Return 1 if anything is proven worse, otherwise 2 if anything could not be judged, otherwise 0.
 
     A finding on the run that nothing allows counts as a failed case. With `strict`, a case that is not clear could not
-    be judged. Without a verdict and without such a finding, return `empty`.
+    be judged, and neither could `unclaimed` changes: those of files that belong to no case. Without a verdict and
+    without such a finding, return `empty`.
     """
     every = tuple(verdicts)
     # A run that judged nothing by mistake must not pass, so `empty` is 2 unless the caller knows the reason.
@@ -73,6 +79,8 @@ def run_exit_code(
     unclear = strict and any(verdict.reason is Reason.NOT_CLEAR for verdict in every)
     if Status.FAILED in statuses or any(finding.binding for finding in findings):
         return 1
+    if strict and unclaimed:
+        return 2
     if not statuses:
         return empty
     if unclear or statuses & {Status.ERROR, Status.PROPOSED}:

@@ -7,6 +7,7 @@ import pytest
 
 from precreg.run.case_run import run_case
 from precreg.suite.expand import load_cases
+from precreg.vcs.dependency import affected_cases
 from tests.e2e.command import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -33,14 +34,20 @@ def test_a_name_of_a_step_is_in_its_file(name, path):
     assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8"))
 
 
-def test_the_package_of_the_page_brings_its_kind(tmp_path, monkeypatch):
+def test_the_package_of_the_page_brings_its_kind_and_declares_its_dependencies(tmp_path, monkeypatch):
     (module,) = (block for block in BLOCKS if "def run(spec, call)" in block)
-    (project,) = (block for block in BLOCKS if "precreg.subjects" in block)
-    ((group, points),) = tomllib.loads(project)["project"]["entry-points"].items()
+    (declaration,) = (block for block in BLOCKS if "def depends(spec, folder)" in block)
+    blocks = [block for block in BLOCKS if "entry-points" in block]
+    groups = {
+        name: points for block in blocks for name, points in tomllib.loads(block)["project"]["entry-points"].items()
+    }
+    assert set(groups) == {"precreg.subjects", "precreg.dependencies"}
     metadata = tmp_path / "our_polynomials-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: our-polynomials\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{group}]\n{''.join(f'{n} = {value}' for n, value in points.items())}")
+    lines = [f"[{group}]\n{name} = {value}\n" for group, points in groups.items() for name, value in points.items()]
+    (metadata / "entry_points.txt").write_text("".join(lines))
+    (tmp_path / "our_polynomials_depend.py").write_text(declaration)
     (tmp_path / "our_polynomials.py").write_text(module)
     (tmp_path / "suites/unit").mkdir(parents=True)
     (tmp_path / "suites/unit/line.yaml").write_text(SUITE)
@@ -50,3 +57,6 @@ def test_the_package_of_the_page_brings_its_kind(tmp_path, monkeypatch):
     assert outcome.execution.failure is None
     assert list(outcome.execution.outputs) == ["out"]
     assert outcome.execution.duration_s > 0
+    touched = ("suites/unit/degree2.txt", "suites/unit/tables/a/b.txt", "suites/powers.py", "our_polynomials_depend.py")
+    assert [path for path in touched if not affected_cases([case], {path}, tmp_path)] == []
+    assert affected_cases([case], {"other.py"}, tmp_path) == []

@@ -197,6 +197,42 @@ def test_a_branch_that_is_behind_gets_no_finding_about_the_work_of_others(templa
     assert (done.returncode, kinds(work), record(work)["against"]) == (0, [], tip), done.stdout + done.stderr
 
 
+def test_the_other_version_of_a_pair_is_no_replacement(work):
+    """The base's kernel is replaced by the present one, so that the two versions would be the same."""
+    root, kernel = work.root, "suites/unit/kernels.py"
+    work.change(kernel, "len(x)).astype(x.dtype)", "len(x)).astype(np.float16).astype(x.dtype)")
+    work.head = work.commit()
+    git(root, "replace", f"{work.base}:{kernel}", f"{work.head}:{kernel}")
+    asked = ("unit/mean/float32-n=32", "--pair", "main", "--jobs", "1", "--max-seeds", "8")
+    done = started(root, "run", *asked)
+    assert (done.returncode, "FAILED   unit/mean/float32-n=32" in done.stdout) == (1, True), done.stdout + done.stderr
+    assert record(work)["pair"] == work.base
+
+
+def test_hooks_and_monitors_of_the_settings_do_not_run(work, tmp_path):
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "monitor"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran-{name}'\n")
+        (hooks / name).chmod(0o755)
+    for name, value in (("core.hooksPath", hooks), ("core.fsmonitor", hooks / "monitor")):
+        git(work.root, "config", name, str(value))
+    git(work.root, "config", "diff.external", str(hooks / "monitor"))
+    asked = ("unit/copy", "--against", "main", "--pair", "main", "--jobs", "1", "--max-seeds", "8")
+    done = started(work.root, "run", *asked, GIT_EXTERNAL_DIFF=str(hooks / "monitor"))
+    assert FOUND in done.stdout, done.stdout + done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ran")] == []
+
+
+@pytest.mark.parametrize("command", [("history", "prune", "--keep", "1", "--keep-commit"), ("drift", "--anchor")])
+def test_commands_on_histories_refuse_an_ambiguous_name(work, command):
+    git(work.root, "tag", "main", work.head)
+    precreg(work.root, "run")
+    assert precreg(work.root, "history", "add", "--create", "reports").returncode == 0
+    done = precreg(work.root, *command, "main")
+    assert "which means refs/tags/main and refs/heads/main" in done.stderr, done.stdout + done.stderr
+
+
 def test_reports_name_the_commit_and_the_way_to_it(work):
     git(work.root, "tag", "v1", "main")
     short = work.base[:8]

@@ -318,7 +318,7 @@ def test_what_is_remembered_is_that_of_the_working_tree_and_no_other_branch(guar
     commit(guarded, "a wider loss")
     git(guarded, "checkout", "-q", "main")
     time.sleep(SETTLED_NS / 1e9 + 0.1)
-    precreg(guarded, "run", "--changed-since", "work")
+    precreg(guarded, "run", "--changed-since", "work^0")
     assert (guarded / INDEX_FILE).exists()
     passed, said = push(guarded, "origin", "work")
     assert not passed

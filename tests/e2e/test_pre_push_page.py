@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from precreg.vcs.dependency_index import DOCUMENTS
+from precreg.storage.files import DOCUMENTS
 from tests.e2e.command import ROOT, git
 from tests.e2e.pushes import accepted, project
 from tests.e2e.test_readme import BLOCK, pattern, shell

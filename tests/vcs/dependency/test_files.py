@@ -1,3 +1,5 @@
+from importlib.machinery import EXTENSION_SUFFIXES
+
 import pytest
 from msgspec.structs import replace
 
@@ -105,7 +107,14 @@ def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidd
     files = {"suites/unit/u.py": "import lib\ndef f(x): ...\n", "suites/lib.py": ""}
     project = write(files, u="suite: u\nsubject: u:f\ngolden: u:f\n")
     found = {path for path in case_dependencies(load_cases(project)[0], project) if "lib" in path}
-    assert found == {"suites/unit/lib/__init__.py", "suites/unit/lib.py", "suites/lib/__init__.py", "suites/lib.py"}
+    compiled = {f"suites/{folder}lib{suffix}" for folder in ("unit/", "") for suffix in EXTENSION_SUFFIXES}
+    assert compiled <= found, "Python looks for compiled modules first"
+    assert found - compiled == {
+        "suites/unit/lib/__init__.py",
+        "suites/unit/lib.py",
+        "suites/lib/__init__.py",
+        "suites/lib.py",
+    }
 
 
 def of_module(write, text, files=()):
@@ -179,7 +188,9 @@ def test_texts_that_name_no_file_of_the_project(write):
         "'two\\nlines.npy'",
     ]
     found = of_module(write, "\n".join(f"a = {text}" for text in texts))
-    assert found == {"suites/unit/u.yaml", "suites/tolerances.yaml", "suites/unit/u.py", "suites/unit/u/__init__.py"}
+    compiled = {f"suites/unit/u{suffix}" for suffix in EXTENSION_SUFFIXES}
+    modules = {"suites/unit/u.py", "suites/unit/u/__init__.py", *compiled}
+    assert found == {"suites/unit/u.yaml", "suites/tolerances.yaml", *modules}
 
 
 def test_where_a_link_leads_is_a_dependency_too(write, tmp_path):

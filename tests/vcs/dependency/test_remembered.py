@@ -26,6 +26,7 @@ from precreg.vcs.dependency_index import (
     no_case_affected,
 )
 from tests.e2e.command import ROOT, git, repository
+from tests.vcs.dependency.elf import library
 
 KERNEL = """\
 import numpy
@@ -33,6 +34,7 @@ import near, linked
 from pack import part
 from dirlink.table import x
 WEIGHTS = __file__ / "data" / "w.npy"
+LIBRARY = "libop.so"
 def f(x): ...
 def g(x): ...
 """
@@ -54,12 +56,17 @@ FILES = {
     "suites/unit/outputs/v1/a.npy": "",
     "suites/unit/golden/a.npy": "",
     "suites/unit/golden/b.npy": "",
+    "suites/unit/op.c": "",
+    "native/deep/a.c": "",
+    "suites/unit/libop.so": library(["libdeep.so", "libnone.so"], "$ORIGIN/deps"),
+    "suites/unit/deps/libdeep.so": library(["libone.so"], "$ORIGIN/../more"),
 }
 SUITE = """\
 suite: s
 subject: k:f
 reference: k:g
 inputs: {x: {shape: [2], dtype: float32, file: {path: x.npy}}}
+depends: [op.c, "../../native/**/*.c"]
 """
 RECORDED = "suite: r\nfiles: {actual: 'outputs/{version}/*.npy', golden: 'golden/*.npy'}\n"
 HIDDEN = ("suites/near.py", "pack/part.py", "near.py", "shared/lib.py")
@@ -81,9 +88,24 @@ ABSENT = (
     "suites/unit/sub/t.yaml",
     "suites/model/.hidden/t.yml",
     "suites/unit/numpy.py",
+    "suites/unit/near.so",
+    "suites/unit/deps/libnone.so",
+    "suites/unit/more/libone.so",
 )
+MATCHED = ("native/new.c", "native/deep/more/new.c")
+UNMATCHED = ("native/new.h", "native.c")
 EVERY = sorted(
-    {*FILES, *ABSENT, *HIDDEN, "suites/unit/s.yaml", "suites/unit/r.yaml", "suites/unit/linked.py", "unknown.py"}
+    {
+        *FILES,
+        *ABSENT,
+        *HIDDEN,
+        *MATCHED,
+        *UNMATCHED,
+        "suites/unit/s.yaml",
+        "suites/unit/r.yaml",
+        "suites/unit/linked.py",
+        "unknown.py",
+    }
 )
 
 
@@ -108,6 +130,10 @@ def forget():
         dependency._search,
         dependency._spellings,
         dependency.read_module_needs,
+        dependency.libraries_linked,
+        dependency._files_matching,
+        dependency._find_module,
+        dependency._declaration,
         dependency_index._find_on_path,
     ):
         cached.cache_clear()
@@ -145,7 +171,8 @@ def test_it_tells_what_is_touched_as_reading_does(project):
     remembered(project)
     truth = truly_untouched(project)
     assert {path for path in EVERY if untouched(project, path)} == truth
-    assert {"setup.py", "unknown.py", "lib/two.py", "shared/two.py"} <= truth < set(EVERY)
+    assert {"setup.py", "unknown.py", "lib/two.py", "shared/two.py", *UNMATCHED} <= truth < set(EVERY)
+    assert truth.isdisjoint(MATCHED)
     assert untouched(project, *truth)
     assert not untouched(project, *truth, "lib/one.py")
 
@@ -193,6 +220,8 @@ def same_size_and_time(project):
         text("suites/unit/near.py", "import far, lib.two\n"),
         same_size_and_time,
         without("far.py"),
+        text("suites/unit/libop.so", "other"),
+        text("suites/unit/deps/libdeep.so", "other"),
         text("suites/unit/s.yaml", SUITE + "seeds: 2\n"),
         text("suites/unit/x.npy", "other"),
         moved("suites/unit/s.yaml", "suites/unit/z.yaml"),
@@ -360,6 +389,10 @@ def test_a_damaged_index_is_none(project, damage):
         ("paths", {"a\0b": [1, 2]}),
         ("packages", {"numpy": [1]}),
         ("packages", 3),
+        ("patterns", 3),
+        ("patterns", [3]),
+        ("kinds", 3),
+        ("kinds", {"nowhere": []}),
     ],
 )
 def test_an_index_of_another_form_is_none(project, key, value):
