@@ -242,10 +242,8 @@ def with_another_kernel_than_proposed(project):
 
 def with_an_edited_baseline(project):
     project.run("run", "--jobs", "0")
-    project.run("baseline", "accept", "--all", "--reason", "first version")
-    project.change(
-        '"reason": "first version",\n      "author"', '"reason": "", "author"', "baselines/generic/unit/mean.json"
-    )
+    project.run("baseline", "accept", "unit/mean/float16", "--reason", "first version")
+    project.change('"reason": "first version"', '"reason": "ever since"', "baselines/generic/unit/mean.json")
     return project.run("baseline", "list")
 
 

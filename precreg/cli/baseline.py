@@ -15,6 +15,7 @@ from precreg.cli.options import project_of_option
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.baseline import WaitingProposals
     from precreg.cli.review import AcceptTerms
 
 # Reruns before a proposal whose figures moved is accepted. Two reruns and the run itself make three equal results;
@@ -42,12 +43,35 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
     from precreg.cli.review import describe_change, describe_seen_environment
 
     project = project_of_option(given)
-    changes = diff_proposals(project, patterns)
+    waiting = _sorted_proposals(project)
+    changes = diff_proposals(project, patterns, waiting=waiting)
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
     for seen in () if patterns else diff_environments(project):
         click.echo("\n".join(describe_seen_environment(seen, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
+
+
+def _sorted_proposals(project: Path) -> WaitingProposals:
+    """Return the proposals by origin, and print which ones are left out."""
+    from precreg.baseline import sort_proposals
+    from precreg.cli.review import describe_left_out
+    from precreg.suite import load_cases
+
+    waiting = sort_proposals(project, {case.id: case for case in load_cases(project)})
+    for line in describe_left_out(waiting):
+        click.echo(line)
+    return waiting
+
+
+def _terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
+    """Return the terms of accepting, and print which proposals are left out."""
+    from precreg.cli.review import describe_left_out, read_accept_terms
+
+    terms = read_accept_terms(project, environment, reruns)
+    for line in describe_left_out(terms.waiting):
+        click.echo(line)
+    return terms
 
 
 _reruns = click.option(
@@ -106,25 +130,25 @@ def baseline_review_command(
         # JSON only shows, so it works in CI and without a terminal.
         _print_all(read_accept_terms(project, environment, reruns), patterns)
     elif accepts or rejects:
-        _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
+        _decide(_terms(project, environment, reruns), accepts, rejects, reason)
     else:
         _require_terminal()
         # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
-        review_interactively(
-            read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
-        )
+        terms = _terms(project, environment, reruns)
+        review_interactively(terms, diff_proposals(project, patterns, environment, terms.waiting))
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
     from precreg.baseline import diff_environments, diff_proposals
-    from precreg.cli.review import change_values, seen_environment_values
+    from precreg.cli.review import change_values, describe_left_out, seen_environment_values
 
-    changes = diff_proposals(terms.project, patterns, terms.environment)
+    changes = diff_proposals(terms.project, patterns, terms.environment, terms.waiting)
     document = {
         "schema": REVIEW_SCHEMA,
         "proposals": [change_values(terms, change) for change in changes],
         "seen": [*map(seen_environment_values, () if patterns else diff_environments(terms.project))],
+        "left_out": [*describe_left_out(terms.waiting)],
     }
     click.echo(json.dumps(document, indent=2))
 
@@ -134,7 +158,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     from precreg.baseline import diff_proposals, reject_proposals, select_proposals
     from precreg.cli.review import accept_and_report
 
-    waiting = {change.place.id: change for change in diff_proposals(terms.project)}
+    waiting = {change.place.id: change for change in diff_proposals(terms.project, waiting=terms.waiting)}
     # Resolved against one list, so that both options see the same proposals.
     dropped = select_proposals(waiting, rejects) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
@@ -143,7 +167,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     # Accepting first: it may refuse, and then nothing is rejected either.
     if chosen:
         accept_and_report(terms, chosen, reason)
-    for case_id in reject_proposals(terms.project, dropped) if dropped else ():
+    for case_id in reject_proposals(terms.project, dropped, terms.waiting.here) if dropped else ():
         click.echo(f"rejected {case_id}")
 
 
@@ -189,7 +213,7 @@ def baseline_accept_command(
     --seen, accept no figures: runs in another environment saw the bits of the baselines again, and are judged as
     strictly there from now on.
     """
-    from precreg.cli.review import accept_and_report, accept_seen_and_report, read_accept_terms
+    from precreg.cli.review import accept_and_report, accept_seen_and_report
 
     project = project_of_option(given)
     if seen:
@@ -198,18 +222,18 @@ def baseline_accept_command(
         )
         accept_seen_and_report(project, patterns)
         return
-    chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason, known_bad=known_bad)
-    if known_bad is None and (left := _left_waiting(project, chosen)):
+    terms = _terms(project, environment, reruns)
+    chosen = [*patterns, *(["*"] if everything else []), *(_improved(terms) if improved else [])]
+    accept_and_report(terms, chosen, reason, known_bad=known_bad)
+    if known_bad is None and (left := _left_waiting(terms.waiting, chosen)):
         click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
 
 
-def _left_waiting(project: Path, patterns: list[str]) -> list[str]:
+def _left_waiting(waiting: WaitingProposals, patterns: list[str]) -> list[str]:
     """Return the first few proposals of wrong results among the matching ones."""
-    from precreg.baseline import pending_proposals
     from precreg.cli.review import MAX_NAMED_CASES
 
-    wrong = [id for id, proposal in pending_proposals(project).items() if proposal.entry.known is not None]
+    wrong = [id for id, proposal in waiting.here.items() if proposal.entry.known is not None]
     chosen = [id for id in wrong if any(fnmatchcase(id, pattern) for pattern in patterns)]
     more = [f"{len(chosen) - MAX_NAMED_CASES} more"] if chosen[MAX_NAMED_CASES:] else []
     return chosen[:MAX_NAMED_CASES] + more
@@ -222,11 +246,10 @@ def _require_seen_alone(**others: object) -> None:
             raise UserError("bad-value", f"expected --seen with patterns alone but got {option}: --seen has no figures")
 
 
-def _improved(project: Path) -> list[str]:
-    from precreg.baseline import diff_proposals
+def _improved(terms: AcceptTerms) -> list[str]:
     from precreg.types import Reason
 
-    improved = [change.place.id for change in diff_proposals(project) if change.verdict is Reason.IMPROVED]
+    improved = [id for id, proposal in terms.waiting.here.items() if proposal.verdict is Reason.IMPROVED]
     if not improved:
         raise UserError("no-proposal", "expected a proposal of a case that improved but none did")
     return improved
@@ -244,26 +267,33 @@ def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...], se
     if seen:
         click.echo(f"rejected the environments of {len(reject_environments(project, patterns))} baselines")
         return
-    for case_id in reject_proposals(project, patterns):
+    for case_id in reject_proposals(project, patterns, _sorted_proposals(project).here):
         click.echo(f"rejected {case_id}")
 
 
 @baseline_command.command("prune")
 @click.pass_obj
 def baseline_prune_command(given: Path | None, /) -> None:
-    """Remove the baselines that no case looks up any longer; a renamed case keeps its own."""
-    from precreg.baseline import prune_baselines
+    """Remove the baselines that no case looks up any longer; a renamed case keeps its own.
+
+    Also drop the proposals of other branches, and of cases that no suite has.
+    """
+    from precreg.baseline import drop_proposals, prune_baselines, sort_proposals
     from precreg.suite import load_cases
 
     project = project_of_option(given)
+    cases = load_cases(project)
     # The definitions find the new place of a renamed case.
-    known = {case.baseline_id: case.baseline_definition for case in load_cases(project)}
-    pruned = prune_baselines(project, known)
+    pruned = prune_baselines(project, {case.baseline_id: case.baseline_definition for case in cases})
+    dropped = drop_proposals(project, sort_proposals(project, {case.id: case for case in cases}))
     for place in pruned.removed:
         click.echo(f"removed {place}")
     for former, place in pruned.renamed.items():
         click.echo(f"renamed {former.id} to {place.id} in {place.file}")
-    click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed")
+    for id, proposal in dropped.items():
+        click.echo(f"dropped the proposal of {id}" + (f" from branch {proposal.branch}" if proposal.branch else ""))
+    proposals = f", {len(dropped)} {'proposal' if len(dropped) == 1 else 'proposals'} dropped" if dropped else ""
+    click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed{proposals}")
 
 
 @baseline_command.command("checksum")

@@ -16,7 +16,15 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange, SeenEnvironment
+    from precreg.baseline import (
+        BaselineKey,
+        LayersByCase,
+        MetricChange,
+        Proposal,
+        ProposalChange,
+        SeenEnvironment,
+        WaitingProposals,
+    )
     from precreg.run import Disagreement
     from precreg.types import AcceptedValue, BaselineEntry, Case, CumulativeLoss, Environment, Finding, RunFinding
 
@@ -55,19 +63,48 @@ class AcceptTerms(NamedTuple):
     environment: str | None
     # Reruns of a case whose figures moved; 0 accepts without.
     reruns: int
+    # The proposals by origin: only those of this branch can be accepted.
+    waiting: WaitingProposals
 
 
 def read_accept_terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
     """Read the cases of a project, and detect the environment. Raises UserError for unreadable files."""
-    from precreg.baseline import group_layers_by_case
+    from precreg.baseline import group_layers_by_case, sort_proposals
     from precreg.environment import detect_environment
     from precreg.suite import load_cases
 
     here = detect_environment()
     cases = load_cases(project)
-    return AcceptTerms(
-        project, {case.id: case for case in cases}, group_layers_by_case(cases), here, environment, reruns
-    )
+    by_id = {case.id: case for case in cases}
+    waiting = sort_proposals(project, by_id)
+    return AcceptTerms(project, by_id, group_layers_by_case(cases), here, environment, reruns, waiting)
+
+
+def describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
+    """Yield a line for each branch whose proposals are ignored here, and one for cases that no suite has."""
+    numbers: dict[str, int] = {}
+    for proposal in waiting.elsewhere.values():
+        place = f"branch {proposal.branch}" if proposal.branch else f"commit {_commit(proposal)}"
+        numbers[place] = numbers.get(place, 0) + 1
+    for place, number in numbers.items():
+        those = "1 proposal" if number == 1 else f"{number} proposals"
+        yield f"{those} of {place} {'is' if number == 1 else 'are'} ignored here (precreg baseline prune drops them)"
+    if waiting.gone:
+        named = ", ".join([*waiting.gone][:MAX_NAMED_CASES])
+        more = f" and {len(waiting.gone) - MAX_NAMED_CASES} more" if len(waiting.gone) > MAX_NAMED_CASES else ""
+        yield f"left out, because no suite has the case: {named}{more} (precreg baseline prune drops the proposals)"
+
+
+def _describe_outdated(proposal: Proposal) -> str:
+    branch = f" on branch {proposal.branch}" if proposal.branch else ""
+    ran = f"it ran at commit {_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
+    return f"outdated: {ran}, and its code or definition changed since; accepting it runs it again first"
+
+
+def _commit(proposal: Proposal) -> str:
+    """Return the first digits of the commit of a run, and whether files were not committed."""
+    commit = proposal.entry.commit
+    return commit[:8] + ("-dirty" if commit.endswith("-dirty") else "")
 
 
 def accept_and_report(
@@ -95,6 +132,8 @@ def accept_and_report(
             found = cumulative_loss_of_change(terms, change)
             if found is not None:
                 click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
+            if change.outdated:
+                click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
         return _rerun(terms, [change for change in changes if change.needs_rerun])
 
     accepted = accept_proposals(
@@ -107,6 +146,7 @@ def accept_and_report(
         environment=terms.environment,
         known_bad=known_bad,
         confirm=confirm,
+        waiting=terms.waiting,
     )
     for place, entry in accepted.items():
         notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
@@ -195,7 +235,8 @@ def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, s
     if not changes or not terms.reruns:
         return {change.place.id: NOT_RERUN for change in changes}
     times = "once" if terms.reruns == 1 else f"{terms.reruns} times"
-    click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: figures moved")
+    cause = "figures or code moved" if any(change.outdated for change in changes) else "figures moved"
+    click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: {cause}")
     found = rerun_changes(terms.project, changes, terms.cases, terms.here, terms.reruns)
     problems = {id: confirmation.problem for id, confirmation in found.items() if confirmation.problem is not None}
     # All or nothing: baselines of a half-accepted change would disagree with each other.
@@ -221,6 +262,8 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
 
     known_bad = " as known bad, for a reason of its own" if change.known_bad else ""
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}{known_bad}"
+    if change.outdated:
+        yield f"  {_describe_outdated(change.proposal)}"
     if change.environment_change is not None:
         yield f"  environment: {describe_environment_difference(change.environment_change)}"
         # Both changed at once, so the figures alone cannot separate code and environment.
@@ -293,6 +336,8 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         "verdict": change.verdict,
         "message": change.proposal.message,
         "commit": change.new.commit,
+        "branch": change.proposal.branch,
+        "outdated": change.outdated,
         "to_confirm": change.needs_rerun,
         "known_bad": change.known_bad,
         "environment_change": "" if difference is None else describe_environment_difference(difference),

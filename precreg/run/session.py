@@ -304,7 +304,7 @@ class Session:
             if self._is_writable:
                 dropped = stale_proposals(pending_proposals(request.project), cases) if complete else set()
                 update_proposals(
-                    request.project, record.results, record.environment, record.git, request.environment, dropped
+                    request.project, record.results, record.environment, record.git, request.environment, dropped, cases
                 )
         finally:
             summarize(record, written)

@@ -7,6 +7,7 @@ from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
+from .dependency import code_digests as code_digests
 from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import paths_in as paths_in
 from .dependency_index import INDEX_FILE as INDEX_FILE
