@@ -122,8 +122,11 @@ class ProposalChange(NamedTuple):
 
         A loss or gain is over an entry of the same definition.
         """
-        if self.outdated:
-            return True
+        return self.outdated or self.moved
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the figures are worse or better than those of an entry of the same definition."""
         # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
         # same definition, the case has neither lost nor gained.
         if self.old is None or self.old.definition != self.new.definition:
@@ -232,14 +235,12 @@ def accept_proposals(
     Proposals of other cases are left out. `waiting` are the proposals by origin; without it, all belong here.
 
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
-    `known_bad` is the reason to accept wrong results as they are: with it only proposals of wrong results match, and
-    without it only the others. It is also the reason of the entries if `reason` is empty. `confirm` receives the
-    changes before anything is locked, and its result by case id is stored with the entry.
+    `known_bad` is the reason to accept wrong results, which then match alone; it replaces an empty `reason`. `confirm`
+    receives the changes before anything is locked, and its result by case id is stored with the entry.
 
     Raises:
-        UserError: accept-in-ci, missing-reason, no-proposal, known-bad, locked, not-writable, outside-project, an
-            unreadable file, or unknown-case if all that match are of cases that no suite has. Also exceptions of
-            `confirm`.
+        UserError: accept-in-ci, missing-reason, no-proposal, known-bad, unknown-case, locked, not-writable,
+            outside-project, or an unreadable file. Also exceptions of `confirm`.
     """
     refuse_in_ci(environ)
     signature = {"reason": _checked_reason(reason, known_bad), "author": author, "date": date}
@@ -252,9 +253,9 @@ def accept_proposals(
         baselines = Baselines(project)
         accepted: dict[BaselineKey, BaselineEntry] = {}
         for place, proposal, *_ in changes:
-            confirmation = confirmed.get(place.id, "")
-            state = proposal.entry.known and replace(proposal.entry.known, reason=(known_bad or "").strip())
-            signed = replace(proposal.entry, **signature, confirmation=confirmation, known=state)
+            signed = replace(proposal.entry, **signature, confirmation=confirmed.get(place.id, ""))
+            if signed.known is not None:
+                signed = replace(signed, known=replace(signed.known, reason=(known_bad or "").strip()))
             accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.
@@ -443,14 +444,21 @@ def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]
 def _without_gone(
     proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], waiting: WaitingProposals
 ) -> dict[str, Proposal]:
-    """Return the proposals of cases that a suite defines. Raises UserError (unknown-case) if none of these matches."""
+    """Return the proposals of cases that a suite defines.
+
+    Raises:
+        UserError: unknown-case, for a pattern that only other proposals match; no-proposal, if none does.
+    """
     # No suite has test-defined cases; their proposals show that a test defines them.
     kept = {id: each for id, each in proposals.items() if id in known or is_test_defined(each.entry.definition)}
     gone = {id for id in proposals if id not in kept} | waiting.gone.keys()
     for pattern in patterns:
-        matching = _matching(gone, pattern)
         # Cases that are gone never block the acceptance of the others.
-        if matching and not _matching(kept, pattern):
+        if _matching(kept, pattern):
+            continue
+        # Without a match, the error names the nearest.
+        matching = _matching(gone, pattern) or select_proposals(proposals, [pattern])
+        if matching:
             named = ", ".join(sorted(matching)[:MAX_NAMED])
             message = f"expected cases that a suite has but got {named}; precreg baseline prune drops their proposals"
             raise UserError("unknown-case", message)

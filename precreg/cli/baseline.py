@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,21 +56,37 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
 def _sorted_proposals(project: Path) -> WaitingProposals:
     """Return the proposals by origin, and print which ones are left out."""
     from precreg.baseline import sort_proposals
-    from precreg.cli.review import describe_left_out
     from precreg.suite import load_cases
 
     waiting = sort_proposals(project, {case.id: case for case in load_cases(project)})
-    for line in describe_left_out(waiting):
+    for line in _describe_left_out(waiting):
         click.echo(line)
     return waiting
 
 
+def _describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
+    """Yield a line for each branch whose proposals are ignored here, and one for cases that no suite has."""
+    from precreg.cli.review import MAX_NAMED_CASES, describe_commit
+
+    numbers: dict[str, int] = {}
+    for proposal in waiting.elsewhere.values():
+        place = f"branch {proposal.branch}" if proposal.branch else f"commit {describe_commit(proposal)}"
+        numbers[place] = numbers.get(place, 0) + 1
+    for place, number in numbers.items():
+        those = "1 proposal" if number == 1 else f"{number} proposals"
+        yield f"{those} of {place} {'is' if number == 1 else 'are'} ignored here (precreg baseline prune drops them)"
+    if waiting.gone:
+        named = ", ".join([*waiting.gone][:MAX_NAMED_CASES])
+        more = f" and {len(waiting.gone) - MAX_NAMED_CASES} more" if len(waiting.gone) > MAX_NAMED_CASES else ""
+        yield f"left out, because no suite has the case: {named}{more} (precreg baseline prune drops the proposals)"
+
+
 def _terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
     """Return the terms of accepting, and print which proposals are left out."""
-    from precreg.cli.review import describe_left_out, read_accept_terms
+    from precreg.cli.review import read_accept_terms
 
     terms = read_accept_terms(project, environment, reruns)
-    for line in describe_left_out(terms.waiting):
+    for line in _describe_left_out(terms.waiting):
         click.echo(line)
     return terms
 
@@ -141,14 +158,14 @@ def baseline_review_command(
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
     from precreg.baseline import diff_environments, diff_proposals
-    from precreg.cli.review import change_values, describe_left_out, seen_environment_values
+    from precreg.cli.review import change_values, seen_environment_values
 
     changes = diff_proposals(terms.project, patterns, terms.environment, terms.waiting)
     document = {
         "schema": REVIEW_SCHEMA,
         "proposals": [change_values(terms, change) for change in changes],
         "seen": [*map(seen_environment_values, () if patterns else diff_environments(terms.project))],
-        "left_out": [*describe_left_out(terms.waiting)],
+        "left_out": [*_describe_left_out(terms.waiting)],
     }
     click.echo(json.dumps(document, indent=2))
 

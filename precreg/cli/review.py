@@ -80,28 +80,13 @@ def read_accept_terms(project: Path, environment: str | None, reruns: int) -> Ac
     return AcceptTerms(project, by_id, group_layers_by_case(cases), here, environment, reruns, waiting)
 
 
-def describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
-    """Yield a line for each branch whose proposals are ignored here, and one for cases that no suite has."""
-    numbers: dict[str, int] = {}
-    for proposal in waiting.elsewhere.values():
-        place = f"branch {proposal.branch}" if proposal.branch else f"commit {_commit(proposal)}"
-        numbers[place] = numbers.get(place, 0) + 1
-    for place, number in numbers.items():
-        those = "1 proposal" if number == 1 else f"{number} proposals"
-        yield f"{those} of {place} {'is' if number == 1 else 'are'} ignored here (precreg baseline prune drops them)"
-    if waiting.gone:
-        named = ", ".join([*waiting.gone][:MAX_NAMED_CASES])
-        more = f" and {len(waiting.gone) - MAX_NAMED_CASES} more" if len(waiting.gone) > MAX_NAMED_CASES else ""
-        yield f"left out, because no suite has the case: {named}{more} (precreg baseline prune drops the proposals)"
-
-
 def _describe_outdated(proposal: Proposal) -> str:
     branch = f" on branch {proposal.branch}" if proposal.branch else ""
-    ran = f"it ran at commit {_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
+    ran = f"it ran at commit {describe_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
     return f"outdated: {ran}, and its code or definition changed since; accepting it runs it again first"
 
 
-def _commit(proposal: Proposal) -> str:
+def describe_commit(proposal: Proposal) -> str:
     """Return the first digits of the commit of a run, and whether files were not committed."""
     commit = proposal.entry.commit
     return commit[:8] + ("-dirty" if commit.endswith("-dirty") else "")
@@ -235,7 +220,7 @@ def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, s
     if not changes or not terms.reruns:
         return {change.place.id: NOT_RERUN for change in changes}
     times = "once" if terms.reruns == 1 else f"{terms.reruns} times"
-    cause = "figures or code moved" if any(change.outdated for change in changes) else "figures moved"
+    cause = "figures moved" if any(change.moved for change in changes) else "their code changed"
     click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: {cause}")
     found = rerun_changes(terms.project, changes, terms.cases, terms.here, terms.reruns)
     problems = {id: confirmation.problem for id, confirmation in found.items() if confirmation.problem is not None}
